@@ -92,7 +92,7 @@ def node_name(number: int, nodes: int) -> str:
 def registered_node(number: int, nodes: int, version: int = 1) -> dict[str, Any]:
     """Return one of so many nodes as the API server would show it, with its cards registered, in one of three zones."""
     name = node_name(number, nodes)
-    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "250", "nvidia.com/gpu": str(10 * len(CARDS))}
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(10 * len(CARDS))}
     conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{version % 60:02d}Z"}]
     return {
         "metadata": {

@@ -315,13 +315,12 @@ def operators(found: BenchmarkCluster, candidates: Sequence[Checkout]) -> list[C
 
 async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Throughput]:
     """Measure everything in one run."""
+    async with cluster(NODES) as found:
+        everybody: list[Contender] = [BareBindings(), KubeScheduler(found.plane), *operators(found, candidates)]
+        results = await _through(found.http, everybody, PLAIN, Pods(PLAIN_ROUND, {}))
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         ours = operators(found, candidates)
-        everybody: list[Contender] = [BareBindings(), KubeScheduler(found.plane), *ours]
-        results = await _through(found.http, everybody, PLAIN, Pods(PLAIN_ROUND, {}))
         await found.nodes.start()
-        waiting = PLAIN_ROUND * TURNS * len(everybody)
-        await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=TURNS * WITHIN)
         results += await _through(found.http, ours, SLICES, Pods(ROUND, SLICE))
         found.manner.quiet = False
         results += await _through(found.http, ours, SLICES_WITH_ALL_WRITES, Pods(ROUND, SLICE))

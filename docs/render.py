@@ -58,17 +58,17 @@ Names of resources are those of HAMi's chart; its `device-config.yaml` may chang
 _AMOUNTS = ("how many cards", "memory of each", "compute of each")
 _CHECKS = {
     Check.MODE: "the node is in the mode that the pod asks for (`ModeNotFit`)",
-    Check.CLASSES: "no tenant of another application class (`CardAppClassMismatch`)",
-    Check.QUALITY: "a card in use has the pod's quality of service (`CardQosPolicyMismatch`)",
-    Check.NUMA: "one NUMA node for all cards of a container, where the pod asks for it (`NumaNotFit`)",
-    Check.SLOTS: "a share is left (`CardTimeSlicingExhausted`)",
-    Check.IDLE: "nobody uses it (`ExclusiveDeviceAllocateConflict`)",
-    Check.IDLE_GROUP: "under `mutex`, nobody uses another part of the same card",
-    Check.MEMORY: "the memory is left (`CardInsufficientMemory`)",
-    Check.CORES: "the compute is left (`CardInsufficientCore`)",
-    Check.EXCLUSIVE: "for all of the compute, nobody uses it (`ExclusiveDeviceAllocateConflict`)",
-    Check.COMPUTE: "for no compute in particular, some is left (`CardComputeUnitsExhausted`)",
-    Check.EQUAL_SHARES: "its tenants have as much memory as the pod asks for, each",
+    Check.CLASSES: "no pod of another application class uses it (`CardAppClassMismatch`)",
+    Check.QUALITY: "the pods that use it have the quality of service of the new pod (`CardQosPolicyMismatch`)",
+    Check.NUMA: "all cards of a container are on one NUMA node, where the pod asks for that (`NumaNotFit`)",
+    Check.SLOTS: "it has a share left (`CardTimeSlicingExhausted`)",
+    Check.IDLE: "no pod uses it (`ExclusiveDeviceAllocateConflict`)",
+    Check.IDLE_GROUP: "under `mutex`, no pod uses another part of the same card",
+    Check.MEMORY: "it has enough memory left (`CardInsufficientMemory`)",
+    Check.CORES: "it has enough compute left (`CardInsufficientCore`)",
+    Check.EXCLUSIVE: "no other pod uses it, where the pod asks for all its compute (`ExclusiveDeviceAllocateConflict`)",
+    Check.COMPUTE: "it has some compute left, where the pod names no amount of it (`CardComputeUnitsExhausted`)",
+    Check.EQUAL_SHARES: "each pod that uses it has as much memory as the new pod asks for",
     Check.SAME_CARDS: "the other containers of the pod get the same card (`CardNotFoundCustomFilterRule`)",
 }
 _SELECTIONS = {
@@ -77,7 +77,7 @@ _SELECTIONS = {
     Selection.PAIRS: "A container gets whole modules of two.",
     Selection.RUN: "A container gets neighbours: a row of devices, or 4, 8 or 16 in their place.",
     Selection.HALVES: "A container gets 1, 2, 4 or 8 cards, if possible of one half of the server.",
-    Selection.CONTENTION: "A container gets the cards whose tenants leave it most.",
+    Selection.CONTENTION: "A container gets the cards on which other pods leave the most.",
     Selection.ZONE: "Of several that fit, a container gets the first ones; for whole cards, those of the smallest link "
     "zone that has enough.",
 }
@@ -140,9 +140,9 @@ def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]
     yield _prose(_liveness(vendor)) + "\n"
     yield "## What is written\n"
     yield "| on the pod | for |\n|---|---|"
-    yield f"| `{vendor.record.allocated}` | everybody: what the pod has |"
+    yield f"| `{vendor.record.allocated}` | all readers: what the pod has |"
     if vendor.record.to_allocate:
-        yield f"| `{vendor.record.to_allocate}` | the plugin, which takes it out entry by entry |"
+        yield f"| `{vendor.record.to_allocate}` | the plugin, which removes one entry after the other |"
     yield from (f"| `{name}` | the plugin |" for name in vendor.record.keys)
     yield "\n" + _prose(_finding(vendor)) + "\n"
     yield "## Quotas\n"
@@ -173,7 +173,8 @@ def _liveness(vendor: Vendor) -> str:
     advertised = [f"`{name}`" for name in vendor.claims.counts if name not in vendor.claims.unadvertised]
     return (
         f"A plugin that is gone is seen in the node's allocatable amount of {' or '.join(advertised)}, which the "
-        "kubelet sets to 0: no new pod is placed there, what runs stays charged, and all goes on when it is back."
+        "kubelet sets to 0: no new pod is placed there, running pods keep their cards, and placement goes on when it "
+        "is back."
     )
 
 

@@ -24,7 +24,7 @@ from vgpu_scheduler.state import DeviceMatrix
 ASSUMED = "settings: assumed (the defaults; --config gives others)"
 DATA = Path(__file__).parents[1] / "whatif"
 TABLE = """\
-POD            OUTCOME        NODE    CARDS   SCORE  POLICY
+POD            OUTCOME        NODE    CARDS   SCORE  POLICIES
 default/web-0  placed         node-b  GPU-b1  0      VGPUPolicy default/spread-web
 default/web-1  placed         node-a  GPU-a1  2.33   VGPUPolicy default/spread-web
 default/web-2  placed         node-b  GPU-b0  3.17   VGPUPolicy default/spread-web

@@ -24,7 +24,7 @@ from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.lock import format_time
 from vgpu_scheduler.kube import loads
-from vgpu_scheduler.whatif import Explanation, Remedy, RemedyKind, explain_pod
+from vgpu_scheduler.whatif import Explanation, Remedy, RemedyKind, ask, explain_pod
 
 Object = dict[str, Any]
 
@@ -49,6 +49,7 @@ class Cluster:
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self.http = http
         self._gate = asyncio.Semaphore(AT_ONCE)
+        self._served: set[str] = set()
 
     async def call(self, method: str, path: str, body: Any = None, **more: Any) -> Object:
         async with self._gate, self.http.request(method, path, json=body, **more) as answer:
@@ -75,6 +76,19 @@ class Cluster:
                 world = metadata["name"] if kind == "Namespace" else metadata.get("namespace") or metadata["name"]
                 found.setdefault(world.partition("-")[0], []).append({"kind": kind, **item})
         return found
+
+    async def serve(self) -> None:
+        """Have the plugins of nodes serve the pods that were bound before the one that is asked about."""
+        for each in (await self.call("GET", "/api/v1/pods"))["items"]:
+            metadata, on = each["metadata"], each["spec"].get("nodeName", "")
+            if not metadata["name"].startswith("first-") or not on or metadata["uid"] in self._served:
+                continue
+            self._served.add(metadata["uid"])
+            patch = {"headers": {"Content-Type": "application/merge-patch+json"}}
+            answered = {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+            await self.call("PATCH", path, answered, **patch)
+            await self.call("PATCH", f"/api/v1/nodes/{on}", {"metadata": {"annotations": {LOCK: None}}}, **patch)
 
     async def asked(self) -> dict[str, Object]:
         """Return the pods that are asked about, by their worlds."""
@@ -163,7 +177,24 @@ def random_world(rng: np.random.Generator, world: str) -> list[Object]:
         hard = {f"limits.{MEMORY}": str(int(rng.integers(4000, 30000)))}
         metadata = {"name": "q", "namespace": world}
         objects.append({"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    objects += served_before(rng, world, objects, tolerations)
     return [*objects, asked]
+
+
+def served_before(
+    rng: np.random.Generator, world: str, objects: list[Object], tolerations: list[Object]
+) -> list[Object]:
+    """Return pods that wait, too, since before the pod that is asked about does, and fit nowhere now."""
+    more: list[Object] = []
+    for number in range(int(rng.integers(0, 3))):
+        limits = {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(3000, 17000))}
+        metadata = {"namespace": world}
+        other = pod(f"first-{number}", limits, metadata=metadata, tolerations=tolerations, schedulerName=OURS)
+        made = make_world(ClusterView([*objects, other], {}, settings_from_file(None, {}), read_at=datetime.now(UTC)))
+        (waiting,) = (each for each in made.pending.values() if each.key == f"{world}/first-{number}")
+        if not ask(made, waiting).node:
+            more.append(other)
+    return more
 
 
 def bound_claim(world: str) -> list[Object]:
@@ -272,9 +303,11 @@ async def test_what_explain_says_helps_on_the_running_operator(tmp_path: Path, c
 
         async def until(holds: Any, what: str) -> None:
             async with asyncio.timeout(60):
+                await cluster.serve()
                 while wrong := [world for world, asked in (await cluster.asked()).items() if not holds(world, asked)]:
                     print(f"{what}: {len(wrong)} are left, {wrong[:5]}")
                     await asyncio.sleep(0.5)
+                    await cluster.serve()
 
         await until(lambda _, asked: was_told(asked), "told")
         done["bound at once"] = sum(map(was_bound, (await cluster.asked()).values()))

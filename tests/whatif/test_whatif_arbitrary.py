@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from tests.fuzz.mutating import applied, random_edits
+from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.cli import main
@@ -112,7 +113,7 @@ def mutated(chance: random.Random, number: int) -> Iterator[Any]:
             yield manifest
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", seeds(3, 10))
 def test_mutated_manifests(part: int) -> None:
     chance = random.Random(part)
     world, became = cluster(), set()
@@ -126,7 +127,7 @@ def test_mutated_manifests(part: int) -> None:
     assert {"placed", "taken in", "WorldError"} <= became
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", seeds(5, 10))
 def test_commands_end_with_an_answer_or_an_error_whatever_their_files_hold(part: int, tmp_path: Path) -> None:
     objects = [node("a"), running("r", "a", "GPU-a-0", 4000), pod("waits", {GPU: 1, MEMORY: 99_999})]
     around, odd, asked = (tmp_path / f"{name}.yaml" for name in ("cluster", "odd", "asked"))

@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 import click
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient
-from vgpu_scheduler.cli.cluster.cards import CardPlace, find_card
+from vgpu_scheduler.cli.cluster.cards import CardPlace, card_places, find_card
 from vgpu_scheduler.cli.cluster.messages import fail
+from vgpu_scheduler.cli.cluster.namespaces import label_selector
 from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, ClusterOptions
 from vgpu_scheduler.cli.cluster.view import connect_to, read_cluster, read_live_cluster
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
-from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.kube import LabelSelector, decode_json
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World, WorldError, listed_cards
 
 _CONFLICT: Final = 409
@@ -24,37 +26,52 @@ _TRIED: Final = {NONE: "", CLIENT: " (dry run)", SERVER: " (server dry run)"}
 _WORDS: Final = frozenset({"card", "cards"})
 
 
-def run(*, words: Sequence[str], on: bool, dry_run: str, cluster: ClusterOptions) -> None:
+def run(*, words: Sequence[str], selector: str, on: bool, dry_run: str, cluster: ClusterOptions) -> None:
     """Cordon cards, or uncordon them."""
     names = [word for number, word in enumerate(words) if number or word not in _WORDS]
-    if not names:
-        raise click.UsageError("name a card, as `vgpu-scheduler top cards` shows it")
+    if bool(names) == bool(selector):
+        raise click.UsageError("name cards, as `vgpu-scheduler top cards` shows them, or nodes by their labels with -l")
+    labels = label_selector(selector)
     with exit_on_error():
         if cluster.files:
             world = make_world(read_cluster(cluster))
-            for node, key, cards in _by_annotation(world, names):
+            for node, key, cards in _chosen(world, names, labels):
                 _tell(node, cards, _change(world.nodes[node], key, cards, on=on).changed, on=on, dry_run=dry_run)
             return
-        asyncio.run(_cordon(names, cluster, on=on, dry_run=dry_run))
+        asyncio.run(_cordon(names, labels, cluster, on=on, dry_run=dry_run))
 
 
-async def _cordon(names: Sequence[str], cluster: ClusterOptions, *, on: bool, dry_run: str) -> None:
+async def _cordon(
+    names: Sequence[str], labels: LabelSelector | None, cluster: ClusterOptions, *, on: bool, dry_run: str
+) -> None:
     """Find all cards before the first write, so that a wrong name leaves everything as it is."""
     api = await connect_to(cluster)
     try:
         world = make_world(await read_live_cluster(api, cluster, kinds=_KINDS))
-        for node, key, cards in _by_annotation(world, names):
+        for node, key, cards in _chosen(world, names, labels):
             changed = await _write(api, world.nodes[node], key, cards, on=on, dry_run=dry_run)
             _tell(node, cards, changed, on=on, dry_run=dry_run)
     finally:
         await api.close()
 
 
-def _by_annotation(world: World, names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """Return the cards that are named, by their nodes and the annotations that list them."""
+def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) -> list[tuple[str, str, list[str]]]:
+    """Return the cards that are named, or those of nodes with some labels, by node and the annotation that lists them.
+
+    Raises
+    ------
+    WorldError
+        If a card cannot be cordoned, or none is chosen.
+    """
+    if labels is None:
+        cards = [find_card(world, name) for name in names]
+    else:
+        nodes = {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
+        cards = [card for card in card_places(world) if card.node in nodes]
+        if not cards:
+            raise WorldError(f"no node with cards has the labels of -l ({counted(len(nodes), 'node')} without)")
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for name in names:
-        card = _cordonable(find_card(world, name))
+    for card in map(_cordonable, cards):
         found.setdefault((card.node, card.annotation), {})[card.name] = None
     return [(node, key, list(cards)) for (node, key), cards in found.items()]
 

@@ -8,31 +8,82 @@ from collections.abc import Sequence
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.namespaces import label_selector
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
+from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, defrag, make_room
+from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, WorldError, defrag, make_room
+from vgpu_scheduler.whatif.usage import CardUsage, cards
 
 
-def run(*, most: int | None, pod: str | None, namespace: str | None, cluster: ClusterOptions, output: str) -> None:
+def run(
+    *,
+    most: int | None,
+    pod: str | None,
+    model: str,
+    selector: str,
+    namespace: str | None,
+    cluster: ClusterOptions,
+    output: str,
+) -> None:
     """Print a plan."""
     if namespace is not None and pod is None:
         raise click.UsageError("-n is about the pod of --for: all pods of the cluster may be moved")
+    if pod is not None and (model or selector):
+        raise click.UsageError("--model and -l say which cards are to be freed; --for frees what its pod needs")
     with exit_on_error():
+        labels = label_selector(selector)
         world, view = open_world(cluster)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
             _make_room(world, pod_key((pod,), namespace, cluster), names, output)
             return
-        plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
+        chosen = _chosen_cards(world, model, labels)
+        plan = defrag(
+            world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"), chosen.__contains__
+        )
     progress("")
     if output in FOR_PEOPLE:
         _show(plan, wide=output == WIDE)
+    elif output == NAME:
+        for node, card in plan.freed:
+            click.echo(f"card/{node}/{card}")
     else:
         dump(plan.as_json(), output)
     raise SystemExit(0 if plan.freed else 1)
+
+
+class _Chosen:
+    """The cards that are to be freed."""
+
+    def __init__(self, world: World, model: str, labels: LabelSelector | None) -> None:
+        self._model = model.lower()
+        self._nodes = {
+            name
+            for name in world.nodes
+            if labels is None or labels.matches((world.nodes[name]["metadata"].get("labels")) or {})
+        }
+
+    def __contains__(self, card: object) -> bool:
+        assert isinstance(card, CardUsage)
+        return card.node in self._nodes and self._model in card.model.lower()
+
+
+def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Chosen:
+    """Return the cards of a model on nodes with some labels.
+
+    Raises
+    ------
+    WorldError
+        If no card is of that model; the message names the models that there are.
+    """
+    models = sorted({card.model for card in cards(world)})
+    if model and not any(model.lower() in each.lower() for each in models):
+        raise WorldError(f"--model: no card is a {model}; there are {', '.join(models) or 'no cards'}")
+    return _Chosen(world, model, labels)
 
 
 def _show(plan: Plan, *, wide: bool) -> None:
@@ -92,35 +143,47 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     progress("")
     if output in FOR_PEOPLE:
         _show_room(room)
+    elif output == NAME:
+        for move in room.moves:
+            click.echo(f"pod/{move.pod}")
     else:
         dump(room.as_json(), output)
     raise SystemExit(0 if room.node and not room.taken_by else 1)
 
 
 def _show_room(room: Room) -> None:
-    place = f"{room.node}/{','.join(room.cards)}" if room.cards else room.node
+    click.echo(_verdict(room))
+    if room.steps:
+        click.echo("")
+    for number, step in enumerate(room.steps, 1):
+        click.echo(f"{number}. {_worded(step)}")
+        if step.move is not None:
+            click.echo(f"   {_eviction(step.move.pod)}")
+
+
+def _verdict(room: Room) -> str:
+    """Say whether there is room for the pod once all is done."""
     if not room.node:
-        click.echo(_why_no_moves(room))
-        return
-    if not room.steps:
-        click.echo(f"{room.pod} fits now, on {place}: no pod has to move.")
-    else:
-        count = "1 move makes" if len(room.moves) == 1 else f"{len(room.moves)} moves make"
-        fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
-        click.echo(f"{count} room for {room.pod} on {place}. {fewer}\n")
-        for number, step in enumerate(room.steps, 1):
-            click.echo(f"{number}. {_worded(step)}")
-            if step.move is not None:
-                click.echo(f"   {_eviction(step.move.pod)}")
+        return _why_no_moves(room)
+    place = f"{room.node}/{','.join(room.cards)}" if room.cards else room.node
     if room.taken_by:
-        takers = ", ".join(room.taken_by)
-        click.echo(
-            f"\nThe room would be taken by {takers}, which {'waits' if len(room.taken_by) == 1 else 'wait'}, too,"
-            f" and {'is' if len(room.taken_by) == 1 else 'are'} served first."
+        one, count = len(room.taken_by) == 1, len(room.moves)
+        moves = f"{counted(count, 'move')} {'makes' if count == 1 else 'make'} room" if count else "there is room"
+        return (
+            f"{room.pod} would not get a place: {moves} on {place}, and {', '.join(room.taken_by)}"
+            f" {'takes' if one else 'take'} it, which {'waits' if one else 'wait'}, too, and"
+            f" {'is' if one else 'are'} served first."
         )
+    if not room.steps:
+        return f"{room.pod} fits now, on {place}: no pod has to move."
+    make = "1 move makes" if len(room.moves) == 1 else f"{len(room.moves)} moves make"
+    fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
+    return f"{make} room for {room.pod} on {place}. {fewer}"
 
 
 def _why_no_moves(room: Room) -> str:
+    if room.held:
+        return f"No moves help {room.pod}: {room.held}"
     if room.hopeless:
         every = "even if all pods that can be moved were gone"
         return f"No moves make room for {room.pod}: {every}, {room.hopeless[0].lower()}{room.hopeless[1:]}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
-from vgpu_scheduler.cli.cluster.namespaces import own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
@@ -33,25 +33,59 @@ _NO_PODS: Final = re.compile(
 _FITS_NOWHERE: Final = 1
 
 
-def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
-    """Explain one pod."""
+class _Told(NamedTuple):
+    """What is said of one pod: as plain values, in lines, and as the status of the command."""
+
+    plain: dict[str, Any]
+    lines: list[str]
+    status: int
+
+
+def run(
+    *, words: Sequence[str], selector: str, namespace: str | None, node: str, cluster: ClusterOptions, output: str
+) -> None:
+    """Explain one pod, or all pods of a namespace that have some labels."""
+    if bool(words) == bool(selector):
+        raise click.UsageError("name one pod ([pod] [NAMESPACE/]NAME), or say with -l which labels the pods have")
+    labels = label_selector(selector)
     with exit_on_error():
-        key = pod_key(words, namespace, cluster)
+        key = pod_key(words, namespace, cluster) if words else ""
+        home = "" if words else namespace or own_namespace(cluster)
         try:
             world, view = open_world(cluster)
         except MissingRightsError as error:
+            if not key or output == NAME:
+                raise
             explain_from_pod_alone(cluster, key, error, output)
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
-    waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
-    if waiting is not None:
-        _explain_waiting(world, view, waiting, node, cluster, output)
+    if labels is None:
+        pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
+    else:
+        everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
+        pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
+    if not pods:
+        those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
+        fail(f"there is no {those} that waits or runs")
+    if output == NAME:
+        for pod in pods:
+            click.echo(f"pod/{pod.key}")
         return
-    bound = next((pod for pod in world.bound.values() if pod.key == key), None)
-    if bound is None:
-        fail(f"there is no pod {key} that waits or runs")
-    _explain_bound(world, bound, node, output)
+    told = [_told(world, view, pod, node, cluster, output) for pod in pods]
+    if output not in FOR_PEOPLE:
+        dump(told[0].plain if key else [each.plain for each in told], output)
+    else:
+        click.echo("\n\n".join("\n".join(each.lines) for each in told))
+    raise SystemExit(max(each.status for each in told))
+
+
+def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
+    if pod.uid in world.pending:
+        return _explain_waiting(world, view, pod, node, cluster, output)
+    told = _explain_bound(world, pod, node, output)
+    world.restore_pod(pod)
+    return told
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
@@ -86,22 +120,18 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
 
 def _explain_waiting(
     world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
-) -> None:
+) -> _Told:
     found, settings = explain_pod(world, pod, node, all_cards=output == WIDE), view.scheduler.settings
     if view.live:
         found = _without_others(world, found, cluster)
     ours = is_ours(pod.scheduler_name, settings)
     print_pod_warnings(world, [pod])
-    if output not in FOR_PEOPLE:
-        scheduler = {"named": pod.scheduler_name, "ours": ours}
-        dump({**found.as_json(), "scheduler": scheduler, "settings": view.scheduler.source}, output)
-    else:
-        if not ours:
-            click.echo(f"{left_to_whom(pod.scheduler_name, settings)}\n\nIf it named {world.scheduler_name}:\n")
-        click.echo(found.text(wide=output == WIDE))
-        for line in _notes(world, pod, fits=ours and bool(found.answer.node)):
-            click.echo(line)
-    raise SystemExit(0 if ours and found.answer.node else _FITS_NOWHERE)
+    scheduler = {"named": pod.scheduler_name, "ours": ours}
+    plain = {**found.as_json(), "scheduler": scheduler, "settings": view.scheduler.source}
+    lines = [] if ours else [left_to_whom(pod.scheduler_name, settings), "", f"If it named {world.scheduler_name}:", ""]
+    lines.append(found.text(wide=output == WIDE))
+    lines += _notes(world, pod, fits=ours and bool(found.answer.node))
+    return _Told(plain, lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
 
 
 def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
@@ -117,9 +147,7 @@ def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     lines = []
-    if behind := gated(pod):
-        lines.append(f"It is not tried yet: {behind}")
-    elif fits:
+    if fits and not gated(pod):
         others = sum(other.priority > pod.priority for other in world.pending.values())
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
@@ -131,17 +159,17 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
+def _explain_bound(world: World, pod: Pod, node: str, output: str) -> _Told:
     record = record_of(pod.annotations)
     found = explain_bound(world, pod, node, all_cards=output == WIDE)
-    if output not in FOR_PEOPLE:
-        dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
-        return
-    click.echo(f"{pod.key} is bound to {pod.node_name}.")
-    for line in found.held:
-        click.echo(f"  {line}")
-    for line in worded_record(record):
-        click.echo(f"  {line}")
+    plain = {"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
-    click.echo(f"\nIf it were created now, without itself, it would go {here}:\n")
-    click.echo(found.text(wide=output == WIDE))
+    lines = [
+        f"{pod.key} is bound to {pod.node_name}.",
+        *(f"  {line}" for line in (*found.held, *worded_record(record))),
+        "",
+        f"If it were created now, without itself, it would go {here}:",
+        "",
+        found.text(wide=output == WIDE),
+    ]
+    return _Told(plain, lines, 0)

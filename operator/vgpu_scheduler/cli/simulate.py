@@ -38,13 +38,14 @@ from vgpu_scheduler.whatif import (
     copy_of,
     explain,
     make_dialect,
+    matches_nothing,
     number,
     pods_of,
     simulate,
     unknown_fields,
 )
 
-_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policy")
+_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _NO_PLACE: Final = 1
 _MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
@@ -112,16 +113,18 @@ def run(
     with exit_on_error():
         cluster = replace(cluster, overrides=overrides)
         try:
-            world, view = _changed_world(cluster, scenario)
+            world, view, policies = _changed_world(cluster, scenario)
         except MissingRightsError as error:
             _answer_without_nodes(cluster, scenario, error, output)
     if scenario.count:
-        _answer_how_many(world, view, scenario, output)
+        _answer_how_many(world, view, policies, scenario, output)
     else:
-        _answer_where(world, view, scenario, output, explained=explained)
+        _answer_where(world, view, policies, scenario, output, explained=explained)
 
 
-def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, output: str) -> None:
+def _answer_how_many(
+    world: World, view: ClusterView, policies: Sequence[Written], scenario: _Scenario, output: str
+) -> None:
     with exit_on_error():
         pods = _new_pods(world, view.scheduler.settings, scenario, once=True)
         if not pods:
@@ -129,17 +132,27 @@ def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, outpu
         capacities = _capacities(world, pods, scenario.count)
     progress("")
     print_view_warnings(world, view)
+    _warn_of_policies(world, policies, pods)
     print_pod_warnings(world, pods)
     _show_capacities(capacities, output)
     least = 1 if scenario.count == MOST_COPIES else scenario.count
     raise SystemExit(0 if all(capacity.count >= least for capacity in capacities) else _NO_PLACE)
 
 
-def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: str, *, explained: bool) -> None:
+def _answer_where(
+    world: World,
+    view: ClusterView,
+    policies: Sequence[Written],
+    scenario: _Scenario,
+    output: str,
+    *,
+    explained: bool,
+) -> None:
     with exit_on_error():
         answers = _answers(world, view.scheduler.settings, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     print_view_warnings(world, view)
+    _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them
     print_pod_warnings(world, (answer.pod for answer in answers), told)
     if output not in FOR_PEOPLE:
@@ -149,6 +162,13 @@ def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: 
     else:
         click.echo(_nobody_waits(world, scenario))
     raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
+
+
+def _warn_of_policies(world: World, policies: Sequence[Written], pods: Sequence[Pod]) -> None:
+    """Say what of the policies of --policy matches nothing in the cluster."""
+    for policy in policies:
+        for text in matches_nothing(world, policy, pods):
+            warn(text)
 
 
 def _answer_without_nodes(
@@ -187,17 +207,17 @@ def _count(text: str | None) -> int:
 # The cluster ---------------------------------------------------------------------------------------------------------
 
 
-def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView]:
-    """Return the cluster with what is changed of it."""
+def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView, list[Written]]:
+    """Return the cluster with what is changed of it, and the policies that are."""
     view = read_cluster(cluster, progress)
     world = make_world(view)
-    for path in scenario.policies:
-        world.add(read_policies(path, scenario.home))
+    policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
+    world.add(policies)
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
         _leave_out(world, text)
-    return world, view
+    return world, view, policies
 
 
 def _add_nodes(world: World, text: str) -> None:
@@ -360,8 +380,14 @@ def _row(answer: Answer) -> tuple[str, ...]:
         answer.node or "-",
         ",".join(answer.cards) or "-",
         number(answer.decision.score) if answer.node else "-",
-        answer.sources.get("nodes", "-"),
+        _policies(answer),
     )
+
+
+def _policies(answer: Answer) -> str:
+    """Name the policies of which a section is in force for a pod; where there is none, the settings decide."""
+    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
+    return ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-"
 
 
 def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:

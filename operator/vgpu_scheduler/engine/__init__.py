@@ -9,6 +9,7 @@ from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.event_port import EventPort
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import Grouping, PodGroupKey
@@ -41,6 +42,7 @@ __all__ = [
     "Lack",
     "LockJudge",
     "LockStatus",
+    "MakerOnNode",
     "NodeClosure",
     "ObservedKind",
     "Place",
@@ -62,6 +64,7 @@ __all__ = [
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "makers_on_node",
     "pod_sums",
     "pools",
     "quotas_told_in",

@@ -1,19 +1,70 @@
-"""How kopf reads JSON: it has no setting for that, and with the standard library's limit one object ends its watch."""
+"""How kopf reads JSON, for which it has no setting: objects of any depth, and nothing of what is known already.
+
+With the standard library's limit one deep object ends a watch. And of a change that another stream has shown, kopf
+would make several tasks and copies before it asks whether anybody wants it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final
 
 import aiohttp
+import msgspec
 from kopf._cogs.clients import api
 
 from vgpu_scheduler.kube import loads
+
+__all__ = ["IsKnown", "read_any_depth", "skip_known"]
+
+IsKnown = Callable[[str, Any], bool]
+"""Tells of the kind of an object and of the object, of which only the metadata is there, whether it is known so."""
+_is_known: ContextVar[IsKnown] = ContextVar("is_known")
+"""Of each kopf operator, for there may be several in a process."""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    uid: str
+    namespace: str = ""
+
+
+class _Changed(msgspec.Struct):
+    kind: str
+    metadata: _Metadata
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Changed
+
+
+_events: Final = msgspec.json.Decoder(_Event)
+
+
+def skip_known(is_known: IsKnown) -> None:
+    """Have kopf skip changes of objects that are known, in this context and in the tasks that are made in it."""
+    _is_known.set(is_known)
 
 
 class _Json:
     """What kopf uses of the module ``json`` to read the lines of a watch."""
 
-    loads = staticmethod(loads)
+    @staticmethod
+    def loads(line: str) -> Any:
+        """Read a line; a change that is known becomes a bookmark, of which kopf only keeps the version."""
+        is_known = _is_known.get(None)
+        if is_known is not None and line.startswith('{"type":"MODIFIED"'):
+            try:
+                changed = _events.decode(line).object
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                return loads(line)  # what is wrong with it is said there
+            obj = {"kind": changed.kind, "metadata": msgspec.to_builtins(changed.metadata)}
+            if is_known(changed.kind, obj):
+                return {"type": "BOOKMARK", "object": obj}
+        return loads(line)
 
 
 def read_any_depth() -> None:

@@ -21,7 +21,7 @@ from kopf._cogs.structs.credentials import Vault
 from kopf._core.engines.peering import Identity
 
 from vgpu_scheduler.apiclient import Credentials
-from vgpu_scheduler.intake.kopf_json import read_any_depth
+from vgpu_scheduler.intake.kopf_json import read_any_depth, skip_known
 from vgpu_scheduler.intake.task_scope import task_scope
 from vgpu_scheduler.intake.watching import EventHandler
 
@@ -124,10 +124,12 @@ class SupervisedKopf(ABC):
         self._restarted = restarted
         self._over = asyncio.Event()
         self._outside = copy_context()
+        self._handlers: dict[str, EventHandler[Any]] = {}
 
     def _watch(self, registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
         """Have a handler take in what is news of a resource, from its initial listing on."""
         handler.begin()
+        self._handlers[handler.kind] = handler
 
         @kopf.on.event(*resource, registry=registry, when=lambda event, **_: handler.is_news(event))
         async def take_in(event: Any, **_: Any) -> None:
@@ -165,6 +167,7 @@ class SupervisedKopf(ABC):
 
     async def _run_once(self) -> None:
         read_any_depth()
+        skip_known(self._is_known)
         registry = kopf.OperatorRegistry()
         self._login(registry)
         self._register(registry)
@@ -185,6 +188,11 @@ class SupervisedKopf(ABC):
                 await kopf.run_tasks(tasks, ignored=_Everything())
         finally:
             await sessions.close()  # again: those others may have opened one after kopf had closed its own
+
+    def _is_known(self, kind: str, obj: Any) -> bool:
+        """Tell whether a change of an object is known; that it is there as it is known is taken in."""
+        handler = self._handlers.get(kind)
+        return handler is not None and not handler.is_news({"type": "MODIFIED", "object": obj})
 
     def _login(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.login(registry=registry)

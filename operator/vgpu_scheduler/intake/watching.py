@@ -45,6 +45,11 @@ class EventHandler(Generic[_Value]):
         self._known: set[str] = set()
         self._was_away = False
 
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return self._kind.name
+
     def begin(self) -> None:
         """Note that kopf starts, with an initial listing that says nothing of what vanished before it."""
         self._was_away = bool(self._known)

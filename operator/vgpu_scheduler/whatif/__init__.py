@@ -13,6 +13,7 @@ from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
+from vgpu_scheduler.whatif.policy_reach import matches_nothing
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
@@ -65,6 +66,7 @@ __all__ = [
     "listed_cards",
     "make_dialect",
     "make_room",
+    "matches_nothing",
     "newest_time",
     "number",
     "place",

@@ -68,6 +68,7 @@ def defrag(
     most: int = 0,
     schedulers: Container[str] = (SCHEDULER_NAME,),
     on_card: Callable[[int, int], None] = lambda _, __: None,
+    among: Callable[[CardUsage], bool] = lambda _: True,
 ) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
 
@@ -81,13 +82,15 @@ def defrag(
         The scheduler names of the pods that are placed as planned.
     on_card
         Is called with how many cards were tried and how many there are to try.
+    among
+        Tells whether a card is one of those that are to be freed.
     """
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
     ]
     placed = [answer for answer in simulate(world, waiting, as_they_are=True, explained=False) if answer.node]
     going = {(answer.node, card) for answer in placed for card in answer.cards}
-    plan = _Planner(world, schedulers, on_card, going).plan(most)
+    plan = _Planner(world, schedulers, on_card, going).plan(most, among)
     there = {answer.pod.uid for answer in placed}
     left = [pod for pod in waiting if pod.uid not in there]
     return replace(plan, asked=most, waiting=len(left), taken=_taken(world, left, frozenset(plan.freed)))
@@ -123,7 +126,7 @@ class _Planner:
         self._filled: set[Spot] = set()
         self._stay: dict[str, int] = {}
 
-    def plan(self, most: int) -> Plan:
+    def plan(self, most: int, among: Callable[[CardUsage], bool]) -> Plan:
         """Plan with all idle cards cordoned; then uncordon those that no move goes to."""
         mine = [card for card in cards(self._world) if card.state == "ready" and self._moves.can_cordon(_spot(card))]
         idle = [_spot(card) for card in mine if card.idle]
@@ -132,7 +135,7 @@ class _Planner:
         moves: list[Move] = []
         emptied: list[Spot] = []
         used = sorted(
-            (card for card in mine if not card.idle),
+            (card for card in mine if not card.idle and among(card)),
             key=lambda card: (len(card.pods), card.memory.used, card.node, card.card),
         )
         for number, card in enumerate(used, 1):

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Final
 
-from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import Outcome, counted
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
-from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.turns import made_anew, placed
 
 __all__ = ["end_pods"]
 
@@ -39,7 +37,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     candidates = []
     for node, bound in by_node.items():
         pods = _unprotected(waiting.world.budgets, bound)
-        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None:
+        if waiting.fits_on(node, pods):
             candidates.append((len(pods), node, pods))
     found = []
     for _, node, pods in sorted(candidates, key=lambda each: each[:2])[:_MOST_NODES]:
@@ -72,13 +70,15 @@ def _last_to_stay(pod: Pod) -> tuple[bool, int, str]:
 def _fewest_pods(waiting: WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
     """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
     for pod in pods:
-        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid]) is not None:
+        if waiting.fits_on(node, [pod]):
             return [pod]
-    ending = list(pods)
-    for pod in reversed(pods):
-        without = [other for other in ending if other is not pod]
-        if waiting.cycle.on_node.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
-            ending = without
+    ending, before = list(pods), 0
+    while len(ending) != before:  # those before the pod may go elsewhere when another one stays
+        before = len(ending)
+        for pod in reversed(list(ending)):
+            without = [other for other in ending if other is not pod]
+            if waiting.fits_on(node, without):
+                ending = without
     return ending
 
 
@@ -99,28 +99,10 @@ def _taking_it_back(waiting: WaitingPod, node: str, ending: Sequence[Pod]) -> li
 def _gets_room(waiting: WaitingPod, node: str, ending: Sequence[Pod], anew: Sequence[Pod]) -> bool:
     """Tell whether the pod fits on a node once some pods have ended, and others of them were placed anew before it."""
     held = waiting.world.engine.state.without(pod.uid for pod in ending)
-    with held, _placed(waiting, sorted(anew, key=lambda pod: -pod.priority)):
-        return waiting.cycle.on_node.fits_without(waiting.ours, node, ()) is not None
-
-
-@contextmanager
-def _placed(waiting: WaitingPod, pods: Sequence[Pod]) -> Iterator[None]:
-    """Place pods anew, one after the other, where they fit."""
-    engine = waiting.world.engine
-    placed = []
-    try:
-        for pod in pods:
-            ours = created(waiting.world, pod, waiting.world.new_uid())
-            engine.observe_pod(ours, 0.0)
-            placed.append(ours.uid)
-            decision = waiting.cycle.decide(ours)
-            if decision.outcome is Outcome.PLACED and decision.placement is not None:
-                usage = placement_usage(decision.placement, decision.claims)
-                engine.state.assume(ours.uid, decision.placement, usage, ours.spec.requests)
-        yield
-    finally:
-        for uid in reversed(placed):
-            engine.remove_pod(uid, 0.0)
+    with held, made_anew(waiting.world, anew) as made:
+        first = sorted([*made, *waiting.before], key=lambda pod: -pod.priority)
+        with placed(waiting.world, first):
+            return waiting.cycle.on_node.fits_without(waiting.ours, node, ()) is not None
 
 
 def _remedy(waiting: WaitingPod, node: str, ending: Sequence[Pod], back: Sequence[Pod]) -> Remedy:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
@@ -17,6 +18,7 @@ from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
+from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
@@ -25,6 +27,19 @@ _MOST_RANKED: Final = 1000
 """Nodes of which it is found out how near they are."""
 _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
+_WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
+"""The names of annotations that name the cards which a pod wants."""
+_OTHER_CARDS: Final = frozenset(
+    {
+        CardReason.CardTypeMismatch,
+        CardReason.CardUuidMismatch,
+        CardReason.ModeNotFit,
+        CardReason.CardDeniedByPolicy,
+        CardReason.CardNotHealth,
+        CardReason.CardCordoned,
+    }
+)
+"""What cards say that a pod cannot have, however little is on them."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
@@ -53,6 +68,8 @@ class Explanation:
         Which models of cards there are, where none is one that the pod takes.
     causes
         The selectors and rules behind the reasons of nodes and cards, a sentence each.
+    first
+        How many pods that wait are served before it; empty where that makes no difference.
     """
 
     answer: Answer
@@ -64,6 +81,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
+    first: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -76,6 +94,7 @@ class Explanation:
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
             **({"causes": list(self.causes)} if self.causes else {}),
+            **({"first": self.first} if self.first else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -90,6 +109,7 @@ class Explanation:
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
         parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
+        parts += [f"  {self.first}"] if self.first else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
@@ -103,7 +123,7 @@ class Explanation:
             parts.append("\n".join(["This comes first; it does not suffice alone:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
-        elif not self.answer.node and self.answer.decision.outcome is Outcome.UNSCHEDULABLE:
+        elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR:
             parts.append("No single change was found that would help; combinations of changes were not searched.")
         return "\n\n".join(parts)
 
@@ -118,16 +138,33 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    answer = ask(world, pod)
-    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    shown = [node] if node else _nodes_with_cards(world, answer)
-    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-    engine = world.engine
-    over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
-    quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(
-        answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer), causes=causes(world, answer)
-    )
+    before, _ = turns_around(world, pod)
+    with placed(world, before) as going:
+        answer = ask(world, pod)
+        helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+        shown = [node] if node else _nodes_with_cards(world, answer)
+        cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
+        engine = world.engine
+        over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
+        quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
+        found = Explanation(
+            answer, cards, left_out, helps, quotas, first=_first(len(going), len(before) - len(going) if helps else 0)
+        )
+        return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
+
+
+def _first(going: int, waits: int) -> str:
+    """Say how many pods are served before one: those that fit now, and those that would take what a change frees."""
+    parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
+    parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
+    if not parts:
+        return ""
+    served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
+    return f"{served} (higher priority, or the same and longer in the queue); the answer leaves them their places."
+
+
+def _does(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -181,24 +218,45 @@ def _compared(answer: Answer, here: str, there: str) -> str:
 
 
 def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
-    """Return the nodes that are not fit because of their cards, the nearest first.
+    """Return the nodes whose cards matter to a pod that fits nowhere, the nearest first.
 
-    That of the nearest miss goes before all others; then it counts how many cards fit, then how little another lacks.
+    Those are the nodes that are not fit because of their cards, and those that have a card which the pod pins by its
+    UUID, whatever else is the matter with them. Nodes with a pinned card go first, then that of the nearest miss, then
+    those with cards that the pod may have at all; then it counts how many cards fit, and how little another lacks.
     """
     decision = answer.decision
     nearest = decision.near_miss.node if decision.near_miss else ""
-    by_cards = [node for node, verdict in sorted(decision.verdicts.items()) if _is_about_cards(verdict)]
-    if len(by_cards) <= 1:
-        return by_cards
+    pinning = set(_pinning(world, answer.pod))
+    shown = [node for node, verdict in sorted(decision.verdicts.items()) if _is_about_cards(verdict) or node in pinning]
+    if len(shown) <= 1:
+        return shown
     ours = created(world, answer.pod, answer.pod.uid)
 
-    def distance(node: str) -> tuple[bool, int, float]:
+    def distance(node: str) -> tuple[bool, bool, bool, int, float]:
         verdicts = card_verdicts(world.engine.cycle, ours, node)
         lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
-        return node != nearest, -sum(each.reason is None for each in verdicts), min(lacks, default=math.inf)
+        others = all(each.reason in _OTHER_CARDS for each in verdicts)
+        fit = sum(each.reason is None for each in verdicts)
+        return node not in pinning, node != nearest, others, -fit, min(lacks, default=math.inf)
 
-    looked_at = sorted(by_cards[:_MOST_RANKED], key=distance)
-    return [*looked_at, *by_cards[_MOST_RANKED:]]
+    first = [node for node in shown if node in pinning]
+    ranked = [*first, *(node for node in shown if node not in pinning)]
+    looked_at = sorted(ranked[:_MOST_RANKED], key=distance)
+    return [*looked_at, *ranked[_MOST_RANKED:]]
+
+
+def _pinning(world: World, pod: Pod) -> Iterator[str]:
+    """Yield the nodes that have a card which a pod names as one that it wants."""
+    named = [
+        text
+        for name, text in pod.annotations.items()
+        if name in world.engine.dialects.pod_annotations and _WANTS_UUID.search(name)
+    ]
+    wanted = {word.strip() for text in named for word in text.split(",")}
+    for node in world.nodes if wanted else ():
+        devices = (device for dialect in world.engine.dialects for device in world.devices(node, dialect.name))
+        if any(device.uuid in wanted for device in devices):
+            yield node
 
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:

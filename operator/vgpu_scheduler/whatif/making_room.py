@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any, Final
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.held import held_by
 from vgpu_scheduler.whatif.moving import Move, Moves, Spot
 from vgpu_scheduler.whatif.room_search import Goal, RoomSearch
 from vgpu_scheduler.whatif.simulation import ask, simulate
+from vgpu_scheduler.whatif.turns import turns_around
 from vgpu_scheduler.whatif.world import World
 
 MOST_MOVES: Final = 3
@@ -65,6 +68,8 @@ class Room:
         What is to be done, in this order, each when what was moved before runs again.
     fewest
         Whether it is certain that fewer moves do not do; where none were found, that none up to three do.
+    held
+        What holds the pod that moves do not change; empty where nothing is known that does.
     hopeless
         It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
     taken_by
@@ -76,6 +81,7 @@ class Room:
     cards: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     fewest: bool = True
+    held: str = ""
     hopeless: str = ""
     taken_by: tuple[str, ...] = ()
 
@@ -92,6 +98,7 @@ class Room:
             "steps": [step.as_json() for step in self.steps],
             "moves": len(self.moves),
             "fewest": self.fewest,
+            "held": self.held,
             "hopeless": self.hopeless,
             "takenBy": list(self.taken_by),
         }
@@ -113,23 +120,25 @@ def make_room(
         Is called now and then with how many questions were asked of the engine.
     """
     now = ask(world, pod)
-    if now.decision.outcome is Outcome.PLACED:
-        return _told(world, pod, (), fewest=True, schedulers=schedulers)
-    _place_others(world, pod, schedulers)
+    if now.decision.outcome is Outcome.PLACED and not gated(pod):
+        return _told(world, pod, (), fewest=True)
+    if held := held_by(world, pod, now.decision):
+        return Room(pod.key, held=held)
+    simulate(world, chain(*turns_around(world, pod)), as_they_are=True, explained=False)  # before anything moves
     moves = Moves(world, schedulers)
     search = RoomSearch(world, pod, moves, on_question)
-    if now.decision.outcome is Outcome.REFUSED or not search.may_help():
+    if not search.may_help():
         return Room(pod.key, fewest=search.certain, hopeless=now.decision.message)
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
         if steps is not None:
-            return _told(world, pod, steps, fewest=by_moves.certain, schedulers=schedulers)
+            return _told(world, pod, steps, fewest=by_moves.certain)
     for goals in search.clearing_plans():
         steps = _Steering(world, moves, goals).carry_out()
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
-            return _told(world, pod, steps, fewest=fewest, schedulers=schedulers)
+            return _told(world, pod, steps, fewest=fewest)
     return Room(pod.key, fewest=by_moves.certain)
 
 
@@ -169,29 +178,19 @@ class _ByMoves:
         return None
 
 
-def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool, schedulers: Container[str]) -> Room:
+def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> Room:
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
-    waiting = [each for each in _left(world) if each.scheduler_name in schedulers or each.uid == pod.uid]
-    answers = {answer.pod.uid: answer for answer in simulate(world, waiting, as_they_are=True, explained=False)}
+    before, after = turns_around(world, pod)
+    waiting = simulate(world, [*before, pod, *after], as_they_are=True, explained=False)
+    answers = {answer.pod.uid: answer for answer in waiting}
     mine = answers[pod.uid]
     if mine.decision.outcome is Outcome.PLACED:
         return Room(pod.key, mine.node, mine.cards, steps, fewest)
     placed = [answer for answer in answers.values() if answer.node]
     there = [answer for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
     return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(answer.pod.key for answer in there or placed))
-
-
-def _place_others(world: World, pod: Pod, schedulers: Container[str]) -> None:
-    """Place the pods that wait and fit now: they have their place before anything moves."""
-    others = [each for each in world.pending.values() if each.scheduler_name in schedulers and each.uid != pod.uid]
-    simulate(world, others, as_they_are=True, explained=False)
-
-
-def _left(world: World) -> list[Pod]:
-    """Return the pods that wait and have not been placed."""
-    return [pod for pod in world.pending.values() if world.engine.state.reservation(pod.uid) is None]
 
 
 class _Steering:
@@ -208,7 +207,7 @@ class _Steering:
         self._moves = moves
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
-        self._others_wait = any(owners(pod) for pod in _left(world) if pod.uid != self._room.pod.uid)
+        self._others_wait = any(owners(pod) for pod in chain(*turns_around(world, self._room.pod)))
         self._steps: list[Step] = []
         self._cordoned: dict[Spot, None] = {}
 

@@ -32,6 +32,26 @@ def uncordoned(node: Object) -> Object:
     return _without_taints(node, frozenset({_UNSCHEDULABLE}))
 
 
+def states_of(node: Object) -> list[str]:
+    """Return the taints of a node that say that it is in a bad state; that it is cordoned is none."""
+    keys = TAINTS_OF_STATE - {_UNSCHEDULABLE}
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return list(dict.fromkeys(taint["key"] for taint in taints if taint.get("key") in keys))
+
+
+def in_good_state(node: Object) -> Object:
+    """Return a node that is ready and without pressure; one that is cordoned stays so."""
+    spec, keys = node.get("spec") or {}, states_of(node)
+    return {**node, "spec": {**spec, "taints": [t for t in spec.get("taints") or () if t.get("key") not in keys]}}
+
+
+def with_offered(node: Object, amounts: Mapping[str, str]) -> Object:
+    """Return a node whose kubelet offers amounts of resources that it does not offer now."""
+    status = node.get("status") or {}
+    offered = {field: {**(status.get(field) or {}), **amounts} for field in ("capacity", "allocatable")}
+    return {**node, "status": {**status, **offered}}
+
+
 def with_annotation(node: Object, name: str, value: str) -> Object:
     """Return a node with another value of an annotation; without it, where the value is empty."""
     metadata = dict(node["metadata"])

@@ -87,3 +87,10 @@ def decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -
         raise WorldError(str(error)) from None
     except (OverflowError, UnicodeEncodeError) as error:  # no JSON of an API server could say this
         raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None
+
+
+def with_uid(kind: str, obj: Object) -> dict[str, Any]:
+    """Return the metadata of an object, which need not have a UID in a file."""
+    metadata = metadata_of(obj)
+    uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
+    return {**metadata, "uid": uid}

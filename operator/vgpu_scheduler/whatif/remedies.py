@@ -19,7 +19,9 @@ from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, 
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
@@ -29,6 +31,8 @@ _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
 _MOST_TRIED: Final = 32
 """Nodes of a kind of which one has to say how one more would be."""
+_MOST_NEW_NODES: Final = 8
+"""New nodes that are added at most, where others that wait take the first ones."""
 _DIGITS: Final = 12
 _KIND_LABELS: Final = (
     "node.kubernetes.io/instance-type",
@@ -47,9 +51,17 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
     """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
 
     What would take several changes of different kinds at once is not searched for. What is hardly meant comes first:
-    the others are those of the pod as it is meant.
+    the others are those of the pod as it is meant. The pods that wait and fit now have their places first, and those
+    that are served before the pod take theirs of what a change frees.
     """
-    waiting = WaitingPod(world, pod)
+    before, after = turns_around(world, pod)
+    with placed(world, [*before, *after]) as going:
+        there = {each.uid for each in going}
+        return _found(WaitingPod(world, pod, [each for each in before if each.uid not in there]))
+
+
+def _found(waiting: WaitingPod) -> list[Remedy]:
+    world = waiting.world
     meant = corrected(world, waiting.written)
     if not meant.texts:
         return _searched(waiting)
@@ -221,32 +233,48 @@ def _smallest(
 
 
 def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Add an empty node like one that is there, one of each kind."""
+    """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
     kinds: dict[object, list[str]] = {}
     with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
     for name in with_cards_first:
         kinds.setdefault(_kind_of(waiting.world, name), []).append(name)
     for names in list(kinds.values())[:_MOST_MODELS]:
-        made = next(filter(None, (_new_node(waiting.world, name) for name in names[:_MOST_TRIED])), None)
-        if made is None:
-            continue
-        name, copy, objects = made
-        waiting.world.add(objects)
-        try:
-            node = waiting.node()
-        finally:
+        for name in names[:_MOST_TRIED]:
+            found = _added(waiting, name)
+            if found is not None:
+                yield found
+                return
+            if _new_node(waiting.world, name) is not None:
+                break
+
+
+def _added(waiting: WaitingPod, name: str) -> Remedy | None:
+    """Return the fewest new nodes like one that help; None where none do, or nobody knows how they would be."""
+    copies: list[str] = []
+    objects: list[Object] = []
+    try:
+        for count in range(1, (_MOST_NEW_NODES if waiting.before else 1) + 1):
+            made = _new_node(waiting.world, name)
+            if made is None:
+                return None
+            copy, more = made
+            waiting.world.add(more)
+            copies.append(copy)
+            objects += more
+            if (node := waiting.node()) in copies:
+                text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
+                return Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
+        return None
+    finally:
+        for copy in copies:
             waiting.world.remove_node(copy)
-        if node == copy:
-            text = f"add a node like {name}"
-            yield Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
-            return
 
 
-def _new_node(world: World, name: str) -> tuple[str, str, list[Object]] | None:
-    """Return a node, what one more like it is called, and its objects; None if nobody knows how that would be."""
+def _new_node(world: World, name: str) -> tuple[str, list[Object]] | None:
+    """Return what one more node like another is called, and its objects; None if nobody knows how that would be."""
     copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
     try:
-        return name, copy, copy_of(world, name, copy)
+        return copy, copy_of(world, name, copy)
     except WorldError:
         return None
 
@@ -266,6 +294,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _tolerate,
     _uncordon_nodes,
     _uncordon_cards,
+    repair_nodes,
     end_pods,
     _raise_quotas,
     raise_limits,

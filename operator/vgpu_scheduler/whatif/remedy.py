@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -14,6 +14,7 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.amounts import is_claim
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.turns import placed
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Remedy", "RemedyKind", "WaitingPod"]
@@ -30,6 +31,7 @@ class RemedyKind(StrEnum):
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
     UNCORDON_CARD = "uncordon a card"
+    REPAIR_NODE = "repair a node"
     WAIT = "wait"
     END_PODS = "end pods"
     RAISE_QUOTA = "raise a quota"
@@ -75,11 +77,18 @@ class Remedy:
 
 
 class WaitingPod:
-    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise."""
+    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise.
 
-    def __init__(self, world: World, pod: Pod) -> None:
+    Parameters
+    ----------
+    before
+        The pods that wait, too, are served before it, and fit nowhere as the cluster is.
+    """
+
+    def __init__(self, world: World, pod: Pod, before: Sequence[Pod] = ()) -> None:
         self.world = world
         self.pod = pod
+        self.before = before
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
@@ -89,7 +98,7 @@ class WaitingPod:
         ours = self.read(written)
         if ours is None:
             return self
-        other = WaitingPod(self.world, self.pod)
+        other = WaitingPod(self.world, self.pod, self.before)
         other.written, other.ours = written, ours
         return other
 
@@ -108,9 +117,29 @@ class WaitingPod:
             return None
 
     def node(self, written: Object | None = None) -> str:
-        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
+        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere.
+
+        As the cluster is then, those that are served before it have their places first.
+        """
         ours = self.ours if written is None else self.read(written)
         if ours is None:
             return ""
+        node = self._decided(ours)
+        if node and self.before and written is None:
+            with placed(self.world, self.before):
+                return self._decided(ours)
+        return node
+
+    def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
+        """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""
+        with self.world.engine.state.without(pod.uid for pod in without):
+            if self.cycle.on_node.fits_without(self.ours, node, ()) is None:
+                return False
+            if not self.before:
+                return True
+            with placed(self.world, self.before):
+                return self.cycle.on_node.fits_without(self.ours, node, ()) is not None
+
+    def _decided(self, ours: Pod) -> str:
         decision = self.cycle.decide(ours)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""

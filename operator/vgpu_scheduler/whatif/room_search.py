@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine import Cycle
@@ -19,7 +19,8 @@ from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.moving import Moves, Spot
-from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.tenants import Tenant, largest_of, tenant_of
+from vgpu_scheduler.whatif.turns import made_anew
 from vgpu_scheduler.whatif.world import World
 
 _MOST_QUESTIONS: Final = 30_000
@@ -27,7 +28,6 @@ _MOST_PLANS: Final = 16
 """Plans of as many moves that are given back."""
 _MOST_NODES: Final = 64
 """Nodes of which it is worked out what goes where if they are cleared."""
-_MIG: Final = "mig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,43 +47,6 @@ class Goal:
         """The cards that it is to get, with their node."""
         held = (assignment for container in self.placement.containers for assignment in container)
         return tuple(dict.fromkeys((self.placement.node, card_name(each.vendor, each.uuid)) for each in held))
-
-
-class _Kind(NamedTuple):
-    """What a pod holds something of: a dimension of a card, or (without a dialect) a resource or port of its node.
-
-    Attributes
-    ----------
-    whole
-        Which parts are free matters, not how much is.
-    """
-
-    dialect: str
-    name: str
-    number: int = 0
-    whole: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Tenant:
-    """A pod that can be moved.
-
-    Attributes
-    ----------
-    pod
-        As it is bound.
-    spots
-        The cards that it holds something of, with their node.
-    held
-        How much it holds of what.
-    alike
-        The same for pods of which it does not matter which one is moved.
-    """
-
-    pod: Pod
-    spots: frozenset[Spot]
-    held: dict[_Kind, int]
-    alike: object
 
 
 class _OutOfQuestionsError(Exception):
@@ -115,7 +78,7 @@ class RoomSearch:
         self._on_question = on_question
         self._cycle: Cycle = world.engine.cycle
         self._state = world.engine.state
-        self._tenants: dict[str, list[_Tenant]] = {}
+        self._tenants: dict[str, list[Tenant]] = {}
         self._suspensions: dict[str, Reservation] = {}
         self._questions = 0
         self.certain = True
@@ -229,12 +192,12 @@ class RoomSearch:
             yield from self._then(Goal(pod, placement), others, left)
 
     def _with_moves(
-        self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[_Tenant], left: int
+        self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[Tenant], left: int
     ) -> Generator[tuple[Goal, ...]]:
         """Yield places for pods of which the first one goes to a node without some pods there."""
         with self._suspended(victims), ExitStack() as known:
             needed = [tenant for tenant in victims if not self._fits_beside(pod, node, tenant)]
-            moved = tuple(known.enter_context(self._made_anew(tenant.pod)) for tenant in victims)
+            moved = tuple(known.enter_context(made_anew(self._world, [tenant.pod for tenant in victims])))
             for placement in self._placements(pod, node):
                 goal = Goal(pod, placement)
                 if all(tenant in needed or not tenant.spots.isdisjoint(goal.spots) for tenant in victims):
@@ -245,7 +208,7 @@ class RoomSearch:
             for found in self._solutions(others, left):
                 yield (goal, *found)
 
-    def _sequences(self, tenants: tuple[_Tenant, ...]) -> Generator[tuple[Goal, ...]]:
+    def _sequences(self, tenants: tuple[Tenant, ...]) -> Generator[tuple[Goal, ...]]:
         """Yield places for some pods, moved one after the other, and at last for the pod."""
         if not tenants:
             placement = self._decided(self._pod)
@@ -253,7 +216,7 @@ class RoomSearch:
                 yield (Goal(self._pod, placement),)
             return
         for number, tenant in enumerate(tenants):
-            with self._suspended([tenant]), self._made_anew(tenant.pod) as moved:
+            with self._suspended([tenant]), made_anew(self._world, [tenant.pod]) as (moved,):
                 for node in sorted(self._world.nodes):
                     for placement in self._placements(moved, node):
                         goal = Goal(moved, placement)
@@ -262,12 +225,12 @@ class RoomSearch:
                                 yield (*found, goal)
 
     def _sets(
-        self, pod: Pod, node: str, tenants: Sequence[_Tenant], size: int, chosen: tuple[_Tenant, ...] = ()
-    ) -> Iterator[tuple[_Tenant, ...]]:
+        self, pod: Pod, node: str, tenants: Sequence[Tenant], size: int, chosen: tuple[Tenant, ...] = ()
+    ) -> Iterator[tuple[Tenant, ...]]:
         """Yield sets of so many pods of a node without which a pod fits there."""
         there = [tenant for tenant in tenants if self._state.reservation(tenant.pod.uid) is not None]
         more = size - len(chosen)
-        if len(there) < more or not self._fits(pod, node, [*chosen, *_largest(there, more)]):
+        if len(there) < more or not self._fits(pod, node, [*chosen, *largest_of(there, more)]):
             return
         if not more:
             yield chosen
@@ -278,7 +241,7 @@ class RoomSearch:
                 tried.add(tenant.alike)
                 yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, tenant))
 
-    def _fewest(self, node: str, tenants: Sequence[_Tenant]) -> list[_Tenant]:
+    def _fewest(self, node: str, tenants: Sequence[Tenant]) -> list[Tenant]:
         """Return pods without which the pod fits on a node and of which none could stay, those of low priority."""
         leaving = list(tenants)
         for tenant in reversed(tenants):
@@ -287,7 +250,7 @@ class RoomSearch:
                 leaving = without
         return leaving
 
-    def _cleared(self, victims: Sequence[_Tenant]) -> tuple[Goal, ...]:
+    def _cleared(self, victims: Sequence[Tenant]) -> tuple[Goal, ...]:
         """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
         placement = self._cycle.on_node.fits_without(self._pod, victims[0].pod.node_name, ())
         assert placement is not None
@@ -296,7 +259,7 @@ class RoomSearch:
         with ExitStack() as held:
             held.enter_context(self._assumed(goals[0]))
             for tenant in largest_first:
-                moved = held.enter_context(self._made_anew(tenant.pod))
+                (moved,) = held.enter_context(made_anew(self._world, [tenant.pod]))
                 goes_to = self._decided(moved)
                 if goes_to is None:
                     return ()
@@ -315,11 +278,11 @@ class RoomSearch:
         if self._cycle.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
-    def _fits(self, pod: Pod, node: str, without: Iterable[_Tenant]) -> bool:
+    def _fits(self, pod: Pod, node: str, without: Iterable[Tenant]) -> bool:
         self._ask(pod)
         return self._cycle.on_node.fits_without(pod, node, [tenant.pod.uid for tenant in without]) is not None
 
-    def _fits_beside(self, pod: Pod, node: str, tenant: _Tenant) -> bool:
+    def _fits_beside(self, pod: Pod, node: str, tenant: Tenant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
         with self._state.having(self._suspensions[tenant.pod.uid]):
             return self._fits(pod, node, ())
@@ -356,34 +319,17 @@ class RoomSearch:
 
     def _learn(self) -> None:
         """Read which pods can be moved, by node: those of low priority and with little first."""
-        by_node: dict[str, list[_Tenant]] = {}
+        by_node: dict[str, list[Tenant]] = {}
         for pod in self._world.bound.values():
             held = self._state.reservation(pod.uid)
             if held is not None and held.uses_devices and not self._moves.why_not(pod):
-                by_node.setdefault(pod.node_name, []).append(self._tenant(pod))
+                by_node.setdefault(pod.node_name, []).append(tenant_of(self._world, pod))
         for tenants in by_node.values():
             tenants.sort(key=lambda tenant: (tenant.pod.priority, sum(tenant.held.values()), tenant.pod.key))
         self._tenants = by_node
 
-    def _tenant(self, pod: Pod) -> _Tenant:
-        held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
-        held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
-        spots: set[Spot] = set()
-        for dialect, usage in self._world.engine.dialects.uses(pod).items():
-            if usage.unreadable or usage.displaced:
-                held[_Kind(dialect, "any card", whole=True)] = 1
-            for device in self._world.devices(pod.node_name, dialect):
-                amounts = usage.charges.get(device.uuid, ())
-                whole = device.mode == _MIG  # which pieces are free matters, not how much
-                kinds = (_Kind(dialect, device.uuid, number, whole) for number, _ in enumerate(amounts))
-                held |= dict(zip(kinds, amounts, strict=True))
-                if amounts:
-                    spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
-        alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
-        return _Tenant(pod, frozenset(spots), held, alike)
-
     @contextmanager
-    def _suspended(self, tenants: Sequence[_Tenant]) -> Iterator[None]:
+    def _suspended(self, tenants: Sequence[Tenant]) -> Iterator[None]:
         uids = [tenant.pod.uid for tenant in tenants]
         for uid in uids:
             held = self._state.reservation(uid)
@@ -397,18 +343,6 @@ class RoomSearch:
                 del self._suspensions[uid]
 
     @contextmanager
-    def _made_anew(self, pod: Pod) -> Iterator[Pod]:
-        """Have there be the pod that a controller makes in the place of one."""
-        engine = self._world.engine
-        anew = created(self._world, pod, self._world.new_uid())
-        engine.observe_pod(anew, 0.0)
-        engine.queue.remove(anew.uid)
-        try:
-            yield anew
-        finally:
-            engine.remove_pod(anew.uid, 0.0)
-
-    @contextmanager
     def _assumed(self, goal: Goal) -> Iterator[None]:
         usage = placement_usage(goal.placement, self._cycle.classes.claims(goal.pod))
         self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
@@ -416,16 +350,3 @@ class RoomSearch:
             yield
         finally:
             self._state.undo(goal.pod.uid)
-
-
-def _largest(tenants: Sequence[_Tenant], most: int) -> list[_Tenant]:
-    """Return pods that hold as much as any so many others do, of everything that some pod holds."""
-    by_kind: dict[_Kind, list[tuple[int, int]]] = {}
-    for number, tenant in enumerate(tenants):
-        for kind, amount in tenant.held.items():
-            by_kind.setdefault(kind, []).append((amount, number))
-    chosen: set[int] = set()
-    for kind, holders in by_kind.items():
-        holders.sort(reverse=True)
-        chosen |= {number for _, number in (holders if kind.whole else holders[:most])}
-    return [tenants[number] for number in sorted(chosen)]

@@ -87,7 +87,16 @@ def explain(answer: Answer, *, wide: bool = False) -> str:
     """
     decision = answer.decision
     became = f"goes to {answer.node}" if answer.node else f"waits ({decision.outcome.value})"
-    lines = [f"{answer.pod.key} {became}" + (f", {', '.join(answer.cards)}" if answer.cards else "")]
+    became += f", {', '.join(answer.cards)}" if answer.cards else ""
+    gates = answer.pod.spec.scheduling_gates
+    if gates:
+        removed = "its scheduling gate is removed" if len(gates) == 1 else "its scheduling gates are removed"
+        lines = [f"{answer.pod.key} is not tried until {removed}: {', '.join(gates)} (spec.schedulingGates)"]
+        lines += (
+            [f"  Without them, it {became}."] if decision.placement or decision.verdicts or decision.reasons else []
+        )
+    else:
+        lines = [f"{answer.pod.key} {became}"]
     if decision.message:
         lines.append(f"  {decision.message}")
     if answer.after:

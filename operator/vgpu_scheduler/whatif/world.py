@@ -33,7 +33,7 @@ from vgpu_scheduler.policy import (
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
-from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
+from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of, with_uid
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
 
 
@@ -60,7 +60,8 @@ class World:
         """What could not be understood; the engine goes on without it, as in a cluster."""
         self._strict = strict
         self._homes: dict[str, str] = {}  # card to node
-        self._namespaces: set[str] = set()
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """The labels of the namespaces, by name."""
         self._namespaces_matter = False
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
@@ -70,6 +71,8 @@ class World:
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
         self._served: Mapping[str, Mapping[str, str]] = {}
+        self.reviewed_at: datetime | None = None
+        """The time of day as of which locks were judged; None where they were not."""
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
@@ -168,21 +171,14 @@ class World:
         self._priorities[name] = value
 
     def _add_storage(self, kind: str, obj: Object) -> None:
-        metadata = metadata_of(obj)
-        uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
-        full = {**metadata, "uid": uid}
-        if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"}:
-            full.setdefault("namespace", "default")
-        found = decoded(STORAGE_DECODERS[kind], obj, full)
+        home = {"namespace": "default"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {}
+        found = decoded(STORAGE_DECODERS[kind], obj, home | with_uid(kind, obj))
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
         if kind == "StorageClass" and is_default_class(obj):
             self._default_class = max(self._default_class, found.name)
 
     def _add_selecting(self, kind: str, obj: Object) -> None:
-        metadata = metadata_of(obj)
-        uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
-        full = {"namespace": "default", **metadata, "uid": uid}
-        found = decoded(partial(decode_selecting, kind), obj, full)
+        found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
 
     def review_locks(self, now: datetime) -> None:
@@ -190,6 +186,7 @@ class World:
 
         Nodes and pods must have been taken in, all of them: the lock of a pod that is not there is nobody's.
         """
+        self.reviewed_at = now
         self._served = review_locks(self.engine, self._pods, now)
 
     def served_before(self, pod: Pod, node: str) -> str | None:
@@ -237,7 +234,7 @@ class World:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
-        self._namespaces.add(name)
+        self.namespaces[name] = labels
 
     def replace_policy(self, obj: Object) -> PolicyResource:
         """Take in a policy, or another version of one."""
@@ -317,7 +314,7 @@ class World:
 
     def ensure_namespace(self, name: str) -> None:
         """Make a namespace without labels, unless there is one of that name."""
-        if name in self._namespaces:
+        if name in self.namespaces:
             return
         if self._namespaces_matter and not self._strict:
             self.problems.append(f"Namespace {name} is not there: it is taken to have no labels")
@@ -329,8 +326,8 @@ class World:
 
     # What if --------------------------------------------------------------------------------------------------------
 
-    def replace_node(self, obj: Object) -> None:
-        """Put another version of a node in its place.
+    def replace_node(self, obj: Object, beside: Object | None = None) -> None:
+        """Put another version of a node in its place, and of the object beside it, if one is given.
 
         Raises
         ------
@@ -339,6 +336,8 @@ class World:
         """
         node = _node(obj)
         self.nodes[node.name] = obj
+        if beside is not None:
+            self._add_device(node.name, beside)
         self.engine.observe_node(node, 0.0)
 
     def remove_node(self, name: str) -> None:
@@ -366,6 +365,11 @@ class World:
         return again
 
     # What is there ---------------------------------------------------------------------------------------------------
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """The pods by namespace and name, whatever has become of them."""
+        return self._pods
 
     def quotas_of(self, namespace: str) -> list[Object]:
         """Return the quotas of a namespace as they were written, by name."""

@@ -184,9 +184,14 @@ def output_option(command: _Callback) -> _Callback:
     return _outputs(TABLE, WIDE, JSON, YAML)(command)
 
 
+def named_output_option(command: _Callback) -> _Callback:
+    """Add ``-o`` to a command whose answer names objects; ``name`` prints these alone."""
+    return _outputs(TABLE, WIDE, NAME, JSON, YAML)(command)
+
+
 def report_option(command: _Callback) -> _Callback:
     """Add ``-o`` to a command that answers in sentences."""
-    return _outputs(TEXT, JSON, YAML)(command)
+    return _outputs(TEXT, NAME, JSON, YAML)(command)
 
 
 def _outputs(*choices: str) -> Callable[[_Callback], _Callback]:

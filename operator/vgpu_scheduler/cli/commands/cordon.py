@@ -30,8 +30,9 @@ def _of_cards(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Only say what would be done, or have the API server check it and write nothing; by itself it means"
         f" {CLIENT}.",
     )
-    cards = click.argument("words", nargs=-1, required=True, metavar="[card] CARD...", shell_complete=offer("cards"))
-    return cards(cluster_options(dry_run(command)))
+    cards = click.argument("words", nargs=-1, metavar="[card] CARD...", shell_complete=offer("cards"))
+    nodes = click.option("-l", "--selector", default="", help="All cards of the nodes with these labels: pool=old.")
+    return cards(cluster_options(nodes(dry_run(command))))
 
 
 @click.command("cordon", cls=_Cordoning)

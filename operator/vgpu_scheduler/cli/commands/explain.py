@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, namespace_option, offer, output_option, run_module
+from vgpu_scheduler.cli.cluster.options import cluster_options, named_output_option, namespace_option, offer, run_module
 
 
 @click.command("explain")
-@click.argument("words", nargs=-1, required=True, metavar="[pod] [NAMESPACE/]NAME", shell_complete=offer("pods"))
+@click.argument("words", nargs=-1, metavar="[pod] [NAMESPACE/]NAME", shell_complete=offer("pods"))
+@click.option("-l", "--selector", default="", help="All pods of the namespace with these labels: app=web,!old.")
 @namespace_option
 @click.option(
     "--node",
@@ -19,13 +20,15 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, namespace_option
     shell_complete=offer("nodes"),
 )
 @cluster_options
-@output_option
+@named_output_option
 def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.
 
     The engine decides the pod anew, with what the cluster is now: node by node which check fails, card by card by how
     much, and which smallest change of each kind would make it fit. Of a bound pod it says where it would go today, and
     why there rather than where it is, beside what was written down when it was decided. Ends with 0 for a pod that is
-    bound or would fit, with 1 for one that fits nowhere, and with 2 when that cannot be told.
+    bound or would fit, with 1 for one that fits nowhere, or that waits for another scheduler, and with 2 when that
+    cannot be told. A pod behind scheduling gates ends as it would without them; of several pods the
+    greatest counts.
     """
     run_module("explain", **options)

@@ -14,10 +14,10 @@ from kubernetes_asyncio.config import ConfigException
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.files import FileError
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, facts_of_files, read_facts
-from vgpu_scheduler.cli.doctor.show import as_json, as_text
+from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
 from vgpu_scheduler.doctor import Report, Seen, examine
 from vgpu_scheduler.settings import SettingsError
 
@@ -48,6 +48,9 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
     if output in FOR_PEOPLE:
         for line in as_text(seen, report):
             click.echo(line)
+    elif output == NAME:
+        for name in as_names(report):
+            click.echo(name)
     else:
         dump(as_json(seen, report), output)
     raise SystemExit(_status(report))

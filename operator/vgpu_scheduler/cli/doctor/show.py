@@ -30,6 +30,12 @@ def as_json(seen: Seen, report: Report) -> dict[str, Any]:
     }
 
 
+def as_names(report: Report) -> list[str]:
+    """Return the objects that something is wrong with, each once, as ``-o name`` writes them."""
+    refs = [finding.ref for finding in report.findings]
+    return list(dict.fromkeys("/".join(filter(None, (ref.kind.lower(), ref.namespace, ref.name))) for ref in refs))
+
+
 def as_text(seen: Seen, report: Report) -> Iterator[str]:
     """Yield the lines of the report for people; one line if there is nothing to say."""
     counts: Counter[str] = Counter()

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
-from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, counted
+from vgpu_scheduler.engine import makers_on_node
+from vgpu_scheduler.model import counted
 
 UNREADABLE = Diagnosis(
     "registration-unreadable",
@@ -54,35 +54,17 @@ def plugins(seen: Seen) -> Iterator[Finding]:
         if not seen.manages(node):
             continue
         ref = ObjectRef("Node", node.name)
-        for vendor, names, devices in _makers(seen, node):
+        for maker in makers_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
+            vendor, devices = maker.vendor, maker.devices
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:
                 are = "is" if len(sick) == 1 else "are"
                 message = f"{len(sick)} of {counted(len(devices), f'{vendor} card')} {are} unhealthy: {', '.join(sick)}"
                 yield UNHEALTHY.of(ref, message)
-            if len(sick) < len(devices) and names and not any(node.allocatable.get(name) for name in names):
-                resources = " or ".join(sorted(names))
+            if maker.offers_none(node):
+                resources = " or ".join(sorted(maker.resources))
                 message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
                 yield SILENT.of(ref, message + _handshake(node.annotations))
-
-
-def _makers(seen: Seen, node: Node) -> Iterator[tuple[str, set[str], list[Device]]]:
-    """Yield each maker of which the node lists cards, with the resources that count them and the cards."""
-    listed = seen.books.devices(node.name)
-    for dialect in seen.books.engine.dialects:
-        inventory = dialect.inventory
-        if inventory.beside is not None:  # the kubelet has no part in these
-            continue
-        by_vendor: dict[str, list[Device]] = {}
-        for device in listed.get(dialect.name, ()):
-            by_vendor.setdefault(device.vendor, []).append(device)
-        for vendor, devices in by_vendor.items():
-            names = {
-                name
-                for name, resource in inventory.device_resources.items()
-                if resource.vendor == vendor and resource.dimension == 0 and name not in inventory.unknown_to_kubelet
-            }
-            yield vendor, names, devices
 
 
 def _handshake(annotations: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ def cambricon(section: Section) -> tuple[Vendor, ...]:
                 keys=(_ASSIGNED, _PROFILE),
             ),
             lock=NodeLock("cambricon.com/dsmlu.lock", names_owner=False, expiry=120.0),
-            found="It looks for a pod of its node that is not `CAMBRICON_DSMLU_ASSIGNED` yet. Its lock names nobody",
+            found="It looks for a pod of its node that is not `CAMBRICON_DSMLU_ASSIGNED` yet. Its lock names no pod",
             notes="The plugin knows one card of one container of a pod.",
         ),
     )

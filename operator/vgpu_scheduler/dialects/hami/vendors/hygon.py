@@ -27,6 +27,7 @@ def hygon(section: Section) -> tuple[Vendor, ...]:
                 (("hygon.com/use-gpuuuid", "hygon.com/nouse-gpuuuid"),),
             ),
             record=Record("hami.io/dcu-devices-allocated", "hami.io/dcu-devices-to-allocate"),
-            found="It looks for a pod of its node that is allocating, whoever holds the node's lock, and releases that",
+            found="It looks for a pod of its node that is allocating, whichever pod holds the node's lock, and releases"
+            " the lock",
         ),
     )

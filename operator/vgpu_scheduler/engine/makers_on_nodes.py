@@ -1,0 +1,56 @@
+"""Which makers' cards a node lists, and whether its kubelet offers what asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
+
+__all__ = ["MakerOnNode", "makers_on_node"]
+
+
+@dataclass(frozen=True, slots=True)
+class MakerOnNode:
+    """The cards of one maker on a node.
+
+    Attributes
+    ----------
+    resources
+        The names that count them, which the kubelet has to offer; empty where it has no part in it.
+    """
+
+    vendor: str
+    resources: frozenset[str]
+    devices: Sequence[Device]
+
+    def offers_none(self, node: Node) -> bool:
+        """Tell whether the kubelet offers none of healthy cards: their device plugin is gone, or never reached it."""
+        healthy = any(device.healthy for device in self.devices)
+        return healthy and bool(self.resources) and not any(node.allocatable.get(name) for name in self.resources)
+
+
+def makers_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[Device]]) -> Iterator[MakerOnNode]:
+    """Yield the makers whose cards a node lists by itself; what is listed beside it, the kubelet has no part in.
+
+    Parameters
+    ----------
+    listed
+        The devices of the node, by dialect.
+    """
+    for dialect in dialects:
+        inventory = dialect.inventory
+        if inventory.beside is not None:
+            continue
+        by_vendor: dict[str, list[Device]] = {}
+        for device in listed.get(dialect.name, ()):
+            by_vendor.setdefault(device.vendor, []).append(device)
+        for vendor, devices in by_vendor.items():
+            names = frozenset(
+                name
+                for name, resource in inventory.device_resources.items()
+                if resource.vendor == vendor and resource.dimension == 0 and name not in inventory.unknown_to_kubelet
+            )
+            yield MakerOnNode(vendor, names, devices)

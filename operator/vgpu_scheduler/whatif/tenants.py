@@ -1,0 +1,85 @@
+"""Pods that can be moved, and what each of them holds of cards and of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.moving import Spot
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["Tenant", "largest_of", "tenant_of"]
+
+_MIG: Final = "mig"
+
+
+class _Kind(NamedTuple):
+    """What a pod holds something of: a dimension of a card, or (without a dialect) a resource or port of its node.
+
+    Attributes
+    ----------
+    whole
+        Which parts are free matters, not how much is.
+    """
+
+    dialect: str
+    name: str
+    number: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A pod that can be moved.
+
+    Attributes
+    ----------
+    pod
+        As it is bound.
+    spots
+        The cards that it holds something of, with their node.
+    held
+        How much it holds of what.
+    alike
+        The same for pods of which it does not matter which one is moved.
+    """
+
+    pod: Pod
+    spots: frozenset[Spot]
+    held: dict[_Kind, int]
+    alike: object
+
+
+def tenant_of(world: World, pod: Pod) -> Tenant:
+    """Return a bound pod with what it holds."""
+    held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
+    held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
+    spots: set[Spot] = set()
+    for dialect, usage in world.engine.dialects.uses(pod).items():
+        if usage.unreadable or usage.displaced:
+            held[_Kind(dialect, "any card", whole=True)] = 1
+        for device in world.devices(pod.node_name, dialect):
+            amounts = usage.charges.get(device.uuid, ())
+            whole = device.mode == _MIG  # which pieces are free matters, not how much
+            kinds = (_Kind(dialect, device.uuid, number, whole) for number, _ in enumerate(amounts))
+            held |= dict(zip(kinds, amounts, strict=True))
+            if amounts:
+                spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
+    alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
+    return Tenant(pod, frozenset(spots), held, alike)
+
+
+def largest_of(tenants: Sequence[Tenant], most: int) -> list[Tenant]:
+    """Return pods that hold as much as any so many others do, of everything that some pod holds."""
+    by_kind: dict[_Kind, list[tuple[int, int]]] = {}
+    for number, tenant in enumerate(tenants):
+        for kind, amount in tenant.held.items():
+            by_kind.setdefault(kind, []).append((amount, number))
+    chosen: set[int] = set()
+    for kind, holders in by_kind.items():
+        holders.sort(reverse=True)
+        chosen |= {number for _, number in (holders if kind.whole else holders[:most])}
+    return [tenants[number] for number in sorted(chosen)]

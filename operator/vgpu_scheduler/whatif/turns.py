@@ -1,0 +1,112 @@
+"""Pods that wait, in the order in which they are served, and what becomes of others while they have their places."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from vgpu_scheduler.dialects import placement_usage
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.times import parse_time
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["Turns", "made_anew", "placed", "turns_around"]
+
+
+class Turns(NamedTuple):
+    """The pods that wait beside one, and have no place yet.
+
+    Attributes
+    ----------
+    before
+        Those of higher priority, and those of the same that came earlier or at the same time.
+    after
+        The others.
+    """
+
+    before: list[Pod]
+    after: list[Pod]
+
+
+def turns_around(world: World, pod: Pod) -> Turns:
+    """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
+
+    Pods behind scheduling gates have no turn, and those of other schedulers have none here. Of pods that came within
+    the same second nobody can say which is served first: the pod is taken to be the last of them.
+    """
+    state, names = world.engine.state, world.engine.scheduler_names
+    listed = [
+        each
+        for each in world.pending.values()
+        if each.uid != pod.uid
+        and each.scheduler_name in names
+        and not gated(each)
+        and state.reservation(each.uid) is None
+    ]
+    listed.sort(key=_rank)
+    mine = _rank(pod)
+    return Turns([each for each in listed if _rank(each) <= mine], [each for each in listed if _rank(each) > mine])
+
+
+def _rank(pod: Pod) -> tuple[int, float]:
+    came = parse_time(pod.creation_timestamp)
+    return -pod.priority, came.timestamp() if came is not None else 0.0
+
+
+@contextmanager
+def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+    """Have pods that the engine knows placed where they fit, one after the other; yield those that have a place."""
+    state, cycle = world.engine.state, world.engine.cycle
+    found: list[Pod] = []
+    refused: set[Hashable] = set()
+    try:
+        for pod in pods:
+            ours = created(world, pod, pod.uid)
+            alike = (
+                ours.spec.fingerprint,
+                ours.namespace,
+                ours.priority,
+                *map(_hashable, (ours.labels, ours.annotations)),
+            )
+            if alike in refused:
+                continue
+            decision = cycle.decide(ours)
+            if decision.outcome is Outcome.PLACED:
+                _assume(world, ours, decision)
+                found.append(pod)
+            elif cycle.classes.cluster_part(ours) is None and not state.nominations:
+                refused.add(alike)  # whatever others take meanwhile
+        yield found
+    finally:
+        for pod in reversed(found):
+            state.undo(pod.uid)
+
+
+def _hashable(texts: Mapping[str, str]) -> Hashable:
+    return frozenset(texts.items())
+
+
+def _assume(world: World, pod: Pod, decision: Decision) -> None:
+    assert decision.placement is not None
+    usage = placement_usage(decision.placement, decision.claims)
+    world.engine.state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
+
+
+@contextmanager
+def made_anew(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+    """Have there be, waiting, the pods that controllers make in the place of some."""
+    engine = world.engine
+    made: list[Pod] = []
+    try:
+        for pod in pods:
+            made.append(created(world, pod, world.new_uid()))
+            engine.observe_pod(made[-1], 0.0)
+            engine.queue.remove(made[-1].uid)
+        yield made
+    finally:
+        for pod in reversed(made):
+            engine.remove_pod(pod.uid, 0.0)

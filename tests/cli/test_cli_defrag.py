@@ -1,0 +1,70 @@
+"""``defrag``: which cards are to be freed, and what is said first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.listed_clusters import cluster, matches, selector, write
+from tests.cli.live_cluster import run
+from tests.whatif.test_whatif_defrag import owned
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+
+def movable(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return a cluster whose pods all have controllers."""
+    return [owned(each) if each["kind"] == "Pod" else each for each in cluster(rng)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_only_chosen_cards_are_freed(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    objects = movable(rng)
+    path = write(objects, tmp_path)
+    cards = json.loads(run("top", "cards", "-A", "-o", "json", "--cluster", path).stdout)
+    models = sorted({card["model"] for card in cards})
+    model, labels = str(rng.choice(models))[:12].lower(), selector(rng)
+    nodes = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in objects if each["kind"] == "Node"}
+    words = ("defrag", "--cluster", path, "--model", model, "-l", labels)
+    plan = json.loads(run(*words, "-o", "json").stdout)
+    by_name = {(card["node"], card["card"]): card["model"] for card in cards}
+    for each in plan["freed"]:
+        assert model in by_name[each["node"], each["card"]].lower()
+        assert matches(labels, nodes[each["node"]])
+    named = run(*words, "-o", "name").stdout.split()
+    assert named == [f"card/{each['node']}/{each['card']}" for each in plan["freed"]]
+
+
+def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    result = run("defrag", "--cluster", write([node("a")], tmp_path), "--model", "H200")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--model: no card is a H200; there are NVIDIA-A100" in result.stderr
+
+
+@pytest.mark.parametrize("flag", ["--model", "-l"])
+def test_what_chooses_cards_is_not_for_one_pod(flag: str, tmp_path: Path) -> None:
+    result = run("defrag", "--cluster", write([node("a")], tmp_path), "--for", "p", flag, "x")
+    assert result.exit_code == 2
+    assert "--for frees what its pod needs" in result.stderr
+
+
+def test_the_verdict_comes_before_the_plan(tmp_path: Path) -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 4000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+        pod("new", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler"),
+        pod("urgent", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler", priority=9),
+    ]
+    result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == (
+        "default/new would not get a place: 1 move makes room on a/GPU-a-0, and default/urgent takes it, which waits,"
+        " too, and is served first."
+    )
+    objects[-2]["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
+    result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
+    assert result.stdout == "No moves help default/new: it is waiting for scheduling gates: [example.com/g]\n"

@@ -1,0 +1,133 @@
+"""Other pods wait, too: whoever does what is said about one sees it placed after those that are served before it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_defrag import owned, world_of
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, _random_objects, node, pod, running
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, explain_pod, make_room, remedies, simulate
+
+Object = dict[str, Any]
+
+OURS = "vgpu-scheduler"
+
+
+def waits(name: str, limits: dict[str, Any], second: int, **spec: Any) -> Object:
+    """Return a pod that waits since a second."""
+    made = pod(name, limits, schedulerName=OURS, **spec)
+    made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second:02}Z"
+    return made
+
+
+def drawn(seed: int) -> list[Object]:
+    """Return a cluster in which several pods wait, of which one is asked about."""
+    rng = np.random.default_rng(seed)
+    *objects, asked = _random_objects(seed)
+    asked["metadata"]["creationTimestamp"] = "2026-01-01T00:00:30Z"
+    asked["spec"] |= {"schedulerName": OURS, "priority": 1}
+    for number in range(int(rng.integers(1, 5))):
+        limits = {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(2000, 16000))}
+        priority, second = int(rng.integers(0, 3)), int(rng.integers(0, 60))
+        objects.append(waits(f"w{number}", limits, second, priority=priority))
+    if rng.random() < 0.2:
+        objects[-1]["spec"]["schedulingGates"] = [{"name": "example.com/later"}]
+    return [*objects, asked]
+
+
+def asked_of(world: World) -> Pod:
+    (found,) = [each for each in world.pending.values() if each.name == "asked"]
+    return found
+
+
+def turn(each: Pod) -> tuple[int, str, bool]:
+    return -each.priority, each.creation_timestamp, each.name == "asked"
+
+
+def everybody(world: World) -> dict[str, str]:
+    """Return where all pods go that wait, each in its turn."""
+    answers = simulate(world, sorted(world.pending.values(), key=turn), as_they_are=True, explained=False)
+    return {answer.pod.name: answer.node for answer in answers if answer.node}
+
+
+def done(objects: list[Object], remedy: Remedy, ended: set[str]) -> dict[str, str]:
+    """Return where the pods go that wait when a remedy is carried out once all that fit have their places."""
+    world = world_of(*deepcopy(objects))
+    there = everybody(world)
+    for each in [each for each in world.bound.values() if each.name in ended]:
+        world.remove_pod(each.uid)
+    for obj in remedy.objects:
+        match obj["kind"]:
+            case "Node" if obj["metadata"]["name"] in world.nodes:
+                world.replace_node(obj)
+            case "ResourceQuota":
+                world.replace_quota(obj)
+            case _:
+                world.add([obj])
+    if remedy.pod is not None:
+        world.remove_pod(asked_of(world).uid)
+        metadata = {**remedy.pod["metadata"], "creationTimestamp": "2026-01-01T00:01:00Z"}
+        world.add([{**deepcopy(remedy.pod), "metadata": metadata}])
+    waiting = sorted((each for each in world.pending.values() if each.name not in there), key=turn)
+    answers = simulate(world, waiting, as_they_are=True, explained=False)
+    return there | {answer.pod.name: answer.node for answer in answers if answer.node}
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_remedy_helps_after_those_that_are_served_before(seed: int) -> None:
+    objects = drawn(seed)
+    world = world_of(*objects)
+    found = explain_pod(world, asked_of(world))
+    assert found.answer.node == everybody(world_of(*deepcopy(objects))).get("asked", "")
+    for remedy in found.remedies:
+        ended = {world.bound[uid].name for uid in remedy.ended}
+        assert done(objects, remedy, ended).get("asked") == remedy.node, remedy.text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_that_nobody_takes_the_room_of_holds_after_those_that_are_served_before(seed: int) -> None:
+    objects = drawn(seed)
+    for each in objects:
+        if each["kind"] == "Pod" and "nodeName" in each["spec"]:
+            each["metadata"] |= owned(each)["metadata"]
+    world = world_of(*objects)
+    room = make_room(world, asked_of(world))
+    if not room.steps and room.node:
+        assert everybody(world_of(*deepcopy(objects))).get("asked") == (None if room.taken_by else room.node)
+
+
+def test_pods_are_ended_for_those_that_are_served_before_as_well() -> None:
+    objects = [
+        node("a", cards=1),
+        running("one", "a", "GPU-a-0", 8000),
+        running("two", "a", "GPU-a-0", 8000),
+        waits("first", {GPU: 1, MEMORY: 8000}, 1),
+        waits("asked", {GPU: 1, MEMORY: 8000}, 2),
+    ]
+    world = world_of(*objects)
+    found = explain_pod(world, asked_of(world))
+    assert [remedy.text for remedy in found.remedies if remedy.kind is RemedyKind.END_PODS] == [
+        "end 2 pods on node a: default/one, default/two"
+    ]
+    assert "1 pod that waits, too, is served before it" in found.text()
+
+
+def test_as_many_nodes_are_added_as_it_takes() -> None:
+    full = [running("r", "a", "GPU-a-0", 16000), *(waits(f"w{n}", {GPU: 1, MEMORY: 16000}, n) for n in range(3))]
+    world = world_of(node("a", cards=1), *full, waits("asked", {GPU: 1, MEMORY: 16000}, 9))
+    found = {remedy.kind: remedy for remedy in remedies(world, asked_of(world))}
+    assert found[RemedyKind.ADD_NODE].text == "add 4 nodes like a"
+    assert len([obj for obj in found[RemedyKind.ADD_NODE].objects if obj["kind"] == "Node"]) == 4
+
+
+def test_what_fits_but_for_those_before_it_is_said_to_wait() -> None:
+    room = [node("a", cards=1), waits("urgent", {GPU: 1, MEMORY: 16000}, 9, priority=5)]
+    world = world_of(*room, waits("asked", {GPU: 1, MEMORY: 16000}, 1))
+    found = explain_pod(world, asked_of(world))
+    assert not found.answer.node
+    assert "1 pod that fits now is served before it (higher priority" in found.text()
