@@ -9,9 +9,22 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.allocators import FitColumns, pod_demand
+from vgpu_scheduler.kernels import PodDemand
 from vgpu_scheduler.model import DeviceResource, PodClaims
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import DeviceMatrix, State
+
+# A claim beyond this fits nowhere; held below it, no sum leaves int64.
+_MOST_CARDS = 1 << 16
+_MOST_AMOUNT = 1 << 40
+
+
+def bounded_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
+    """Return a pod's claims as the kernels of scorers take them: no sum of them leaves int64."""
+    demand = pod_demand(claims, devices)
+    return demand._replace(
+        amounts=np.minimum(demand.amounts, _MOST_AMOUNT), wanted=np.minimum(demand.wanted, _MOST_CARDS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
