@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from vgpu_scheduler.kernels import CardPrices
@@ -39,7 +40,7 @@ class KnownPod:
 
 
 class Known:
-    """What is known, as it is now; :class:`State` is what changes it.
+    """What is known, as it is now, and as it would be; :class:`State` is what changes it.
 
     Parameters
     ----------
@@ -171,6 +172,18 @@ class Known:
         then were decided with this one in sight.
         """
         return self._assumptions.holds(self._books[uid], pod)
+
+    def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
+        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        return self._books.without(uids)
+
+    def having(self, reservation: Reservation) -> AbstractContextManager[None]:
+        """Have a pod hold something for the time of a question."""
+        return self._books.having(reservation)
+
+    def uncounted(self, uid: str) -> AbstractContextManager[None]:
+        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
+        return self._books.uncounted(uid)
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""

@@ -8,7 +8,6 @@ one that :meth:`State.rebuild` makes from the objects alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
@@ -271,14 +270,6 @@ class State(Known):
         self._books.take_off(uid)
         self._in_flight.discard(uid)
 
-    def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
-        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
-        return self._books.without(uids)
-
-    def having(self, reservation: Reservation) -> AbstractContextManager[None]:
-        """Have a pod hold something for the time of a question."""
-        return self._books.having(reservation)
-
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
         self._assumptions.note(self._pods[uid].pod, self._books[uid].node)
@@ -306,10 +297,6 @@ class State(Known):
         self._pods.forget_versions()
         self._node_objects.forget_versions()
         self._books.doubt_confirmations()
-
-    def uncounted(self, uid: str) -> AbstractContextManager[None]:
-        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
-        return self._books.uncounted(uid)
 
     def _release(self, uid: str) -> Hint:
         self._assumptions.drop(uid)
