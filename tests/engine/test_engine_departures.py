@@ -149,4 +149,4 @@ def test_departures_that_are_settled_otherwise_leave_nothing() -> None:
         departures.settle(f"uid-{number}")
     departures.note("last", 20_000, 0.0)
     assert len(departures._by_version) < 200
-    assert departures.settle_up_to(20_000) == [("last", 20_000)]
+    assert departures.settle_up_to(20_000, lambda _: False) == [("last", 20_000)]

@@ -173,24 +173,32 @@ async def test_no_pod_is_shown_by_two_streams(watcher: Watcher) -> None:
 
 
 @QUIET
-async def test_after_a_bound_pod_that_cannot_be_read_nothing_is_taken_for_gone(announcing: Watcher) -> None:
+@pytest.mark.parametrize(("told", "charged"), [("default/p", HELD), ("default/bad", {}), ("", HELD)])
+async def test_a_pod_is_not_taken_for_gone_while_it_may_be_one_that_was_bound_and_cannot_be_read(
+    watcher: Watcher, told: str, charged: object
+) -> None:
     def read(obj: Encoded) -> Pod:
         found = decode_pod(obj)
         if found.name == "bad":
-            raise DecodeError("Pod", found.key, "spec", "nobody can read it")
+            raise DecodeError("Pod", told, "spec", "nobody can read it")
         return found
 
-    kind, watcher = replace(POD_KIND, decode=read), announcing
-    engine = watcher.engine
+    engine, kind = watcher.engine, replace(POD_KIND, decode=read)
+    engine.coexist_with = frozenset({THEIRS})
+    watcher.observer.observe(NODES, node("n0", cards("n0", 1)))
     stream = ObjectStream(watcher.api, kind, watcher.observer, watcher.lose_track, selection=BOUND_PODS)
-    task = asyncio.create_task(stream.run())
-    await until(stream.listed.is_set)
-    await watcher.create("bad", scheduler=THEIRS, node="n0")
-    await until(lambda: watcher.observer.stats.undecodable)
-    uid = next(pod.uid for pod in engine.state.pods() if pod.name == "p")
-    engine.leave_selection(uid, 1 << 40, 0.0)
-    await watcher.create("later", scheduler=THEIRS, node="n0")
-    await until(lambda: "later" in watcher.pods)
-    assert len(engine.unsettled(1.0)) == 1
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with streaming(watcher, *pod_selections([OURS], [THEIRS])[1:]):
+        task = asyncio.create_task(stream.run())
+        await until(stream.listed.is_set)
+        await watcher.create("p", scheduler=THEIRS)
+        await watcher.write("PATCH", f"{PODS}/p", {"metadata": {"annotations": ANNOUNCED}}, content_type=MERGE)
+        await until(lambda: engine.state.ledger() == HELD)
+        await watcher.create("bad", scheduler=THEIRS, node="n0")
+        await until(lambda: watcher.observer.stats.undecodable)
+        await watcher.delete("p")
+        await until(lambda: engine.unsettled(1.0))
+        await watcher.create("later", scheduler=THEIRS, node="n0")
+        await until(lambda: any(pod.name == "later" and pod.node_name for pod in engine.state.pods()))
+        assert engine.state.ledger() == charged
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

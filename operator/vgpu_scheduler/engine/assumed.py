@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine.attempts import assume
+from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
@@ -128,12 +128,12 @@ class AssumedPlacements:
         try:
             with self._state.without([uid]):
                 decision = self._cycle.decide(pod, avoiding=slow)
+            if decision.outcome is not Outcome.PLACED:
+                return None
+            self._policies.decided(pod)
+            self._reassume(pod, decision)
         except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
             return None
-        if decision.outcome is not Outcome.PLACED:
-            return None
-        self._policies.decided(pod)
-        self._reassume(pod, decision)
         self._queue.moved(uid)
         return decision
 
@@ -179,9 +179,9 @@ class AssumedPlacements:
 
     def _reassume(self, pod: Pod, decision: Decision) -> None:
         """Assume another placement of an assumed pod."""
-        wakes = self._state.wakes
-        wakes.hints |= self._state.forget(pod.uid)
-        wakes.hints |= assume(self._state, pod, decision)
+        assert decision.placement is not None
+        usage = placement_usage(decision.placement, decision.claims)
+        self._state.wakes.hints |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
 
     def _assumed(self, uid: str) -> tuple[Pod, Reservation, Placement] | None:
         """Return a pod that has to be placed with its assumed placement; None if it has none, or has not to be."""

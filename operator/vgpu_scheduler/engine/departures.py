@@ -63,12 +63,15 @@ class Departures:
         """Forget a departure: what became of the pod is known."""
         self._left.pop(uid, None)
 
-    def settle_up_to(self, version: int) -> list[tuple[str, int]]:
-        """Forget the departures up to a resource version; return which pods these were, and as of which version."""
+    def settle_up_to(self, version: int, but_for: Callable[[str], bool]) -> list[tuple[str, int]]:
+        """Forget the departures up to a resource version; return which pods these were, and as of which version.
+
+        Those that ``but_for`` holds for stay: what became of such a pod was shown, perhaps, and could not be read.
+        """
         settled = []
         while self._by_version and self._by_version[0][0] <= version:
             left, uid = heappop(self._by_version)
-            if self.version(uid) == left:
+            if self.version(uid) == left and not but_for(uid):
                 del self._left[uid]
                 settled.append((uid, left))
         return settled

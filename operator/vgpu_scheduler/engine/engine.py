@@ -151,9 +151,20 @@ class Engine:
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
 
-    def bound_shown_up_to(self, version: int, now: float) -> None:
-        """Take in that all pods that were bound up to a resource version have been shown, without a gap."""
-        for uid, left_at in self._departures.settle_up_to(version):
+    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> None:
+        """Take in that all pods that were bound up to a resource version have been shown.
+
+        Parameters
+        ----------
+        unreadable
+            ``namespace/name`` of those that were shown and could not be read: a pod of that name may be bound.
+        """
+
+        def may_be_bound(uid: str) -> bool:
+            pod = self.state.pod(uid)
+            return pod is not None and pod.key in unreadable
+
+        for uid, left_at in self._departures.settle_up_to(version, may_be_bound):
             if not self._is_confirmed(uid):
                 self._forget(uid, now, left_at)
 

@@ -241,6 +241,18 @@ class State(Known):
         )
         return self._books.hold(reservation)
 
+    def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
+        """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
+        held = self._books[uid]
+        assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
+        hint = self._release(uid)
+        try:
+            return hint | self.assume(uid, placement, usage, requests)
+        except Exception:
+            self._release(uid)
+            self._books.hold(held)
+            raise
+
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
         held = self._books.get(uid)
