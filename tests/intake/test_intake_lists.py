@@ -169,7 +169,7 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
 
 @pytest.mark.parametrize("unknown", [False, True])
 async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
-    watcher: Watcher, unknown: bool
+    watcher: Watcher, *, unknown: bool
 ) -> None:
     for name in ("same", "changed", "bound", "gone"):
         await watcher.create(name)

@@ -15,13 +15,13 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse
 from vgpu_scheduler.intake import (
     BOUND_PODS,
     NODES,
-    DepartedPods,
+    FinalStateReader,
     Kind,
     ObjectStream,
     pod_selections,
 )
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.intake import departed as departed_module
+from vgpu_scheduler.intake import final_states as final_states_module
 from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_pod
 
 QUIET = pytest.mark.parametrize("watcher", [60.0], indirect=True)
@@ -62,13 +62,13 @@ async def test_an_announced_pod_stays_charged_while_it_is_bound(announcing: Watc
     await until(lambda: announcing.pods == {"p", "later"})
     assert ledgers
     assert all(ledger == HELD for ledger in ledgers)
-    assert not announcing.engine.unsettled(1.0)
+    assert not announcing.engine.unresolved(1.0)
 
 
 @QUIET
 async def test_an_announced_pod_that_is_deleted_is_dropped_once_no_bound_pod_can_be_it(announcing: Watcher) -> None:
     await announcing.delete("p")
-    await until(lambda: announcing.engine.unsettled(1.0))
+    await until(lambda: announcing.engine.unresolved(1.0))
     assert announcing.engine.state.ledger() == HELD
     await announcing.create("later", scheduler=THEIRS, node="n0")
     await until(lambda: announcing.pods == {"later"})
@@ -83,12 +83,12 @@ async def test_a_bookmark_tells_that_nothing_was_bound(announcing: Watcher) -> N
 
 @QUIET
 async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watcher) -> None:
-    departed = DepartedPods(announcing.api, announcing.observer, grace=-1.0)
+    reader = FinalStateReader(announcing.api, announcing.observer, grace=-1.0)
     await announcing.delete("p")
-    await until(lambda: announcing.engine.unsettled(1.0))
+    await until(lambda: announcing.engine.unresolved(1.0))
     reads = announcing.cluster.requests.total(user_agent="intake", verb="get")
-    await departed.look()
-    await departed.look()
+    await reader.look()
+    await reader.look()
     assert announcing.engine.state.ledger() == {}
     assert announcing.pods == set()
     assert announcing.cluster.requests.total(user_agent="intake", verb="get") == reads + 1
@@ -99,7 +99,7 @@ async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watch
 async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_other(
     announcing: Watcher, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = departed_module.read_one
+    read = final_states_module.read_one
 
     async def reading(api: ApiClient, kind: Kind[Pod], namespace: str, name: str) -> Pod | None:
         if name != "p":
@@ -108,15 +108,15 @@ async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_oth
             raise ApiError(ApiResponse(500, b"corrupt"))
         raise DecodeError("Pod", f"{namespace}/{name}", "spec", "nobody can read it")
 
-    monkeypatch.setattr(departed_module, "read_one", reading)
+    monkeypatch.setattr(final_states_module, "read_one", reading)
     await announcing.create("q", scheduler=THEIRS)
     notes = {"metadata": {"annotations": allocation("n0", ("n0-gpu-0", 100, 1))}}
     await announcing.write("PATCH", f"{PODS}/q", notes, content_type=MERGE)
     await until(lambda: announcing.engine.state.ledger() == {"n0": {"n0-gpu-0": (2, 3100, 11)}})
     for name in ("p", "q"):
         await announcing.delete(name)
-    await until(lambda: len(announcing.engine.unsettled(1.0)) == 2)
-    await DepartedPods(announcing.api, announcing.observer, grace=-1.0).look()
+    await until(lambda: len(announcing.engine.unresolved(1.0)) == 2)
+    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).look()
     assert announcing.engine.state.ledger() == HELD
 
 
@@ -124,8 +124,8 @@ async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_oth
 async def test_a_departed_pod_of_the_same_name_is_not_taken_for_the_new_one(announcing: Watcher) -> None:
     await announcing.delete("p")
     await announcing.create("p", scheduler=THEIRS)
-    await until(lambda: announcing.engine.unsettled(1.0))
-    await DepartedPods(announcing.api, announcing.observer, grace=-1.0).look()
+    await until(lambda: announcing.engine.unresolved(1.0))
+    await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).look()
     assert announcing.engine.state.ledger() == {}
 
 
@@ -154,8 +154,8 @@ async def test_a_nomination_that_ends_unseen_is_found_by_a_read(watcher: Watcher
         await nominate(watcher, "n0")
         await until(lambda: bool(nominations))
         await nominate(watcher, None)
-        await until(lambda: watcher.engine.unsettled(1.0))
-        await DepartedPods(watcher.api, watcher.observer, grace=-1.0).look()
+        await until(lambda: watcher.engine.unresolved(1.0))
+        await FinalStateReader(watcher.api, watcher.observer, grace=-1.0).look()
         assert (watcher.pods, bool(nominations)) == (set(), False)
 
 
@@ -196,7 +196,7 @@ async def test_a_pod_is_not_taken_for_gone_while_it_may_be_one_that_was_bound_an
         await watcher.create("bad", scheduler=THEIRS, node="n0")
         await until(lambda: watcher.observer.stats.undecodable)
         await watcher.delete("p")
-        await until(lambda: engine.unsettled(1.0))
+        await until(lambda: engine.unresolved(1.0))
         await watcher.create("later", scheduler=THEIRS, node="n0")
         await until(lambda: any(pod.name == "later" and pod.node_name for pod in engine.state.pods()))
         assert engine.state.ledger() == charged

@@ -89,7 +89,7 @@ class Binder:
                 decision.uid,
                 decision,
                 group,
-                node=decision.placement.node if decision.placement.dialect or self._in_turn(decision) else "",
+                node=decision.placement.node if decision.placement.dialect or self._is_serialized(decision) else "",
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
@@ -134,9 +134,9 @@ class Binder:
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
         self._turns.unreserve(group.items[0])
 
-    def _in_turn(self, decision: Decision) -> bool:
+    def _is_serialized(self, decision: Decision) -> bool:
         """Tell whether the node side has to be through with a pod before the next one is bound there."""
-        return self._engine.dialects.node_side.in_turn(decision.claims)
+        return self._engine.dialects.node_side.serializes(decision.claims)
 
     def _priority(self, uid: str) -> int:
         pod = self._engine.state.pod(uid)
@@ -179,7 +179,7 @@ class Binder:
     async def _bind(self, item: Item) -> None:
         """Bind a pod whose turn it is; those that wait in no lane, so many at a time."""
         if item.node:
-            await self._guarded(item, self._bind_in_turn(item))
+            await self._guarded(item, self._bind_serialized(item))
         else:
             async with self._unlocked:
                 await self._guarded(item, self._bind_unlocked(item))
@@ -203,7 +203,7 @@ class Binder:
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
-    async def _bind_in_turn(self, item: Item) -> None:
+    async def _bind_serialized(self, item: Item) -> None:
         if not await self._plugins.begin(item):
             self._turns.unreserve(item, Requeue.NOW)
             return
@@ -223,7 +223,7 @@ class Binder:
         if still is None:
             await self._release(item.uid, item.node, lock)
             self._turns.unreserve(item)
-        elif await self._send(item, pod, still, lock) and self._in_turn(item.decision):
+        elif await self._send(item, pod, still, lock) and self._is_serialized(item.decision):
             await self._plugins.finish(item, lock)
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:

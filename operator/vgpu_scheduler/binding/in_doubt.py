@@ -88,7 +88,7 @@ class InDoubtBindings:
 
     def _may_be_mistaken(self, pod: Pod, lock: str) -> bool:
         """Tell whether a plugin may take the next pod of the node for this one, or this one for that."""
-        if self._locker.needs(pod).guessed:
+        if self._locker.needs(pod).ambiguous:
             return True
         return bool(lock) and self._engine.dialects.node_side.parse_lock(lock).owner != pod.key
 

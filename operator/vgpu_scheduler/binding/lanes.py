@@ -129,7 +129,7 @@ class BindGroup:
     items: list[Item] = field(default_factory=list)
 
     @property
-    def is_split(self) -> bool:
+    def has_sent_bindings(self) -> bool:
         """Whether Bindings of its pods are under way or were carried out.
 
         As long as there are any, each pod is followed up by itself, and the group is not given back.

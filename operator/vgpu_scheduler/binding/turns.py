@@ -178,7 +178,9 @@ class Turns:
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
         waiting = [
-            item for item in filter(None, (lane.turn, *lane.all())) if not item.group.is_split and not item.is_over
+            item
+            for item in filter(None, (lane.turn, *lane.all()))
+            if not item.group.has_sent_bindings and not item.is_over
         ]
         for item in sorted(waiting, key=lambda item: item.asked):
             if len(item.group.items) == 1 and fruitless < _MOST_FRUITLESS:
@@ -226,7 +228,7 @@ class Turns:
         if item.is_over:
             return
         group = item.group
-        members = [item] if group.is_split else [member for member in group.items if not member.is_over]
+        members = [item] if group.has_sent_bindings else [member for member in group.items if not member.is_over]
         for member in members:
             member.enter(BindState.UNRESERVED)
         for member in members:

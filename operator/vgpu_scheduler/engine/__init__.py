@@ -17,8 +17,7 @@ from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, P
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
-from vgpu_scheduler.engine.queued_pod import Place
+from vgpu_scheduler.engine.queued_pod import Place, QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 
 __all__ = [

@@ -171,7 +171,7 @@ class AssumedPlacements:
             return None
         fits = replace(fits, volumes=decided.volumes)
         if fits == decided:
-            self._state.reassure(pod.uid)
+            self._state.mark_rechecked(pod.uid)
         else:
             claims = self._cycle.classes.claims(pod)
             self._reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))

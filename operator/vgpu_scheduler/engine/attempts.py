@@ -13,8 +13,8 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.pod_groups import PodGroups, failed_together, missing_members
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
 from vgpu_scheduler.state import State
@@ -34,7 +34,7 @@ class Attempts:
 
     Parameters
     ----------
-    cycle, queue, groups, storage, policies, waker
+    cycle, queue, groups, storage, policies, requeuer
         What it works with.
     waits
         Tells whether a pod has to be placed.
@@ -47,7 +47,7 @@ class Attempts:
         groups: PodGroups,
         storage: StorageAccess,
         policies: EffectivePolicies,
-        waker: Waker,
+        requeuer: Requeuer,
         waits: Callable[[Pod], bool],
     ) -> None:
         self._state = cycle.state
@@ -56,19 +56,19 @@ class Attempts:
         self._groups = groups
         self._storage = storage
         self._policies = policies
-        self._waker = waker
+        self._requeuer = requeuer
         self._waits = waits
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with its group; empty where it was put back, since no node that changed helps it."""
-        diagnosis = self._queue.diagnosis(pod.uid)
-        within = None if diagnosis is None else self._waker.changed_since(pod, diagnosis)
-        if diagnosis is not None and within is not None:
+        last_attempt = self._queue.last_attempt(pod.uid)
+        within = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
+        if last_attempt is not None and within is not None:
             decision = self._decide(pod, explain=explain, within=within)
-            says_nothing_new = set(decision.rejected_by) <= set(diagnosis.rejected_by)
+            says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
             if decision.outcome is Outcome.UNSCHEDULABLE and decision.per_node and says_nothing_new:
-                diagnosis = replace(diagnosis, clock=self._state.nodes.clock)
-                self._waker.note(pod, self._queue.put_back(pod.uid, diagnosis, now))
+                last_attempt = replace(last_attempt, clock=self._state.nodes.clock)
+                self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
                 self._queue.placed(pod.uid, now)
@@ -84,7 +84,7 @@ class Attempts:
         pods, missing = self._groups.gather(pod, self._waits)
         if missing:
             decision = missing_members(pod, self._groups.name(pod.uid), missing)
-            self._queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
+            self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         for member in pods:
             self._queue.take(member.uid, now)
@@ -105,10 +105,12 @@ class Attempts:
         else:
             clock = self._state.nodes.clock if alone and decision.per_node else None
             equivalence = decision.equivalence if alone else None
-            parked_class = self._queue.park(uid, decision.helped_by, now, equivalence, decision.rejected_by, clock)
+            unschedulable_class = self._queue.add_unschedulable(
+                uid, decision.helped_by, now, equivalence, decision.rejected_by, clock
+            )
             pod = self._state.pod(uid)
             if pod is not None:
-                self._waker.note(pod, parked_class)
+                self._requeuer.note(pod, unschedulable_class)
 
     def _decide(self, pod: Pod, *, explain: bool, within: NDArray[np.int64] | None = None) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""

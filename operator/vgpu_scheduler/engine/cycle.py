@@ -96,9 +96,7 @@ class Cycle:
         avoiding
             Nodes that it must not go to.
         """
-        pod_class = (
-            self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.of_few_nodes(pod)
-        )
+        pod_class = self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.transient(pod)
         if isinstance(pod_class, Refused):
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
@@ -118,7 +116,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            return self._unschedulable(pod, pod_class, found, explain)
+            return self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
@@ -153,7 +151,7 @@ class Cycle:
             return None
         pod_class.node.refresh(self.state, rows)
         walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
-        own = self.classes.of_few_nodes(pod)  # what a pod lacks follows from its own claims
+        own = self.classes.transient(pod)  # what a pod lacks follows from its own claims
         if isinstance(own, Refused) or not walked.size:
             return None
         if own.node.allocator is not pod_class.node.allocator:  # which has not looked at any node yet
@@ -226,7 +224,7 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, explain: bool) -> Decision:
+    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, *, explain: bool) -> Decision:
         rows, part = found.rows, pod_class.node
         closed = self.on_node.closed_to(pod_class, pod)
         counted = count_rejections(part, found, closed, self.state.nodes)

@@ -82,9 +82,9 @@ class EquivalenceClasses:
         """
         return self._class_of(pod, self._node_parts.of, beyond_any_card=beyond_any_card)
 
-    def of_few_nodes(self, pod: Pod) -> EquivalenceClass:
+    def transient(self, pod: Pod) -> EquivalenceClass:
         """Return the class of a pod for one question about a few nodes; it is void when the next one is asked."""
-        return self._class_of(pod, self._node_parts.of_few_nodes)
+        return self._class_of(pod, self._node_parts.transient)
 
     def without_quotas(self, pod: Pod, claimed: Claimed) -> NodePart | Refused:
         """Return the node part that a pod would have if its namespace might hold more."""
@@ -150,7 +150,7 @@ class EquivalenceClasses:
 
         None for one that is refused: it needs another policy, or to be another pod.
         """
-        pod_class = self.of_few_nodes(pod)
+        pod_class = self.transient(pod)
         if isinstance(pod_class, Refused):
             return None
         allocator = pod_class.node.allocator

@@ -108,7 +108,7 @@ class NodeParts:
             self._kept.use(part)
         return part
 
-    def of_few_nodes(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+    def transient(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
         """Return a node part for one question about a few nodes; it is void when the next one is asked."""
         part = self._part(pod, claimed, budgets)
         if isinstance(part, Refused):

@@ -85,4 +85,6 @@ class NominatedPods:
         if node.feasible[row]:
             return None
         cards = count_reasons(node.fit.counts[rows])
-        return Rejection(tuple(Reason(_DEVICES, card.text, True, card.hint) for card in cards), resolvable=True)
+        return Rejection(
+            tuple(Reason(_DEVICES, card.text, card.hint, resolvable=True) for card in cards), resolvable=True
+        )

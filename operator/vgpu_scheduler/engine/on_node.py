@@ -101,8 +101,8 @@ class OnNode:
         closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
         side, claims = self._dialects.node_side, pod_class.claimed.claims
         if pod_class.node.allocator is not None:
-            in_turn = side.in_turn(claims)
-            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), in_turn=in_turn)
+            serialized = side.serializes(claims)
+            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), serialized=serialized)
         return closed
 
     def open_to(self, pod_class: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -48,9 +48,9 @@ class ConditionReport:
     """
 
     type: str
-    status: bool
     reason: PolicyReason
     message: str
+    status: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +127,28 @@ def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
 def _ready(policy: PolicyResource) -> ConditionReport:
     if policy.error:
         return ConditionReport(
-            READY, False, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait."
+            READY, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait.", status=False
         )
-    return ConditionReport(READY, True, PolicyReason.ACCEPTED, "the policy is understood")
+    return ConditionReport(READY, PolicyReason.ACCEPTED, "the policy is understood", status=True)
 
 
 def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
-        return ConditionReport(CONFLICTED, False, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank")
+        return ConditionReport(
+            CONFLICTED, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank", status=False
+        )
     names = _listed([name for _, _, name in others])
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
-    return ConditionReport(CONFLICTED, True, PolicyReason.SAME_RANK, message)
+    return ConditionReport(CONFLICTED, PolicyReason.SAME_RANK, message, status=True)
 
 
 def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> ConditionReport:
     found = _found(policy, known, read)
     if not found:
-        return ConditionReport(WARNINGS, False, PolicyReason.NO_WARNINGS, "everything that it names is known")
+        return ConditionReport(WARNINGS, PolicyReason.NO_WARNINGS, "everything that it names is known", status=False)
     reasons = sorted({reason for reason, _ in found})
     message = _listed([text for _, text in found], separator="; ")[:_LONGEST]
-    return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message)
+    return ConditionReport(WARNINGS, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message, status=True)
 
 
 def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[PolicyReason, str]]:

@@ -1,7 +1,7 @@
 """Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
-from vgpu_scheduler.intake.departed import DepartedPods
+from vgpu_scheduler.intake.final_states import FinalStateReader
 from vgpu_scheduler.intake.kinds import (
     CLAIMS,
     CLUSTER_POLICIES,
@@ -41,7 +41,7 @@ __all__ = [
     "VOLUMES",
     "AdmissionEndpoint",
     "AdmissionServer",
-    "DepartedPods",
+    "FinalStateReader",
     "Kind",
     "KopfSource",
     "Listing",

@@ -44,7 +44,9 @@ def system_defaults(selector: LabelSelector) -> SoftConstraints:
         select the pod; it must have requirements.
     """
     skews = ((HOSTNAME, 3), (ZONE, 5))
-    return SoftConstraints(tuple(SpreadConstraint(key, skew, selector, hard=False) for key, skew in skews), False)
+    return SoftConstraints(
+        tuple(SpreadConstraint(key, skew, selector, hard=False) for key, skew in skews), all_keys=False
+    )
 
 
 class SpreadScore:

@@ -28,7 +28,7 @@ from vgpu_scheduler.intake import (
     SELECTING,
     SWEPT,
     VOLUMES,
-    DepartedPods,
+    FinalStateReader,
     Kind,
     KopfSource,
     ObjectStream,
@@ -228,7 +228,7 @@ class Replica:
         for selection in pod_selections(self._engine.scheduler_names, self._engine.coexist_with):
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
-        found.append(("departed-pods", DepartedPods(self._api, observer).run()))
+        found.append(("final-states", FinalStateReader(self._api, observer).run()))
         for kind in (NODES, *self._optional):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))

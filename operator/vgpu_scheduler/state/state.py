@@ -282,7 +282,7 @@ class State(Known):
         self._books.take_off(uid)
         self._in_flight.discard(uid)
 
-    def reassure(self, uid: str) -> None:
+    def mark_rechecked(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
         self._assumptions.note(self._pods[uid].pod, self._books[uid].node)
 

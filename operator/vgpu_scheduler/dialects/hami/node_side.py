@@ -60,7 +60,7 @@ class HamiNodeSide:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
         return format_lock(now, pod.namespace, pod.name) if lock.names_owner else format_time(now)
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
         return claims_devices(claims)
 

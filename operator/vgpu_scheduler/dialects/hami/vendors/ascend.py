@@ -135,7 +135,7 @@ def ascend(config: Section) -> tuple[Vendor, ...]:
     listed = config.sections("vnpus") if config.is_list("vnpus") else section.sections("configs")  # a list up to 2.8
     chips = tuple(map(_chip, listed)) or CHIPS
     soft = section.boolean("hamiVnpuCore")
-    return tuple(_vendor(chip, soft) for chip in chips)
+    return tuple(_vendor(chip, soft=soft) for chip in chips)
 
 
 def _chip(section: Section) -> Chip:
@@ -161,7 +161,7 @@ def _chip(section: Section) -> Chip:
     )
 
 
-def _vendor(chip: Chip, soft: bool) -> Vendor:
+def _vendor(chip: Chip, *, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
     fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)

@@ -82,12 +82,14 @@ class NvidiaCards:
         cordoned = {uuid.strip() for uuid in cordon.split(",")}
         links = _links(pair_scores)
         return tuple(
-            self._device(card, vendor, card.id in cordoned, tuple(sorted(links.get(card.id, {}).items())))
+            self._device(
+                card, vendor, cordoned=card.id in cordoned, links=tuple(sorted(links.get(card.id, {}).items()))
+            )
             for card in decode_cards(value)
         )
 
     def _device(
-        self, card: RegisteredDevice, vendor: str, cordoned: bool, links: tuple[tuple[str, int], ...]
+        self, card: RegisteredDevice, vendor: str, *, cordoned: bool, links: tuple[tuple[str, int], ...]
     ) -> Device:
         """Return a card, with the pieces that it can be cut into if it is in MIG mode."""
         whole = as_written(card, vendor, schema=SCHEMA, cordoned=cordoned, links=links)

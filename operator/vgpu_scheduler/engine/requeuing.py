@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.parked import ParkedClass
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
-from vgpu_scheduler.engine.queued_pod import Diagnosis
+from vgpu_scheduler.engine.queued_pod import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
 
-__all__ = ["Waker"]
+__all__ = ["Requeuer"]
 
 _FEW: Final = 32
 """As long as no more classes wait, each is tried on all nodes when a change could help it: what it says stays exact."""
@@ -29,7 +27,7 @@ _MOST_LOOKED_AT: Final = 1024
 """If more nodes have changed, all are asked."""
 
 
-class Waker:
+class Requeuer:
     """Wakes the pods that a change may help, and tells which nodes to look at for them.
 
     Whatever alters a decision about a node raises that node's version. So versions say which nodes have changed, and
@@ -90,7 +88,7 @@ class Waker:
     def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
         """Have those tried again for whom something else is in force now, in some namespaces or in all."""
         changed = []
-        for uid in self._queue.parked():
+        for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
             about = pod is not None and (namespaces is None or pod.namespace in namespaces)
             if pod is not None and about and not self._policies.as_decided(pod):
@@ -100,11 +98,11 @@ class Waker:
     def _wake_by_quota(self, namespaces: set[str], now: float) -> None:
         """Have those tried again that wait for the quota of one of some namespaces."""
         if namespaces:
-            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.parked(Hint.QUOTA))
+            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(Hint.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
             self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
-    def _helped(self, hints: Hint) -> list[ParkedClass]:
+    def _helped(self, hints: Hint) -> list[UnschedulableClass]:
         """Return whom the nodes that changed may help, and whom they reject for something else now."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
         others = hints & ~_OF_ROOM
@@ -114,17 +112,17 @@ class Waker:
 
     # Of those whom nodes reject for what they are --------------------------------------------------------------------
 
-    def note(self, pod: Pod, parked_class: ParkedClass | None) -> None:
+    def note(self, pod: Pod, unschedulable_class: UnschedulableClass | None) -> None:
         """Note what the pods of a class need, of which one was just found unschedulable."""
-        if parked_class is None or not parked_class.per_node:
+        if unschedulable_class is None or not unschedulable_class.per_node:
             return
         need = self._classes.need(pod)
         if need is not None:
-            self._needs.put(parked_class, pod, *need)
+            self._needs.put(unschedulable_class, pod, *need)
 
-    def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
+    def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
         if self._state.nominations or not self._policies.as_decided(pod):
             return None
-        rows = self._state.nodes.changed_since(diagnosis.clock)
+        rows = self._state.nodes.changed_since(last_attempt.clock)
         return rows if rows.size <= _MOST_LOOKED_AT else None
