@@ -11,6 +11,7 @@ import msgspec
 
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
+    STORAGE_DECODERS,
     Decode,
     DecodeError,
     Encoded,
@@ -21,18 +22,13 @@ from vgpu_scheduler.kube import (
     ResourceQuota,
     SelectingObject,
     Versioned,
-    decode_attachment,
     decode_claim,
-    decode_csi_driver,
-    decode_csi_node,
     decode_json,
     decode_namespace,
     decode_node,
     decode_pod,
     decode_quota,
     decode_selecting,
-    decode_storage_capacity,
-    decode_storage_class,
     decode_volume,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
@@ -115,12 +111,15 @@ POLICIES = _policies(NAMESPACED_KIND)
 _STORAGE = "/apis/storage.k8s.io/v1"
 CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_claim)
 VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume)
+_STORAGE_KINDS = {
+    "StorageClass": "storageclasses",
+    "CSIDriver": "csidrivers",
+    "CSINode": "csinodes",
+    "CSIStorageCapacity": "csistoragecapacities",
+    "VolumeAttachment": "volumeattachments",
+}
 STORAGE: tuple[Kind[Any], ...] = (
-    Kind("StorageClass", f"{_STORAGE}/storageclasses", decode_storage_class),
-    Kind("CSIDriver", f"{_STORAGE}/csidrivers", decode_csi_driver),
-    Kind("CSINode", f"{_STORAGE}/csinodes", decode_csi_node),
-    Kind("CSIStorageCapacity", f"{_STORAGE}/csistoragecapacities", decode_storage_capacity),
-    Kind("VolumeAttachment", f"{_STORAGE}/volumeattachments", decode_attachment),
+    *(Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name]) for name, plural in _STORAGE_KINDS.items()),
     VOLUMES,
     CLAIMS,
 )

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.kube.beside import NodeInventory
 from vgpu_scheduler.kube.csidecoding import (
+    STORAGE_DECODERS,
     decode_attachment,
     decode_csi_driver,
     decode_csi_node,
@@ -97,6 +98,7 @@ __all__ = [
     "SELECTED_NODE",
     "SELECTING_KINDS",
     "SERVICE",
+    "STORAGE_DECODERS",
     "UNSCHEDULABLE_TAINT",
     "WAIT_FOR_FIRST_CONSUMER",
     "AttachedVolume",

@@ -24,6 +24,7 @@ __all__ = [
     "decode_items",
     "decode_object",
     "decode_page",
+    "decoder_of",
 ]
 
 _Wire = TypeVar("_Wire")
@@ -110,7 +111,7 @@ class ListPage(NamedTuple):
         Where the next page starts; empty on the last page.
     """
 
-    items: Sequence[Encoded]
+    items: Sequence[msgspec.Raw]
     resource_version: str
     continue_token: str
 
@@ -237,6 +238,22 @@ def decode_object(
     except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
         place, problem = _no_json(obj, "") or ("", f"a text or an integer is none of the API's: {error}")
         raise DecodeError(kind, _key_of(obj), place, problem) from error
+
+
+def decoder_of(kind: str, wire: type[_Wire], build: Callable[[_Wire], _Value]) -> Decode[_Value]:
+    """Return what reads objects of a kind, as :func:`decode_object` does.
+
+    Parameters
+    ----------
+    wire
+        The typed form of an object as the API writes it.
+    """
+    typed = msgspec.json.Decoder(wire)
+
+    def decode(obj: Encoded) -> _Value:
+        return decode_object(obj, kind, typed, build)
+
+    return decode
 
 
 def _key_of(obj: object) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-import msgspec
-
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.wire import Wire, WireMeta
 
 
@@ -27,20 +26,10 @@ class _WireNamespace(Wire):
     metadata: WireMeta
 
 
-_namespaces = msgspec.json.Decoder(_WireNamespace)
-
-
-def decode_namespace(obj: Encoded) -> Namespace:
-    """Read a namespace.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type.
-    """
-    return decode_object(obj, "Namespace", _namespaces, _namespace)
-
-
 def _namespace(wire: _WireNamespace) -> Namespace:
     meta = wire.metadata
     return Namespace(meta.name, meta.labels or {}, meta.version, meta.uid)
+
+
+decode_namespace: Final[Decode[Namespace]] = decoder_of("Namespace", _WireNamespace, _namespace)
+"""Reads a namespace."""

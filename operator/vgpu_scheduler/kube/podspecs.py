@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.images import pod_images
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
@@ -301,24 +301,7 @@ def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
-_pods: Final = msgspec.json.Decoder(WirePod)
 _labels: Final = SharedMaps()
-
-
-def decode_pod(obj: Encoded) -> Pod:
-    """Read a pod.
-
-    Parameters
-    ----------
-    obj
-        The object as a dict (as kopf hands it out) or as JSON.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity is none.
-    """
-    return decode_object(obj, "Pod", _pods, _pod)
 
 
 def _pod(wire: WirePod) -> Pod:
@@ -349,6 +332,10 @@ def _pod(wire: WirePod) -> Pod:
         owner=_owner(meta),
         rejection=kubelet_rejection(status) if status.reason else "",
     )
+
+
+decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
+"""Reads a pod."""
 
 
 def _owner(meta: WireMeta) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-import msgspec
-
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
 
@@ -41,20 +40,6 @@ class _WireQuota(Wire):
     spec: _WireQuotaSpec | None = None
 
 
-_quotas = msgspec.json.Decoder(_WireQuota)
-
-
-def decode_quota(obj: Encoded) -> ResourceQuota:
-    """Read a ResourceQuota.
-
-    Raises
-    ------
-    DecodeError
-        If it has no name or no mapping of limits; the message names the object and the field.
-    """
-    return decode_object(obj, "ResourceQuota", _quotas, _quota)
-
-
 def _quota(wire: _WireQuota) -> ResourceQuota:
     meta = wire.metadata
     return ResourceQuota(
@@ -64,3 +49,7 @@ def _quota(wire: _WireQuota) -> ResourceQuota:
         uid=meta.uid,
         resource_version=meta.version,
     )
+
+
+decode_quota: Final[Decode[ResourceQuota]] = decoder_of("ResourceQuota", _WireQuota, _quota)
+"""Reads a ResourceQuota."""

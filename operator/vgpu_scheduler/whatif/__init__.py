@@ -16,7 +16,6 @@ from vgpu_scheduler.whatif.options import make_dialect
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
-from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems, known_problems, policy_remedies
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
@@ -26,7 +25,6 @@ from vgpu_scheduler.whatif.world import World
 __all__ = [
     "MOST_COPIES",
     "MOST_MOVES",
-    "STORAGE_DECODERS",
     "WORKLOADS",
     "Answer",
     "Capacity",

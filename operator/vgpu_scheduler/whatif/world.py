@@ -13,6 +13,7 @@ import msgspec
 from vgpu_scheduler.engine import Engine, EngineOptions, review_locks
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
+    STORAGE_DECODERS,
     Namespace,
     Node,
     Pod,
@@ -33,7 +34,7 @@ from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_
 from vgpu_scheduler.whatif.budgets import Budget, budget_of
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
-from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
+from vgpu_scheduler.whatif.storage import ephemeral_claims, is_default_class, with_default_class
 
 
 class World:

@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
 from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
@@ -65,18 +65,8 @@ def _amounts(mask: int) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class NeuronCards:
+class NeuronCards(CountedCards):
     """Devices that are counted; the node's instance type says how they are linked."""
-
-    counted: Counted
-
-    cordon = ""
-    health = ""
-
-    @property
-    def source(self) -> str:
-        """What an error names."""
-        return self.counted.source
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the counts and the instance type."""

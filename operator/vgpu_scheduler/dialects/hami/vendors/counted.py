@@ -92,3 +92,18 @@ class Counted:
             )
             for number in range(kind.number)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCards:
+    """Cards that are counted, of which the node says something more: where ``decode`` and ``facts`` begin."""
+
+    counted: Counted
+
+    cordon = ""
+    health = ""
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return self.counted.source
