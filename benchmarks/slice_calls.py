@@ -44,7 +44,7 @@ def counted(found: Counter[tuple[str, str]]) -> Iterator[None]:
 async def slice_of(bench: QuickBench, name: str, resources: dict[str, Any]) -> None:
     """Have a pod come, bound, served and started."""
     bench.ended.clear()
-    bench.binder.submit(bench.decide(name, seen=resources))
+    bench.binder.submit(bench.decide(name, resources))
     await bench.ended.wait()
     bench.serve(name)
     await bench.until(lambda: not bench.binder._tasks)

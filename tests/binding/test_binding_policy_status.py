@@ -148,7 +148,7 @@ async def test_the_longest_report_is_one_that_the_schema_takes(bench: Bench) -> 
     spec = {"nodes": {"scorers": [{"name": "binpack", "arguments": arguments}]}}
     engine = make_engine()
     engine.effective_policies.observe(replace(policy("a", spec), uid=resource.policy.uid))
-    bench.reports = engine.effective_policies.report(status=engine.scheduler_names)
+    bench.reports = engine.effective_policies.report(engine.scheduler_names)
     await bench.writer.write()
     conditions = (await bench.status("a"))["conditions"]
     assert {c["type"]: c["status"] for c in conditions}["Warnings"] == "True"

@@ -9,7 +9,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, no
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.kube import Pod, ResourceQuota, decode_node
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}

@@ -7,7 +7,7 @@ from aiohttp import web
 from kopf._cogs.clients import api
 from tests.kube.test_kube_nesting import deep
 
-from vgpu_scheduler.intake.kopf_json import read_any_depth
+from vgpu_scheduler.intake.supervised import read_any_depth
 
 
 async def test_kopf_reads_any_depth() -> None:

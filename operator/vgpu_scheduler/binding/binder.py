@@ -12,7 +12,6 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext, BindStats
 from vgpu_scheduler.binding.in_doubt import InDoubtBindings
@@ -20,7 +19,7 @@ from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue

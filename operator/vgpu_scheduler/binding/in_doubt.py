@@ -7,12 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
 from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason

@@ -1,5 +1,6 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
+from vgpu_scheduler.engine.attempts import Grouping, PodGroupKey
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
@@ -11,7 +12,6 @@ from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.pod_groups import Grouping, PodGroupKey
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode
+from vgpu_scheduler.engine.on_node import OnNode, metadata_problem
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.rejected import replaced_with

@@ -13,10 +13,9 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
-from vgpu_scheduler.engine.attempts import Attempts
+from vgpu_scheduler.engine.attempts import Attempts, Grouping, PodGroups, each_alone
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.final_states import UnknownFinalStates
@@ -24,7 +23,7 @@ from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
-from vgpu_scheduler.engine.pod_groups import Grouping, PodGroups, each_alone
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterPart
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
@@ -109,3 +108,21 @@ class OnNode:
         """Leave out the rows of nodes that are closed to a pod."""
         closed = [row for name in self.closed_to(pod_class, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
+
+
+ANNOTATIONS_LIMIT = 256 * 1024
+"""Bytes of all annotation keys and values of an object together (apimachinery's ``TotalAnnotationSizeLimitB``)."""
+DECISION_ROOM = 8 * 1024
+"""Bytes kept free for the decision record, which names up to five policies for each section, and the time stamps."""
+
+
+def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:
+    """Return why the annotations must not be written onto the pod, or an empty text."""
+    merged = {**pod.annotations, **annotations}
+    size = sum(map(len, map(str.encode, (*merged, *merged.values()))))
+    if size + DECISION_ROOM > ANNOTATIONS_LIMIT:
+        return (
+            f"metadata.annotations would be {size} bytes with the allocation, more than the {ANNOTATIONS_LIMIT} that "
+            "the API server accepts"
+        )
+    return ""

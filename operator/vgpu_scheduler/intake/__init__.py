@@ -24,7 +24,7 @@ from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.intake.selections import BOUND_PODS, PodSelection, pod_selections
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
-from vgpu_scheduler.intake.task_scope import end
+from vgpu_scheduler.intake.supervised import end
 
 __all__ = [
     "BOUND_PODS",

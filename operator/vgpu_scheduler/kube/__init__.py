@@ -20,11 +20,10 @@ from vgpu_scheduler.kube.decoding import (
     decode_page,
 )
 from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
-from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
-from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Image, Node, Pod, PodSpec
 from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk

@@ -1,6 +1,9 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values of any kind."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -13,7 +16,7 @@ from vgpu_scheduler.kube.wire import (
     WireEvent,
     WireList,
 )
-from vgpu_scheduler.model import MESSAGE, cut
+from vgpu_scheduler.model import MESSAGE, BoundedCache, bytes_of, cut
 
 __all__ = [
     "DecodeError",
@@ -26,6 +29,7 @@ __all__ = [
     "decode_page",
     "decoder_of",
 ]
+
 
 _Wire = TypeVar("_Wire")
 _Value = TypeVar("_Value", bound=Versioned)
@@ -290,3 +294,34 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_MOST_BYTES: Final = 4 * 2**20
+"""What the maps that are remembered for the next object may take."""
+_NONE: Final[Mapping[str, str]] = {}
+
+_Items = tuple[tuple[str, str], ...]
+
+
+class SharedMaps:
+    """Maps of texts of which equal ones are one object, as long as they were used lately.
+
+    Parameters
+    ----------
+    most_bytes
+        About how much the maps may take that are remembered; what is held elsewhere does not count.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._known: BoundedCache[_Items, Mapping[str, str]] = BoundedCache(most_bytes)
+
+    def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
+        """Return a map that equals this one; nobody may change it."""
+        if not texts:
+            return _NONE
+        items = tuple(texts.items())
+        known = self._known.get(items)
+        if known is None:
+            known = texts
+            self._known.put(items, known, bytes_of(items) + getsizeof(known))
+        return known

@@ -4,8 +4,7 @@ from functools import lru_cache
 from typing import Final
 
 from vgpu_scheduler.kube.decoding import Decode, decoder_of
-from vgpu_scheduler.kube.images import node_images
-from vgpu_scheduler.kube.objects import Node
+from vgpu_scheduler.kube.objects import Node, node_images
 from vgpu_scheduler.kube.quantities import CPU, PODS, QuantityError, is_schedulable, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode

@@ -59,11 +59,19 @@ from vgpu_scheduler.model.placement import (
     makers,
     peak,
 )
-from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
-from vgpu_scheduler.model.spelling import closest, did_you_mean
-from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, counted, cut, internal_error, quoted
-from vgpu_scheduler.model.wake_set import WakeSet
-from vgpu_scheduler.model.wording import worded
+from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint, WakeSet
+from vgpu_scheduler.model.texts import (
+    MESSAGE,
+    QUOTED,
+    InputError,
+    closest,
+    counted,
+    cut,
+    did_you_mean,
+    internal_error,
+    quoted,
+    worded,
+)
 
 __all__ = [
     "BEST_FIT",

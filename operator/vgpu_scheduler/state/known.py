@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
-from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
-from vgpu_scheduler.state.nominations import Nominations
-from vgpu_scheduler.state.reservations import Reservation
+from vgpu_scheduler.state.reservations import Assumptions, Nominations, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_scheduler.dialects.annotation_values import number_of
 from vgpu_scheduler.dialects.koordinator.names import GPU_MEMORY, TYPE_OF
+from vgpu_scheduler.dialects.values import number_of
 from vgpu_scheduler.kube import Container
 
 _MIB = 2**20

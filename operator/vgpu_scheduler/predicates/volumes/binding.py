@@ -27,7 +27,7 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.common import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
+from vgpu_scheduler.predicates.volumes.filters import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
 from vgpu_scheduler.state import Item, State, Wanted, from_size
 
 __all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.allocation import Stamp
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import SOFT, SOFT_POD, Chip, NpuTemplate
@@ -23,6 +22,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Compute, Device
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
-from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
@@ -19,6 +18,7 @@ from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuro
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,

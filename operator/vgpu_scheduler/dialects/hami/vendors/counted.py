@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Compute, Device
 
