@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
-from vgpu_scheduler.engine.cluster_part import ClusterParts
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterParts, NodePart
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (

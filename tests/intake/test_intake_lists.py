@@ -13,14 +13,14 @@ from tests.engine.builders import node_object
 from tests.intake.watching import MERGE, PODS, Watcher
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError, pages
 from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
 
 async def test_lists_are_consistent_and_read_page_by_page(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_PAGE", 2)
+    monkeypatch.setattr(pages, "_LIMIT", 2)
     for number in range(5):
         await watcher.create(f"p{number}")
         await watcher.write("POST", "/api/v1/nodes", {"metadata": {"name": f"n{number}"}})

@@ -7,8 +7,15 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.allocators import Budgets, CardNeed
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.engine.cluster_part import ClusterPart, ClusterParts
-from vgpu_scheduler.engine.equivalence import Claimed, EquivalenceClass, Fitted, NodePart, Refused
+from vgpu_scheduler.engine.equivalence import (
+    Claimed,
+    ClusterPart,
+    ClusterParts,
+    EquivalenceClass,
+    Fitted,
+    NodePart,
+    Refused,
+)
 from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod

@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from vgpu_scheduler.allocators import count_reasons
-from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
-from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.equivalence import ClusterPart, Fitted, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage

@@ -19,8 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cluster_part import ClusterPart, PodPlugins
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ScorePart

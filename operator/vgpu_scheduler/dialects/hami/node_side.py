@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from vgpu_scheduler.dialects.hami.lock import format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects.hami.codec import format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, UnservedPod
 from vgpu_scheduler.kube import Pod
