@@ -142,7 +142,7 @@ class Binder:
         return pod.priority if pod else 0
 
     def _node_moved(self, name: str) -> None:
-        """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
+        """Note that a node or one of its pods was observed anew or is gone, and wake the binds that wait there."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
         self._turns.moved(name)

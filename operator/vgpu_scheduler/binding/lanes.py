@@ -183,7 +183,7 @@ class Item:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is decided anew, so that whoever works on it stops."""
+        """Whether the pod is decided anew, so that nothing more is done for this bind."""
         return self.state in _OVER
 
 

@@ -35,7 +35,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """An answer with what the server said."""
+    """What an answer to a Binding means, with the text of the API server."""
 
     answer: Answer
     message: str = ""

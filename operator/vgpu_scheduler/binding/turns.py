@@ -100,7 +100,7 @@ class Turns:
             self._close(node)
 
     def moved(self, node: str) -> None:
-        """Note that a node, a pod on it or its lane is not what it was: whoever waits there looks again."""
+        """Note that a node, one of its pods or its lane has changed, and wake the binds that wait at the node."""
         event = self._moved.get(node)
         if event is not None:
             event.set()

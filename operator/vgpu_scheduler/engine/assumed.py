@@ -163,7 +163,7 @@ class AssumedPlacements:
         self._checked[pod.uid] = _Basis(pod, held, row, self._catalogue.generation, *versions)
 
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
-        """Return what the pod would get of its node now, and assume that."""
+        """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
         self._policies.decided(pod)
         with self._state.without([pod.uid]):
             fits = self._cycle.on_node.refit(pod, held.node)

@@ -126,7 +126,7 @@ ANY_CARD = "*"
 
 @dataclass(frozen=True, slots=True)
 class NodeClosure:
-    """Why a node is closed, and to whom.
+    """Why a node is closed, and to which pods.
 
     Attributes
     ----------

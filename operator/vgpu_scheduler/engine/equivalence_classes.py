@@ -152,7 +152,7 @@ class EquivalenceClasses:
         return None if isinstance(claimed, Refused) else claimed
 
     def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None] | None:
-        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it.
+        """Return what an unschedulable pod claims of devices, and what a card must have free before the pod can fit.
 
         None for one that is refused: it needs another policy, or to be another pod.
         """

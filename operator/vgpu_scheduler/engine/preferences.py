@@ -171,7 +171,7 @@ class Filtered:
             self.passing = rows[:0]
 
     def reject(self, row: int, rejection: Rejection) -> None:
-        """Note what rejects a row beside the pods that are nominated to it, whatever rejects it without them."""
+        """Note why a node rejects the pod once the pods nominated to that node are counted."""
         self.passing = self.passing[self.passing != row]
         self._beside_nominated[row] = rejection
 

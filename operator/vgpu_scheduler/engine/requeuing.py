@@ -1,4 +1,4 @@
-"""Who is woken by a change: of the pods that were found unschedulable, those whom it may help."""
+"""Requeues unschedulable pods that a change in the cluster may help, as kube-scheduler's queueing hints do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_LOOKED_AT: Final = 1024
 
 
 class Requeuer:
-    """Wakes the pods that a change may help, and tells which nodes to look at for them.
+    """Requeues the pods that a change may help, and tells which nodes to look at for them.
 
     Whatever alters a decision about a node raises that node's version. So versions say which nodes have changed, and
     nobody who gives a hint has to.
@@ -63,7 +63,7 @@ class Requeuer:
         """The version of the nodes up to which their changes were held against the waiting pods."""
 
     def drain(self, now: float) -> None:
-        """Wake whom all may help that has changed since this was last done; always in the same order."""
+        """Requeue the pods that the changes since the last call may help; always in the same order."""
         if self._rejected.expire(now):
             self._state.wakes.hints |= Hint.REJECTION
         if self._state.wakes:
@@ -77,7 +77,7 @@ class Requeuer:
             self._state.interpod.nobody_waits()
 
     def hint(self, hints: Hint, now: float) -> None:
-        """Wake the pods that a change could help; of those that nodes reject only whom a changed node has room for."""
+        """Requeue the pods that a change could help; per-node rejections only where a changed node has room."""
         if not hints:
             return
         few = len(self._needs) <= _FEW
@@ -86,7 +86,7 @@ class Requeuer:
         self._queue.hint(hints, now, helped, anew=few)
 
     def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
-        """Have those tried again for whom something else is in force now, in some namespaces or in all."""
+        """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
         changed = []
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
@@ -96,14 +96,14 @@ class Requeuer:
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
     def _wake_by_quota(self, namespaces: set[str], now: float) -> None:
-        """Have those tried again that wait for the quota of one of some namespaces."""
+        """Requeue the pods that wait for the quota of some namespaces."""
         if namespaces:
             waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(Hint.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
             self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
     def _helped(self, hints: Hint) -> list[UnschedulableClass]:
-        """Return whom the nodes that changed may help, and whom they reject for something else now."""
+        """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
         others = hints & ~_OF_ROOM
         if others:

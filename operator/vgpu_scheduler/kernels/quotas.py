@@ -91,7 +91,7 @@ def count_pick(scratch: Scratch) -> None:
 def keep_within_quota(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, number: int
 ) -> int:
-    """Keep those of the first ``number`` chosen ones that are within the quotas together, as many as are wanted.
+    """Keep, of the first ``number`` chosen candidates, as many as are wanted and stay within the quotas together.
 
     They are moved to the front of ``scratch.chosen``. Pieces of one card are beside each other there; none is kept
     after one that is not.

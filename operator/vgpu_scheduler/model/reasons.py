@@ -168,7 +168,7 @@ class WakeSet:
         return bool(self.hints or about_some or self.every_policy)
 
     def take(self) -> WakeSet:
-        """Return all of it, and begin anew."""
+        """Return what was collected, and start with an empty set."""
         taken = WakeSet(self.hints, self.quotas, self.returned, self.policies, self.every_policy, self.pods)
         self.hints, self.every_policy = Hint.NONE, False
         self.quotas, self.returned, self.policies, self.pods = set(), set(), set(), {}

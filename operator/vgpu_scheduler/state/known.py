@@ -106,7 +106,7 @@ class Known:
         return uid in self._books or uid in self.nominations
 
     def closing_cards(self) -> list[Reservation]:
-        """Return what those hold of whom nobody can tell which cards they are on, by name."""
+        """Return the reservations of pods whose cards are not known, by name of the pod."""
         return sorted((self._books[uid] for uid in self._books.closing), key=lambda held: (held.pod, held.uid))
 
     def pods(self) -> Iterable[Pod]:

@@ -237,7 +237,7 @@ class Volumes:
         return helps(before, after) | self._freed()
 
     def _freed(self) -> Hint:
-        """Return whether those may be helped whom attach limits keep away."""
+        """Return the hint for pods that attach limits keep away, if a node can attach more now."""
         return Hint.ATTACH_LIMIT if self.attached.take_freed() else Hint.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:

@@ -232,7 +232,7 @@ class _Binding(VolumeFilter):
         return places.count(self._state.nodes, rows, self._selected, claim.requested) > 0
 
     def _match(self, claims: Sequence[Claim], rows: Rows, asked: Mask) -> list[Mask]:
-        """Return for each claim the nodes where a volume is found for it, which no claim before it takes there."""
+        """Return, for each claim, the nodes that have a matching volume which no earlier claim of the pod takes."""
         matched: dict[str, Mask] = {}
         others: dict[Hashable, list[tuple[Claim, Wanted]]] = {}
         for claim in claims:

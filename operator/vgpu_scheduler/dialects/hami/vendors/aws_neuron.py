@@ -131,7 +131,7 @@ class NeuronNames:
         return claim.percent[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names any of them, however malformed."""
+        """Tell whether the container requests any of the maker's resources, however malformed."""
         return is_asked(container, self.cores if self.in_cores(container) else self.devices)
 
     def in_cores(self, container: Container) -> bool:

@@ -191,7 +191,7 @@ class DrsNames:
         return claim.amounts[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names any of them, however malformed."""
+        """Tell whether the container requests any of the maker's resources, however malformed."""
         if amount_text(container, self.slices) is not None:  # it goes before the others
             return is_asked(container, self.slices)
         return is_asked(container, self.memory) or is_asked(container, self.cores)
