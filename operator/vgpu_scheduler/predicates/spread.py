@@ -272,7 +272,7 @@ class SpreadScore:
         scored: NDArray[np.bool_],
         counted: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Return a constraint's score by row: the pods in the row's domain times the weight of the topology, and the skew.
+        """Return a constraint's score by row: the pods in the row's domain times the topology's weight, and the skew.
 
         Parameters
         ----------
