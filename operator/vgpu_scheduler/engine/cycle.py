@@ -15,12 +15,11 @@ from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode, metadata_problem
+from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.unknown_cards import pods_on_unknown_cards
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -25,13 +25,6 @@ from vgpu_scheduler.state import NodeTable, State
 __all__ = ["ColumnCache", "NodeParts", "unbound"]
 
 
-class Droppable(Protocol):
-    """What can forget what it knows."""
-
-    def drop(self) -> None:
-        """Forget what it knows."""
-
-
 class ColumnCache:
     """Keeps the columns of as many node parts as there is memory for.
 
@@ -46,13 +39,13 @@ class ColumnCache:
 
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
-        self._parts: OrderedDict[Droppable, None] = OrderedDict()
+        self._parts: OrderedDict[NodePart, None] = OrderedDict()
         self._turn = 0
 
     def __contains__(self, part: object) -> bool:
         return part in self._parts
 
-    def use(self, part: Droppable) -> None:
+    def use(self, part: NodePart) -> None:
         """Note that a part is about to be used; others may have to go for it."""
         if part in self._parts:
             self._parts.move_to_end(part)
@@ -64,7 +57,7 @@ class ColumnCache:
             victim = next(islice(self._parts, self._turn % older, None))
             self.discard(victim)
 
-    def discard(self, part: Droppable) -> None:
+    def discard(self, part: NodePart) -> None:
         """Let a part forget what it knows."""
         if part in self._parts:
             del self._parts[part]

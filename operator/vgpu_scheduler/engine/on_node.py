@@ -1,22 +1,23 @@
-"""Whether a pod fits on one node, what it would get there, and whether it may stay where it was placed."""
+"""Whether a pod fits on one node, what it would get there, may it stay where it was placed, and who blocks it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
-from vgpu_scheduler.engine.equivalence import ClusterPart, Fitted, Refused
+from vgpu_scheduler.engine.equivalence import ClusterPart, Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import Phase, Reservation
 
-__all__ = ["OnNode"]
+__all__ = ["OnNode", "pods_on_unknown_cards"]
 
 
 class OnNode:
@@ -125,3 +126,28 @@ def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:
             "the API server accepts"
         )
     return ""
+
+
+_ASKED: Final = 16
+"""Of how many it is asked at most whether they are to blame."""
+_NAMED: Final = 3
+
+
+def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
+    """Return a sentence about pods on closed cards without which a pod would fit; empty if there are none.
+
+    Parameters
+    ----------
+    part
+        What the pod asks of a node.
+    rows
+        The nodes that pass all filters but that for cards.
+    """
+    closing = on_node.state.closing_cards() if part.allocator is not None else []
+    if not closing:
+        return ""
+    full = {on_node.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
+    suspects = [held for held in closing if held.node in full][:_ASKED]
+    guilty = [held for held in suspects if on_node.fits_without(pod, held.node, [held.uid]) is not None][:_NAMED]
+    named = ", ".join(f"{held.pod} on node {held.node}" for held in guilty)
+    return f" Cards are closed because nobody can tell which of them these pods are on: {named}." if named else ""

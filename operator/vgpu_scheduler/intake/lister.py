@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, list_pages
-from vgpu_scheduler.intake.kinds import PODS, Kind
-from vgpu_scheduler.intake.selections import BOUND_PODS, UNBOUND
+from vgpu_scheduler.intake.kinds import BOUND_PODS, PODS, UNBOUND, Kind
 from vgpu_scheduler.kube import (
     Decode,
     DecodeError,

@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
-from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.kinds import Kind, PodSelection
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.intake.selections import PodSelection
 from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Versioned, decode_event, decode_identity
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Namespaces, as far as they are understood here."""
+"""Namespaces, and the quotas that limit what their pods may hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.kube.decoding import Decode, decoder_of
-from vgpu_scheduler.kube.wire import Wire, WireMeta
+from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +33,48 @@ def _namespace(wire: _WireNamespace) -> Namespace:
 
 decode_namespace: Final[Decode[Namespace]] = decoder_of("Namespace", _WireNamespace, _namespace)
 """Reads a namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """A quota of a namespace.
+
+    Attributes
+    ----------
+    hard
+        Limits as they are written, by resource name; whoever uses one reads its quantity.
+    """
+
+    namespace: str
+    name: str
+    hard: Mapping[str, str]
+    uid: str = ""
+    resource_version: int = 0
+
+
+class _WireQuotaSpec(Wire):
+    """``ResourceQuotaSpec``."""
+
+    hard: Quantities | None = None
+
+
+class _WireQuota(Wire):
+    """``ResourceQuota``."""
+
+    metadata: WireMeta
+    spec: _WireQuotaSpec | None = None
+
+
+def _quota(wire: _WireQuota) -> ResourceQuota:
+    meta = wire.metadata
+    return ResourceQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        hard={resource: str(limit) for resource, limit in ((wire.spec and wire.spec.hard) or {}).items()},
+        uid=meta.uid,
+        resource_version=meta.version,
+    )
+
+
+decode_quota: Final[Decode[ResourceQuota]] = decoder_of("ResourceQuota", _WireQuota, _quota)
+"""Reads a ResourceQuota."""

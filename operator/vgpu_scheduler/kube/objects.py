@@ -1,8 +1,9 @@
-"""Pods and nodes as values: immutable, small, and already understood; and the images of both."""
+"""Pods and nodes as values: immutable, small, and already understood; with images, and inventories of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Any, Final
@@ -316,3 +317,19 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     capacity: Mapping[str, int] = {}
     declared_features: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInventory:
+    """The object of one node; it has the node's name.
+
+    Attributes
+    ----------
+    content
+        The object as JSON; a dialect reads it.
+    """
+
+    name: str
+    content: Mapping[str, Any]
+    uid: str = ""
+    resource_version: int = 0
