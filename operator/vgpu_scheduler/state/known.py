@@ -36,6 +36,11 @@ class KnownPod:
         """The pod's version."""
         return self.pod.resource_version
 
+    def counts_otherwise(self, pod: Pod) -> bool:
+        """Tell whether inter-pod terms, spread constraints or volumes see a difference in a newer observation."""
+        before = self.pod
+        return before.labels != pod.labels or before.spec is not pod.spec or before.deleting is not pod.deleting
+
 
 class Known:
     """What is known, as it is now, and as it would be; :class:`State` is what changes it.

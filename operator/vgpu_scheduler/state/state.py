@@ -29,11 +29,6 @@ Registered = Mapping[str, Sequence[Device]]
 """The devices of a node by dialect; of a dialect that is missing the last good list stays."""
 
 
-def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
-    return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
-
-
 _DECIDED = frozenset((Phase.ASSUMED, Phase.IN_DOUBT))
 """The phases of what rests on a decision alone."""
 
@@ -151,7 +146,7 @@ class State(Known):
         self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
-        if held and known and _counts_otherwise(known.pod, pod):
+        if held and known and known.counts_otherwise(pod):
             hint |= self._books.recount(held)
         if pod.terminal:
             return hint | self._release(pod.uid)
@@ -294,8 +289,6 @@ class State(Known):
         """Take in what cards are worth from now on, by dialect."""
         self.prices = prices
         self.price_epoch += 1
-
-    # Namespaces ------------------------------------------------------------------------------------------------------
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
         """Take in the labels of a namespace, None if it is gone; return what this may help."""
