@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
 from vgpu_devcluster import Behaviour, NodeSide, equip, registration
+from vgpu_devcluster.process import OperatorProcess
 
 CARDS: Final = ("A100-80G",) * 8
 """Those of each node."""
@@ -21,6 +24,40 @@ SLICE: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/
 """What a slice asks for."""
 LINE: Final = 2**21
 """Bytes of the longest line of a watch that is read."""
+
+
+T = TypeVar("T")
+
+
+async def until(
+    look: Callable[[], Awaitable[T | None]],
+    failure: Callable[[], str],
+    within: float,
+    pause: float,
+    process: OperatorProcess | None = None,
+) -> T:
+    """Look again and again until something is found, and return that.
+
+    Parameters
+    ----------
+    failure
+        Returns what is said if it is not found in time.
+    within, pause
+        Seconds that it may take, and between two looks: they cost who is asked time, too.
+    process
+        It is not waited for any longer than this runs.
+
+    Raises
+    ------
+    TimeoutError
+        If nothing is found in time.
+    """
+    deadline = time.perf_counter() + within
+    while (found := await look()) is None:
+        if time.perf_counter() > deadline or (process is not None and process.exit_code is not None):
+            raise TimeoutError(failure())
+        await asyncio.sleep(pause)
+    return found
 
 
 @dataclass(slots=True)

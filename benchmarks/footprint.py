@@ -21,7 +21,7 @@ from tests.apiserver.audit import AuditRecord
 from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
-from benchmarks.cluster import CARDS, cluster, node_name, pod, post
+from benchmarks.cluster import CARDS, cluster, node_name, pod, post, until
 from benchmarks.page import publish
 from vgpu_devcluster import equip
 from vgpu_devcluster.process import OperatorProcess
@@ -212,11 +212,11 @@ def steps_of(records: Sequence[AuditRecord], began: float) -> tuple[float, ...]:
 
 async def _until_bound(process: OperatorProcess) -> None:
     """Wait until the pod that waits is bound: a leader learns first what the last one did."""
-    deadline = time.perf_counter() + _WITHIN
-    while await process.metric("vgpu_scheduler_binds_total", result="bound") < 1.0:
-        if process.exit_code is not None or time.perf_counter() > deadline:
-            raise TimeoutError(f"the operator binds nothing:\n{process.log[-2000:]}")
-        await asyncio.sleep(0.02)
+
+    async def bound() -> float | None:
+        return await process.metric("vgpu_scheduler_binds_total", result="bound") or None
+
+    await until(bound, lambda: f"the operator binds nothing:\n{process.log[-2000:]}", _WITHIN, 0.02, process)
 
 
 def text(found: Sequence[Footprint]) -> str:

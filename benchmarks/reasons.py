@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,7 @@ from typing import Any, Final
 from tests.apiserver.audit import AuditRecord
 
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
-from benchmarks.cluster import PODS, BenchmarkCluster, cluster, pod, post
+from benchmarks.cluster import PODS, BenchmarkCluster, cluster, pod, post, until
 from benchmarks.page import publish
 from benchmarks.throughput import KubeScheduler, Scheduler, operators
 
@@ -94,13 +93,17 @@ async def _burst(found: BenchmarkCluster, candidate: Scheduler, prefix: str) -> 
     async with candidate.running():
         before, mark = await _settled(candidate.look), plane.audit_mark()
         await asyncio.gather(*(create(number) for number in range(BURST)))
-        deadline = time.perf_counter() + WITHIN
-        while len(waits := waits_of(plane.audit(since=mark), prefix)) < BURST:
-            if time.perf_counter() > deadline:
-                missing = next(name for number in range(BURST) if (name := f"{prefix}-{number}") not in waits)
-                whose = candidate.name or "now"
-                raise TimeoutError(f"{whose}: {len(waits)} of {BURST} pods say why they wait; {missing} does not")
-            await asyncio.sleep(1.0)
+        waits: dict[str, tuple[float, float]] = {}
+
+        async def all_told() -> bool | None:
+            waits.update(waits_of(plane.audit(since=mark), prefix))
+            return len(waits) >= BURST or None
+
+        def failure() -> str:
+            missing = next(name for number in range(BURST) if (name := f"{prefix}-{number}") not in waits)
+            return f"{candidate.name or 'now'}: {len(waits)} of {BURST} pods say why they wait; {missing} does not"
+
+        await until(all_told, failure, WITHIN, 1.0)
         cpu = (await candidate.look()).cpu - before
     async with http.delete(PODS, json={"gracePeriodSeconds": 0}) as answer:
         await answer.read()

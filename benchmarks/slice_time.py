@@ -11,7 +11,6 @@ import asyncio
 import json
 import signal
 import statistics
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks import latency
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
-from benchmarks.cluster import PODS, SLICE, cluster, pod
+from benchmarks.cluster import PODS, SLICE, cluster, pod, until
 from benchmarks.footprint import cpu
 from benchmarks.page import publish
 from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create, until_bound
@@ -85,7 +84,7 @@ class _Reading:
     samples: Counter[str]
 
 
-def _sampled(process: OperatorProcess, samples: Path) -> Counter[str]:
+async def _sampled(process: OperatorProcess, samples: Path) -> Counter[str]:
     """Have an operator write what was sampled so far; return that."""
 
     def told() -> list[str]:
@@ -93,11 +92,13 @@ def _sampled(process: OperatorProcess, samples: Path) -> Counter[str]:
 
     before = len(told())
     process.send(signal.SIGUSR1)
-    deadline = time.monotonic() + _ANSWERS_WITHIN
-    while len(lines := told()) == before:
-        if process.exit_code is not None or time.monotonic() > deadline:
-            raise TimeoutError(f"the operator writes no samples:\n{process.log[-2000:]}")
-        time.sleep(0.005)
+
+    async def more() -> list[str] | None:
+        lines = told()
+        return lines if len(lines) > before else None
+
+    failure = f"the operator writes no samples:\n{process.log[-2000:]}"
+    lines = await until(more, lambda: failure, _ANSWERS_WITHIN, 0.005, process)
     return Counter(json.loads(lines[-1]))
 
 
@@ -105,7 +106,7 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
     look = await candidate.look()
     pids = {"operator": process.pid, "API server": plane.server_pid, "etcd": plane.etcd_pid}
     used = {name: cpu(pid) for name, pid in pids.items()}
-    return _Reading(look.at, look.bound, used, await asyncio.to_thread(_sampled, process, samples))
+    return _Reading(look.at, look.bound, used, await _sampled(process, samples))
 
 
 async def _readings(candidate: Checkout, limits: dict[str, str]) -> tuple[_Reading, _Reading]:

@@ -15,7 +15,7 @@ import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, in_turns
-from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, node_name, pod, post
+from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, node_name, pod, post, until
 from vgpu_devcluster.process import OperatorProcess, summed
 
 NODES = 500
@@ -291,15 +291,15 @@ async def until_bound(look: Callable[[], Awaitable[L]], what: str, pods: int, *,
     TimeoutError
         If they are not bound in time.
     """
-    deadline, first, third = time.perf_counter() + WITHIN, None, None
-    while time.perf_counter() < deadline:
+    marks: list[L] = []
+
+    async def all_bound() -> tuple[L, L, L] | None:
         found = await look()
-        first = first or (found if found.bound else None)
-        third = third or (found if found.bound >= pods / 3 else None)
-        if first is not None and third is not None and found.bound >= pods:
-            return first, third, found
-        await asyncio.sleep(pause)
-    raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s")
+        while len(marks) < 3 and found.bound >= (1, pods / 3, pods)[len(marks)]:
+            marks.append(found)
+        return (marks[0], marks[1], marks[2]) if len(marks) == 3 else None
+
+    return await until(all_bound, lambda: f"{what}: not bound after {WITHIN:.0f} s", WITHIN, pause)
 
 
 def operators(found: BenchmarkCluster, candidates: Sequence[Checkout]) -> list[Candidate]:

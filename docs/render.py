@@ -196,7 +196,7 @@ def _resources(vendor: Vendor) -> Iterator[str]:
     yield "| resource | means |\n|---|---|"
     names = vendor.claims
     for resource, dimension, percent in names.dimensions:
-        usual = _AMOUNTS[dimension] + _unit(names, dimension, percent)
+        usual = _AMOUNTS[dimension] + _unit(names, dimension, percent=percent)
         yield f"| `{resource}` | {vendor.means.get(resource) or usual} |"
     yield from (f"| `{name}` | {told} |" for name, told in vendor.means.items() if _is_resource(name, vendor))
     if isinstance(names, ShareNames):
@@ -208,7 +208,7 @@ def _resources(vendor: Vendor) -> Iterator[str]:
     yield ""
 
 
-def _unit(names: object, dimension: int, percent: bool) -> str:
+def _unit(names: object, dimension: int, *, percent: bool) -> str:
     """Say what an amount of memory or compute is counted in."""
     if dimension == 0:
         return ""

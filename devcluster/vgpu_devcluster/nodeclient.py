@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
@@ -14,7 +15,7 @@ from . import patches
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 Object = dict[str, Any]
 USER_AGENT = "nodeside"
@@ -31,6 +32,16 @@ class RequestError(Exception):
     def __init__(self, method: str, path: str, code: int, message: str) -> None:
         super().__init__(f"{method} {path}: {code} {message}")
         self.code = code
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """Leave out what is left to be done for an object that is gone meanwhile: that is nobody's fault."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code != 404:
+            raise
 
 
 class NodeClient:

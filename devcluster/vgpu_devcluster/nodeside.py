@@ -22,7 +22,7 @@ from .books import GpuNode, racks_of
 from .finding import AllocateError
 from .kubelet import CAPACITY, pod_status, ready, running
 from .makers import NVIDIA, Maker
-from .nodeclient import NodeClient, RequestError
+from .nodeclient import NodeClient, unless_gone
 from .nodes import NOT_READY
 from .plugin import BEHAVIOUR, Behaviour, DevicePlugin, pod_path
 
@@ -287,12 +287,8 @@ class NodeSide:
     async def delete(self, namespace: str, name: str) -> None:
         """Delete a pod without grace, as the kubelet does when its containers have ended."""
         body = {"gracePeriodSeconds": 0}
-        try:
+        with unless_gone():
             pod = await self._client.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", body)
-        except RequestError as error:
-            if error.code != 404:
-                raise
-        else:
             self._release(pod["metadata"]["uid"])
 
     async def _follow_nodes(self) -> None:
@@ -365,28 +361,24 @@ class NodeSide:
         if admission is not None:
             await asyncio.wait([admission])
 
-    # ------------------------------------------------------------------------------------------------ one pod
-
     async def _admit(self, pod: Object) -> None:
         """Admit a pod as the kubelet does: devices first, then it runs."""
         asking = self._nodes[pod["spec"]["nodeName"]].asked(pod)
         behaviour = self._behaviour(pod)
-        try:
-            if asking:
-                if behaviour.never:
-                    self.counts["unanswered"] += 1
-                    return
-                await self._plugin.allocate(pod, behaviour)
-                self.counts["allocated"] += 1
-            if not behaviour.quiet:
-                path = pod_path(pod)
-                await self._client.strategic(f"{path}/status", {"status": pod_status(pod, "Running", running())})
-            self.counts["running"] += 1
-        except AllocateError as error:
-            await self._refuse(pod, str(error))
-        except RequestError as error:
-            if error.code != 404:  # gone meanwhile is nobody's fault
-                raise
+        with unless_gone():
+            try:
+                if asking:
+                    if behaviour.never:
+                        self.counts["unanswered"] += 1
+                        return
+                    await self._plugin.allocate(pod, behaviour)
+                    self.counts["allocated"] += 1
+                if not behaviour.quiet:
+                    path = pod_path(pod)
+                    await self._client.strategic(f"{path}/status", {"status": pod_status(pod, "Running", running())})
+                self.counts["running"] += 1
+            except AllocateError as error:
+                await self._refuse(pod, str(error))
 
     def _release(self, uid: str) -> None:
         self._plugin.books.release(uid)
@@ -394,19 +386,14 @@ class NodeSide:
 
     def _behaviour(self, pod: Object) -> Behaviour:
         text = (pod["metadata"].get("annotations") or {}).get(BEHAVIOUR, "")
-        if text:
-            return Behaviour.parse(text)
-        return (self._behave(pod) if self._behave else None) or Behaviour()
+        return Behaviour.parse(text) if text else (self._behave and self._behave(pod)) or Behaviour()
 
     async def _refuse(self, pod: Object, message: str) -> None:
         self.counts["failed"] += 1
         text = f"Allocate failed due to {message}, which is unexpected"
         status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": text}
-        try:
+        with unless_gone():
             await self._client.strategic(f"{pod_path(pod)}/status", {"status": status})
-        except RequestError as error:
-            if error.code != 404:
-                raise
 
 
 __all__ = ["BEHAVIOUR", "Behaviour", "NodeSide"]

@@ -254,11 +254,13 @@ class ControlPlane:
 
     def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
         """Create a namespace and, with the admission plugin on, the service account that pods there need."""
-        self._create("/api/v1/namespaces", {"metadata": {"name": name}}, exist_ok)
+        self._create("/api/v1/namespaces", {"metadata": {"name": name}}, exist_ok=exist_ok)
         if self.service_accounts:
-            self._create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}}, exist_ok)
+            self._create(
+                f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}}, exist_ok=exist_ok
+            )
 
-    def _create(self, path: str, body: object, exist_ok: bool) -> None:
+    def _create(self, path: str, body: object, *, exist_ok: bool) -> None:
         status, answer = self.request("POST", path, body)
         if status != 201 and not (exist_ok and status == 409):
             raise RuntimeError(f"POST {path}: {status} {answer}")

@@ -45,7 +45,7 @@ async def bind_late(b: Bench, pod: Pod, node: str) -> int:
 
 @pytest.mark.parametrize("locked", [True, False], ids=["its lock is still there", "its token only"])
 async def test_a_binding_that_was_held_back_is_refused_once_its_node_serves_another_pod(
-    tmp_path: Path, locked: bool
+    tmp_path: Path, *, locked: bool
 ) -> None:
     async with bench(tmp_path) as b:
         frozen = await b.create("frozen", GPU, **NOWHERE)

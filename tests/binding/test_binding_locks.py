@@ -8,119 +8,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
-from tests.engine.builders import OURS, allocation, node, pod
+from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.engine.builders import OURS, allocation
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
-from vgpu_scheduler.engine import Cause, LockJudge, LockStatus, NodeClosure, find_lock
+from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
+from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import Node, Pod
-
-NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
-TOKEN = "vgpu-scheduler.io/last-allocated"
-WANTS = pod("wants")
-DAY = 86_400.0
-
-
-def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> LockStatus:
-    found = node("a", annotations={TOKEN: token} if value is None else {LOCK: value, TOKEN: token})
-    side = hami_dialect().node_side
-    judge = LockJudge(side, frozenset({OURS}), 5.0)
-    return judge.status(find_lock(found, NodeLock(LOCK), side), owner, NOW, WANTS)
-
-
-def lock(age: float, name: str = "owner") -> str:
-    return format_lock(NOW - timedelta(seconds=age), "default", name)
-
-
-def owner(**more: object) -> Pod:
-    return pod("owner", **more)
-
-
-def through(annotations: dict[str, str], *, started: bool) -> Pod:
-    """A pod that is bound to the node and whose plugin has nothing more to do."""
-    return owner(nodeName="a", annotations=annotations, started=started)
-
-
-def test_nobody_has_it() -> None:
-    assert judge(None) is LockStatus.FREE
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["", "now", "2026-03-04T05:06:07Z,default", "2026-03-04T05:06:07Z,default,p,more", "yesterday,default,p",
-     "2026-03-04 05:06:07Z,default,p", "2026-02-30T05:06:07Z,default,p"],
-)  # fmt: skip
-def test_what_is_malformed_is_nobodys_to_take(value: str) -> None:
-    assert judge(value) is LockStatus.MALFORMED
-
-
-def test_a_lock_that_names_the_pod_itself_is_ours_however_old() -> None:
-    assert judge(lock(0, "wants")) is LockStatus.OWN
-    assert judge(lock(DAY, "wants")) is LockStatus.OWN
-
-
-@pytest.mark.parametrize(("age", "holder"), [(0, LockStatus.HELD), (299, LockStatus.HELD), (301, LockStatus.ORPHANED)])
-def test_a_bare_time_stamp_expires(age: float, holder: LockStatus) -> None:
-    assert judge(lock(age).split(",", maxsplit=1)[0]) is holder
-
-
-@pytest.mark.parametrize("age", [0.0, DAY])
-@pytest.mark.parametrize(
-    ("of", "holder"),
-    [
-        (None, LockStatus.ORPHANED),
-        (owner(phase="Succeeded", nodeName="a", annotations=PENDING), LockStatus.ORPHANED),
-        (owner(phase="Failed"), LockStatus.ORPHANED),
-        (owner(nodeName="b", annotations=PENDING), LockStatus.ORPHANED),
-        (through({**PENDING, "hami.io/bind-phase": "success"}, started=True), LockStatus.ORPHANED),
-        (through({**PENDING, "hami.io/bind-phase": "failed"}, started=True), LockStatus.ORPHANED),
-        (through({**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}, started=True), LockStatus.ORPHANED),
-        (owner(nodeName="a", annotations=PENDING), LockStatus.HELD),
-        (owner(nodeName="a", annotations=PENDING, deleting=True), LockStatus.HELD),
-        (owner(nodeName="a", annotations=PENDING, started=True), LockStatus.HELD),
-        (owner(nodeName="a"), LockStatus.HELD),
-        (owner(nodeName="a", scheduler="another", annotations=PENDING), LockStatus.HELD),
-    ],
-    ids=["gone", "succeeded", "failed unbound", "elsewhere", "answered", "answered no", "nothing left",
-         "allocating", "allocating, deleting", "allocating, started", "no phase", "allocating, not ours"],
-)  # fmt: skip
-def test_a_bound_owner_keeps_it_until_it_is_through_however_long_that_takes(
-    of: Pod | None, holder: LockStatus, age: float
-) -> None:
-    assert judge(lock(age), of) is holder
-
-
-@pytest.mark.parametrize("answer", [{"hami.io/bind-phase": "success"}, {"hami.io/vgpu-devices-to-allocate": ";;"}])
-@pytest.mark.parametrize(("age", "holder"), [(0, LockStatus.HELD), (299, LockStatus.HELD), (301, LockStatus.ORPHANED)])
-def test_a_plugin_has_time_to_release_it(answer: dict[str, str], age: float, holder: LockStatus) -> None:
-    """Hygon's takes away what lock there is, whoever has it."""
-    assert judge(lock(age), through({**PENDING, **answer}, started=False)) is holder
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "age", "holder"),
-    [
-        (OURS, 9, LockStatus.HELD),
-        (OURS, 11, LockStatus.ORPHANED),  # a Binding of ours cannot take that long
-        ("another", 11, LockStatus.HELD),
-        ("another", 299, LockStatus.HELD),
-        ("another", 301, LockStatus.ORPHANED),
-    ],
-)
-def test_an_owner_that_was_never_bound(scheduler: str, age: float, holder: LockStatus) -> None:
-    assert judge(lock(age), owner(scheduler=scheduler)) is holder
-    assert judge(lock(age), owner(scheduler=scheduler, annotations=PENDING)) is holder
-
-
-def test_locks_from_the_future_are_not_orphaned() -> None:
-    assert judge(lock(-DAY), owner()) is LockStatus.HELD
-    assert judge(lock(-DAY).split(",", maxsplit=1)[0]) is LockStatus.HELD
-
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import LAST_ALLOCATED
 
 # On a server ---------------------------------------------------------------------------------------------------------
 
@@ -209,7 +107,7 @@ async def test_a_lock_that_an_earlier_leader_took_for_the_pod_is_no_longer_its_t
     async with bench(tmp_path) as b:
         made = await b.create("p")
         earlier = format_lock(datetime.now(UTC) - timedelta(seconds=5), "default", "p")
-        await b.annotate_node("node-a", {LOCK: earlier, TOKEN: made.uid})
+        await b.annotate_node("node-a", {LOCK: earlier, LAST_ALLOCATED: made.uid})
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
@@ -227,7 +125,7 @@ async def test_a_lock_whose_answer_was_lost_is_taken_again(tmp_path: Path) -> No
         b.cluster.inject(Fault(verb="patch", resource="nodes", lose_answer=True, times=1))
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-        assert (await b.node("node-a"))[TOKEN] == made.uid
+        assert (await b.node("node-a"))[LAST_ALLOCATED] == made.uid
         assert b.binder.locker.stats.orphans == 0
 
 
@@ -235,11 +133,11 @@ async def test_a_lock_of_a_namesake_that_is_gone_is_not_taken_for_ours(tmp_path:
     async with bench(tmp_path) as b:
         made = await b.create("p")
         stale = format_lock(datetime.now(UTC), "default", "p")
-        await b.annotate_node("node-a", {LOCK: stale, TOKEN: "uid-of-the-namesake"})
+        await b.annotate_node("node-a", {LOCK: stale, LAST_ALLOCATED: "uid-of-the-namesake"})
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-        assert (await b.node("node-a"))[TOKEN] == made.uid
+        assert (await b.node("node-a"))[LAST_ALLOCATED] == made.uid
 
 
 async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_bound(tmp_path: Path) -> None:
@@ -252,7 +150,7 @@ async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_b
         card = chosen.containers[0][0].uuid
         theirs = await b.create("theirs")
         await b.bind_elsewhere("theirs", chosen.node, allocation(chosen.node, (card, 15_000, 100)))
-        await b.annotate_node(chosen.node, {TOKEN: theirs.uid})
+        await b.annotate_node(chosen.node, {LAST_ALLOCATED: theirs.uid})
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
         assert b.engine.state.reservation(theirs.uid) is not None
@@ -268,7 +166,7 @@ async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -
         known = await b.create("known", scheduler="another")
         await b.bind_elsewhere("known", "node-a")
         await b.create("p")
-        await b.annotate_node("node-a", {TOKEN: known.uid})
+        await b.annotate_node("node-a", {LAST_ALLOCATED: known.uid})
         await b.learn()
         before = b.sent("list", "pods")
         assert b.submit() == 1
@@ -279,7 +177,7 @@ async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -
 async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         for name in ("first", "next"):
-            await b.annotate_node("node-a", {TOKEN: "uid-of-nobody"})
+            await b.annotate_node("node-a", {LAST_ALLOCATED: "uid-of-nobody"})
             await b.create(name, nodeSelector={"kubernetes.io/hostname": "node-a"})
             await b.learn()
             before = b.sent("list", "pods")
@@ -337,7 +235,7 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         assert bare.annotations == {}
         value, held = await b.binder.locker.try_take(bare, made)
         assert (value.endswith(",default,p"), held) == (True, False)
-        assert await b.node("bare") == {LOCK: value, TOKEN: made.uid}
+        assert await b.node("bare") == {LOCK: value, LAST_ALLOCATED: made.uid}
         # Seen as it was before, the map is no longer missing: refused, read, and taken again.
         assert await b.binder.locker.try_take(bare, made) == (None, False)
         current = b.engine.state.node("bare")
@@ -362,12 +260,6 @@ async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
         assert seen is not None
         answers = await asyncio.gather(*(b.binder.locker.try_take(seen, wants) for wants in pods))
         assert sorted(bool(value) for value, _ in answers) == [False] * 7 + [True]
-
-
-def test_a_nameless_lock_beside_our_token_is_ours() -> None:
-    bare = format_time(NOW - timedelta(seconds=1))
-    assert judge(bare) is LockStatus.HELD
-    assert judge(bare, token=WANTS.uid) is LockStatus.OWN
 
 
 MLU_LOCK = "cambricon.com/dsmlu.lock"
@@ -430,7 +322,7 @@ async def test_a_nameless_lock_of_ours_that_was_seen_before_its_pod_opens_again(
     async with bench(tmp_path) as b:
         mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
         made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
-        await b.annotate_node("node-a", {MLU_LOCK: format_time(datetime.now(UTC)), TOKEN: made.uid})
+        await b.annotate_node("node-a", {MLU_LOCK: format_time(datetime.now(UTC)), LAST_ALLOCATED: made.uid})
         await b.observer.sweep(NODES, await list_all(b.api, NODES))
         assert b.engine.closed_nodes.closures("node-a")
         await b.observer.sweep(POD_KIND, await list_all(b.api, POD_KIND))

@@ -15,18 +15,18 @@ def test_what_a_pod_needs_follows_from_the_makers_that_it_asks() -> None:
     plain, one, several = pod("plain", {}), pod("one", {"limits": GPU}), pod("several", {"limits": {**GPU, **MLU}})
     for _ in range(2):  # remembered, or not
         needs = reader.of(plain)
-        assert (needs.lock, needs.in_turn, needs.guessed) == (None, False, False)
+        assert (needs.lock, needs.serialized, needs.ambiguous) == (None, False, False)
         needs = reader.of(one)
         assert needs.lock is not None
-        assert (needs.lock.annotation, needs.in_turn, needs.guessed) == ("hami.io/mutex.lock", True, False)
-        assert reader.of(several).guessed
+        assert (needs.lock.annotation, needs.serialized, needs.ambiguous) == ("hami.io/mutex.lock", True, False)
+        assert reader.of(several).ambiguous
 
 
 def test_a_bound_pod_is_waited_for_though_none_like_it_would_be_placed_any_more() -> None:
     reader = PluginNeedsReader(engine_of(VOLCANO))
     for limits in ({NUMBER: 1, MEMORY: 1000}, {MEMORY: 1000}):
         needs = reader.of(asking("p", limits, nodeName="v"))
-        assert (needs.in_turn, needs.guessed, needs.turn) == (True, True, f"{NUMBER}: 1")
+        assert (needs.serialized, needs.ambiguous, needs.turn) == (True, True, f"{NUMBER}: 1")
 
 
 def test_it_is_read_anew_for_a_new_version_of_a_pod_and_after_a_policy_may_have_changed() -> None:

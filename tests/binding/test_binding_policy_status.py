@@ -24,15 +24,15 @@ POLICIES = f"/apis/{GROUP}/{VERSION}/clustervgpupolicies"
 SPREAD = {"nodes": {"policy": "spread"}}
 
 
-def report(status: bool, pods: int = 0) -> PolicyReport:
-    condition = ConditionReport("Ready", status, "Accepted" if status else "Invalid", "told")
+def report(*, status: bool, pods: int = 0) -> PolicyReport:
+    condition = ConditionReport("Ready", "Accepted" if status else "Invalid", "told", status=status)
     return PolicyReport(policy("p", SPREAD), (condition,), pods, "spread", "")
 
 
 def test_a_condition_that_stays_keeps_its_time() -> None:
-    first = status_body(report(True), {}, "2026-01-01T00:00:00Z")
-    same = status_body(report(True, pods=3), first, "2026-01-02T00:00:00Z")
-    other = status_body(report(False), same, "2026-01-03T00:00:00Z")
+    first = status_body(report(status=True), {}, "2026-01-01T00:00:00Z")
+    same = status_body(report(status=True, pods=3), first, "2026-01-02T00:00:00Z")
+    other = status_body(report(status=False), same, "2026-01-03T00:00:00Z")
     times = [body["conditions"][0]["lastTransitionTime"][:10] for body in (first, same, other)]
     assert times == ["2026-01-01", "2026-01-01", "2026-01-03"]
     assert (first["pods"], same["pods"]) == (0, 3)
@@ -40,7 +40,7 @@ def test_a_condition_that_stays_keeps_its_time() -> None:
 
 @pytest.mark.parametrize("odd", [{"conditions": "none"}, {"conditions": [{}]}, {"conditions": [1]}])
 def test_a_status_that_makes_no_sense_is_replaced(odd: dict[str, Any]) -> None:
-    assert status_body(report(True), odd, "now")["conditions"][0]["lastTransitionTime"] == "now"
+    assert status_body(report(status=True), odd, "now")["conditions"][0]["lastTransitionTime"] == "now"
 
 
 class Time:
@@ -74,7 +74,7 @@ class Bench:
     async def create(self, name: str) -> PolicyReport:
         body = {"kind": CLUSTER_KIND, "metadata": {"name": name}, "spec": SPREAD}
         made = (await self.api.request("POST", POLICIES, body)).json()
-        return replace(report(True), policy=decode_policy(made))
+        return replace(report(status=True), policy=decode_policy(made))
 
     async def status(self, name: str) -> dict[str, Any]:
         return dict((await self.api.request("GET", f"{POLICIES}/{name}")).json().get("status") or {})

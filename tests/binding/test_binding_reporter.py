@@ -123,7 +123,7 @@ async def test_a_condition_that_is_false_already_keeps_the_time_at_which_it_beca
 
 
 @pytest.mark.parametrize("observes", [True, False])
-async def test_the_generation_is_told_to_servers_that_keep_it(tmp_path: Path, observes: bool) -> None:
+async def test_the_generation_is_told_to_servers_that_keep_it(tmp_path: Path, *, observes: bool) -> None:
     async with bench(tmp_path) as b:
         pod = msgspec.structs.replace(await b.create("p"), generation=7)
         reporter = Reporter(b.api, EventSource("vgpu-scheduler", "x"), b.clock, observes_generation=observes)

@@ -15,6 +15,8 @@ from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.engine.storage import CLAIMS as CLAIM_RESOURCE
 from vgpu_scheduler.model import Outcome, VolumePlan
 
+ALLOWED, DENIED = True, False
+
 
 class Reviews:
     """Answers whether we may patch; an answer that is an exception is raised."""
@@ -45,7 +47,7 @@ async def test_a_right_that_comes_back_lets_pods_go_on_whatever_the_answers_were
         ApiUnreachableError("gone"),
         *(ApiResponse(*answer) for answer in ((500, b"{}"), (201, b"no"), (201, b"7"))),
     )
-    reviews = Reviews(monkeypatch, False, *broken, ValueError("odd"), False, True)
+    reviews = Reviews(monkeypatch, DENIED, *broken, ValueError("odd"), DENIED, ALLOWED)
     async with bench(tmp_path, ask_again=0.02) as made:
         await made.nodes.start()
         await wanting(made)
@@ -67,7 +69,7 @@ async def test_a_right_that_comes_back_lets_pods_go_on_whatever_the_answers_were
 
 @pytest.mark.parametrize("review", [True, ApiUnreachableError("gone"), ApiResponse(403, b"{}")])
 async def test_a_write_that_is_refused_to_one_pod_is_that_pods_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, review: bool | Exception | ApiResponse
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, review: bool | Exception | ApiResponse
 ) -> None:
     Reviews(monkeypatch, review)
     async with bench(tmp_path, ask_again=0.02) as made:
@@ -86,7 +88,7 @@ async def test_a_write_that_is_refused_to_one_pod_is_that_pods_alone(
 async def test_what_all_pods_say_of_a_right_that_is_missing_names_nobodys_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Reviews(monkeypatch, False)
+    Reviews(monkeypatch, DENIED)
     async with bench(tmp_path) as made:
         rights = VolumeRights(made.context, 1.0, 30.0)
         await rights.refused(
@@ -101,7 +103,7 @@ async def test_what_all_pods_say_of_a_right_that_is_missing_names_nobodys_claim(
 async def test_a_right_that_is_missing_in_one_namespace_is_asked_for_and_missed_there_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reviews = Reviews(monkeypatch, False, False, True)
+    reviews = Reviews(monkeypatch, DENIED, DENIED, ALLOWED)
     async with bench(tmp_path) as made:
         rights, storage = VolumeRights(made.context, 1.0, 0.02), made.engine.storage
         plans = {name: VolumePlan(provisioned=(f"{name}/c",)) for name in ("ours", "theirs")}

@@ -47,7 +47,7 @@ async def some_looks(b: Bench) -> None:
 
 
 @pytest.mark.parametrize("orphaned", [False, True], ids=["free", "under an orphaned lock"])
-async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, orphaned: bool) -> None:
+async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, orphaned: bool) -> None:
     async with bench(tmp_path, longest_wait=60.0) as b:
         await b.occupy("node-a")
         if orphaned:
@@ -276,7 +276,7 @@ async def another_leader(b: Bench, folder: Path) -> AsyncIterator[Bench]:
 @pytest.mark.parametrize("bound_to_node", [False, True], ids=["anywhere", "one node"])
 @pytest.mark.parametrize("seconds", [9.0, 11.0, 70.0])
 async def test_whenever_a_plugin_answers_each_pod_is_bound_once(
-    tmp_path: Path, seconds: float, bound_to_node: bool, frozen: bool
+    tmp_path: Path, seconds: float, *, bound_to_node: bool, frozen: bool
 ) -> None:
     """Another leader takes over while pods wait; the first one may not know that yet."""
     async with bench(tmp_path, longest_wait=60.0) as first:

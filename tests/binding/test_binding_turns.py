@@ -35,7 +35,7 @@ async def bound_by_a_process_before(b: Bench, limits: dict[str, str], *makers: M
     ids=["no lock", "two makers, then one", "another maker's", "a pod without devices"],
 )
 async def test_a_pod_waits_until_the_one_before_has_started(
-    tmp_path: Path, before: dict[str, str], after: dict[str, str], waits: bool
+    tmp_path: Path, before: dict[str, str], after: dict[str, str], *, waits: bool
 ) -> None:
     async with bench(tmp_path) as b:
         cards = {NVIDIA: lambda node: equip(node, ["T4"]), MTHREADS: lambda node: made_cards(node, MTHREADS, 1, 49152)}

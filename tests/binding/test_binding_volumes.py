@@ -192,7 +192,7 @@ async def test_a_server_that_stays_busy_gives_the_cards_back_in_the_end(tmp_path
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_a_busy_server_is_not_asked_for_a_pod_that_is_gone(tmp_path: Path, ends: bool) -> None:
+async def test_a_busy_server_is_not_asked_for_a_pod_that_is_gone(tmp_path: Path, *, ends: bool) -> None:
     async with bench(tmp_path) as made:
         await wanting(made)
         made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=429, times=1))
@@ -236,7 +236,7 @@ async def test_a_volume_of_a_claim_that_got_another_one_since_stays_free(tmp_pat
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_write_without_an_answer_is_followed_by_what_the_claim_says(tmp_path: Path, after: bool) -> None:
+async def test_a_write_without_an_answer_is_followed_by_what_the_claim_says(tmp_path: Path, *, after: bool) -> None:
     async with bench(tmp_path) as made:
         await made.nodes.start()
         await wanting(made)

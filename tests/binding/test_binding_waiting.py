@@ -40,7 +40,7 @@ def saying(message: str, status: str = "False") -> Pod:
         ("internal error: KeyError('a')", "internal error: KeyError('b')", False),
     ],
 )
-def test_what_is_left_of_a_message_without_its_numbers(one: str, other: str, same: bool) -> None:
+def test_what_is_left_of_a_message_without_its_numbers(one: str, other: str, *, same: bool) -> None:
     assert (Report(FULL, one).kind == Report(FULL, other).kind) is same
     assert Report(FULL, one).kind != Report(ERROR, one).kind
 
@@ -93,7 +93,7 @@ def test_an_old_observation_is_not_mistaken_for_what_was_said_since() -> None:
 
 
 @pytest.mark.parametrize(("status", "is_false"), [("False", True), ("True", False), ("Unknown", False)])
-def test_a_transition_is_one_from_another_status(status: str, is_false: bool) -> None:
+def test_a_transition_is_one_from_another_status(status: str, *, is_false: bool) -> None:
     waiting = WaitingPods()
     waiting.report(saying("gated", status), Report(FULL, "1 x"), 0.0)
     assert waiting.is_false("uid-p") is is_false

@@ -99,7 +99,7 @@ def test_the_binding_carries_everything_and_names_the_pod_by_uid_and_version() -
         ("a\n", False),
     ],
 )
-def test_a_node_name_that_is_no_label_value_gets_no_label(node: str, kept: bool) -> None:
+def test_a_node_name_that_is_no_label_value_gets_no_label(node: str, *, kept: bool) -> None:
     labels = binding_body(pod("p"), node, {}, {"hami.io/vgpu-node": node})["metadata"]["labels"]
     assert labels == ({"hami.io/vgpu-node": node} if kept else {})
 
@@ -186,7 +186,7 @@ LINK = " (see https://docs.example.com/runbook.html#failedscheduling)"
     ("kind", "room", "linked"),
     [("Warning", len(LINK), True), ("Warning", len(LINK) - 1, False), ("Warning", 0, False), ("Normal", 500, False)],
 )
-def test_a_warning_links_the_runbook_where_there_is_room(kind: str, room: int, linked: bool) -> None:
+def test_a_warning_links_the_runbook_where_there_is_room(kind: str, room: int, *, linked: bool) -> None:
     source = EventSource("vgpu-scheduler", "host_1", "https://docs.example.com/runbook.html")
     text = "é" + "x" * (1022 - room)
     event = Event(ABOUT, kind, EventReason.FAILED_SCHEDULING, "Scheduling", text)

@@ -52,9 +52,10 @@ class Api:
         body: Any = None,
         *,
         content_type: str = "",
+        accept: str = "",
         params: Mapping[str, str] | None = None,
     ) -> ApiResponse:
-        del content_type
+        del content_type, accept
         self.requests.append(f"{method} {path}")
         if method == "PATCH" and (params or {}).get("dryRun") == "All":
             return ApiResponse(200, b"{}")

@@ -106,7 +106,7 @@ def test_subjects_may_be_singular(api: Api) -> None:
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_colours_are_for_terminals_that_want_them(
-    api: Api, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+    api: Api, monkeypatch: pytest.MonkeyPatch, no_color: str, *, coloured: bool
 ) -> None:
     monkeypatch.setattr(messages, "on_terminal", lambda: True)
     monkeypatch.setenv("NO_COLOR", no_color)

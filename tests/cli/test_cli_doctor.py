@@ -63,8 +63,9 @@ class Server:
     server = "https://example"
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
+        self, method: str, path: str, body: Any = None, *, accept: str = "", params: Mapping[str, str] | None = None
     ) -> ApiResponse:
+        del accept
         self.asked.append((method, path))
         if path == "/version":
             return self.version

@@ -150,7 +150,7 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("words", "what"), PLACES, ids=[" ".join(words) for words, _ in PLACES])
 @pytest.mark.parametrize("live", [False, True], ids=["files", "live"])
 def test_names_are_offered_wherever_one_is_asked_for(
-    seed: int, words: tuple[str, ...], what: str, live: bool, tmp_path: Path, api: Api
+    seed: int, words: tuple[str, ...], what: str, *, live: bool, tmp_path: Path, api: Api
 ) -> None:
     rng = np.random.default_rng(seed)
     objects = cluster(rng)

@@ -393,7 +393,7 @@ def test_values_of_annotations_that_are_not_understood_are_told() -> None:
         ({"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 1}}, False),
     ],
 )
-def test_requests_that_the_api_server_would_refuse_are_told(resources: dict[str, Any], told: bool) -> None:
+def test_requests_that_the_api_server_would_refuse_are_told(resources: dict[str, Any], *, told: bool) -> None:
     odd = pod("odd")
     odd["spec"]["containers"][0]["resources"] = resources
     stderr = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml").stderr

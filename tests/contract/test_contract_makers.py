@@ -259,7 +259,7 @@ async def test_a_plugin_that_wants_pods_that_are_allocating_comes_too_late(api: 
 
 
 @pytest.mark.parametrize("locked", [True, False], ids=["the next pod has the lock", "nobody has the lock"])
-async def test_a_pod_that_comes_between_two_plugins_is_recorded(api: Api, side: NodeSide, locked: bool) -> None:
+async def test_a_pod_that_comes_between_two_plugins_is_recorded(api: Api, side: NodeSide, *, locked: bool) -> None:
     await _fit(api, side, BOTH)
     limits, annotations = of_both(side, api, "dn")
     await _lock(api, MUTEX, "a")

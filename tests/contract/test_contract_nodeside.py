@@ -113,7 +113,7 @@ async def test_a_pod_gets_its_cards_and_runs(api: Api, side: NodeSide) -> None:
 
 
 @pytest.mark.parametrize("seen", [False, True], ids=["just-bound", "being-allocated"])
-async def test_a_pod_that_ends_while_it_is_admitted_stays_ended(api: Api, side: NodeSide, seen: bool) -> None:
+async def test_a_pod_that_ends_while_it_is_admitted_stays_ended(api: Api, side: NodeSide, *, seen: bool) -> None:
     await _gpu_pod(api, "a", metadata={"annotations": {BEHAVIOUR: "slow=0.2"}})
     await _take_lock(api, "a")
     await _bind(api, "a", _entry(side, api) + ";")

@@ -85,7 +85,7 @@ def test_what_is_missing_is_empty() -> None:
         ({"type": "xpu", "minor": 0}, "spec.devices[0].type: 'xpu'"),
         ({"type": "gpu"}, "spec.devices[0].minor: None"),
         (gpu(-1), "spec.devices[0].minor: -1"),
-        (gpu(True), "spec.devices[0].minor: True"),
+        ({"type": "gpu", "minor": True}, "spec.devices[0].minor: True"),
         (gpu(0, id=3), "spec.devices[0].id: 3"),
         (gpu(0, id="\ud800"), "spec.devices[0].id"),
         (gpu(0, health="true"), "spec.devices[0].health: 'true'"),

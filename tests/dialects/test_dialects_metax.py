@@ -86,7 +86,7 @@ def test_an_online_pod_cannot_have_cards_of_its_own() -> None:
         ("bad", "", True),
     ],
 )
-def test_tenants_with_a_class_and_without_share_no_card(first: str, second: str, fits: bool) -> None:
+def test_tenants_with_a_class_and_without_share_no_card(first: str, second: str, *, fits: bool) -> None:
     node = bench({})
     node.take(asking(SHARE, {CLASS: first}))
     found = cards(node, asking(SHARE, {CLASS: second}))
@@ -123,7 +123,7 @@ def test_an_online_pod_goes_where_there_is_least_contention() -> None:
         ("fixed-share", "best-effort", WHOLE, True),  # but that the card is in use, which is another reason
     ],
 )
-def test_a_card_in_use_keeps_its_quality(registered: str, wanted: str, limits: Obj, fits: bool) -> None:
+def test_a_card_in_use_keeps_its_quality(registered: str, wanted: str, limits: Obj, *, fits: bool) -> None:
     wire = asking(limits, {QUALITY: wanted})
     assert cards(bench({"qosPolicy": registered}), wire) == "M0"
     node = bench({"qosPolicy": registered})
@@ -145,7 +145,9 @@ def test_a_card_in_use_keeps_its_quality(registered: str, wanted: str, limits: O
         ("", "burst-share", False),
     ],
 )
-def test_a_card_has_the_quality_of_its_tenants_before_the_plugin_says_so(first: str, second: str, fits: bool) -> None:
+def test_a_card_has_the_quality_of_its_tenants_before_the_plugin_says_so(
+    first: str, second: str, *, fits: bool
+) -> None:
     node = bench({"qosPolicy": "best-effort"})
     node.take(asking(SHARE, {QUALITY: first}))
     assert cards(node, asking(SHARE, {QUALITY: second})) == ("M0" if fits else "1/1 CardQosPolicyMismatch")
@@ -196,7 +198,7 @@ def test_links_of_whole_cards_are_worth_something_if_asked_for(count: str, worth
 @pytest.mark.parametrize(
     ("config", "annotation", "aware"), [(True, None, True), (True, "f", False), (False, "T", True)]
 )
-def test_who_is_aware_of_links(config: bool, annotation: str | None, aware: bool) -> None:
+def test_who_is_aware_of_links(*, config: bool, annotation: str | None, aware: bool) -> None:
     makers = configured(Section({"metax": {"sgpuTopologyAware": config}}), others=False)
     vendor = next(vendor for vendor in makers if vendor.key == "Metax-SGPU")
     assert bool(vendor.fit_for({} if annotation is None else {TOPOLOGY: annotation}).affinity) == aware

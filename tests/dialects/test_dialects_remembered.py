@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 from tests.engine.builders import cards, node
 
-from vgpu_scheduler.dialects.cached_dialect import RememberedDevices
 from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.inventory import RememberedDevices
 from vgpu_scheduler.model import Device
 
 

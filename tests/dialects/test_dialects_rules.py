@@ -30,7 +30,7 @@ def allows(model: str, mode: str = "hami-core", **annotations: str) -> bool:
         ("H100", False, False),
     ],
 )
-def test_models(value: str, a100: bool, t4: bool) -> None:
+def test_models(value: str, *, a100: bool, t4: bool) -> None:
     assert (allows(A100, use_gputype=value), allows(T4, use_gputype=value)) == (a100, t4)
     if value.strip(", "):
         assert (allows(A100, nouse_gputype=value), allows(T4, nouse_gputype=value)) == (not a100, not t4)
@@ -56,7 +56,7 @@ def test_exclusion_wins() -> None:
         ("mps,hami-core", "mig", False),
     ],
 )
-def test_modes(value: str, mode: str, allowed: bool) -> None:
+def test_modes(value: str, mode: str, *, allowed: bool) -> None:
     assert allows(A100, mode, vgpu_mode=value) is allowed
 
 

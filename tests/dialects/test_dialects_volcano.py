@@ -33,7 +33,7 @@ def test_registered_cards() -> None:
 @pytest.mark.parametrize(
     ("text", "healthy"), [("true", True), ("T", True), ("false", False), ("", False), ("yes", False)]
 )
-def test_health(text: str, healthy: bool) -> None:
+def test_health(text: str, *, healthy: bool) -> None:
     (card,) = DIALECT.inventory.devices(node(A10.format(1).replace("true", text)))
     assert card.healthy is healthy
 

@@ -45,7 +45,7 @@ T4, A100 = "NVIDIA-Tesla T4", "NVIDIA-NVIDIA A100-SXM4-80GB"
         ({"volcano.sh/vgpu-mode": "mig"}, False, False),
     ],
 )
-def test_models_and_modes(annotations: dict[str, str], t4: bool, a100: bool) -> None:
+def test_models_and_modes(annotations: dict[str, str], *, t4: bool, a100: bool) -> None:
     rules = parse_rules(annotations)
     assert rules.allows_model("NVIDIA", T4, "hami-core") is t4
     assert rules.allows_model("NVIDIA", A100, "hami-core") is a100
@@ -228,7 +228,7 @@ def test_annotations() -> None:
 
 
 @pytest.mark.parametrize(("value", "nothing"), [("", True), (";;", True), (";GPU-1,NVIDIA,1,1:", False), (None, False)])
-def test_what_the_plugin_has_left_to_do(value: str | None, nothing: bool) -> None:
+def test_what_the_plugin_has_left_to_do(value: str | None, *, nothing: bool) -> None:
     annotations = {} if value is None else {"volcano.sh/devices-to-allocate": value}
     assert DIALECT.node_side.nothing_left(annotations) is nothing
     assert DIALECT.node_side.has_answered({"volcano.sh/bind-phase": "success"})

@@ -41,7 +41,7 @@ def test_memory_without_a_number_never_reaches_the_plugin(version: PluginVersion
 
 
 @pytest.mark.parametrize(("version", "served"), list(zip(PluginVersion, (False, True, False), strict=True)))
-def test_cards_in_several_containers_are_served_by_one_version(version: PluginVersion, served: bool) -> None:
+def test_cards_in_several_containers_are_served_by_one_version(version: PluginVersion, *, served: bool) -> None:
     told = refusal(version, ONE, container("c"), TWO)
     reason = (
         'containers "first" and "second": volcano.sh/vgpu-number in several containers is not served by the device '
@@ -60,7 +60,7 @@ def written(left: str = CARD, time: str = "5", node: str = "n") -> Obj:
 
 
 @pytest.mark.parametrize(("phase", "started"), [("Failed", False), ("Succeeded", True), ("Running", True)])
-def test_a_pod_that_was_not_served_and_will_not_be_has_lost_its_turn(phase: str, started: bool) -> None:
+def test_a_pod_that_was_not_served_and_will_not_be_has_lost_its_turn(phase: str, *, started: bool) -> None:
     unserved = pod(ONE, bound="n", annotations=written(f"{CARD}{CARD};;{CARD}"), phase=phase, started=started)
     assert V1_12.unserved_pod(unserved) == UnservedPod("n", f"{NUMBER}: 3")
     assert V1_11.unserved_pod(unserved) == V1_10.unserved_pod(unserved) == UnservedPod("n", NUMBER)
@@ -90,7 +90,7 @@ def test_a_pod_that_waits_for_the_plugin_has_its_turn_before_it() -> None:
         (written(node="another"), True, True),
     ],
 )
-def test_which_pods_the_plugin_takes(annotations: Obj, by_number: bool, by_time: bool) -> None:
+def test_which_pods_the_plugin_takes(annotations: Obj, *, by_number: bool, by_time: bool) -> None:
     ended = pod(ONE, bound="n", annotations=annotations, phase="Failed", started=False)
     node = annotations.get(NODE, "")
     assert V1_12.unserved_pod(ended) == (UnservedPod(node, f"{NUMBER}: 1") if by_number else None)

@@ -42,7 +42,7 @@ Seen = dict[str, dict[str, Any]]
 class Lease:
     """Whether it is held."""
 
-    def __init__(self, leading: bool) -> None:
+    def __init__(self, *, leading: bool) -> None:
         self.leading = leading
 
 
@@ -54,7 +54,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     hooks = binder_hooks(metrics.attempts)
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, EventPort(), reporter.problem)
-    add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
+    add_metrics(metrics, engine, binder, reporter, observer, Lease(leading=leading))  # type: ignore[arg-type]
     add_pools(metrics, engine, 100, clock.monotonic)
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1

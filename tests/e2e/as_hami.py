@@ -22,7 +22,7 @@ DONE = {"hami.io/bind-phase": "success", "hami.io/bind-time": TIME}
 """What is on a pod whose plugin has answered."""
 
 
-def _colons(cards: Sequence[Card], more: bool) -> str:
+def _colons(cards: Sequence[Card], *, more: bool) -> str:
     fields = [(c.uuid, c.count, c.memory, c.cores, c.model, c.numa, str(c.healthy).lower()) for c in cards]
     ends = [f",{c.index},{c.mode}" if more else "" for c in cards]
     return "".join(",".join(map(str, each)) + end + ":" for each, end in zip(fields, ends, strict=True))

@@ -116,7 +116,7 @@ def of_hami(vendor: Vendor, seed: int) -> Iterator[Odd]:
             yield Odd(name, plain, {name: value})
     if mode := vendor.rules.mode:
         none = unlike(MODES[mode], rng, contained=True)
-        yield Odd(mode, plain, {mode: none}, True)
+        yield Odd(mode, plain, {mode: none}, refused=True)
         yield Odd(mode, plain, {mode: f"{rng.choice(MODES[mode])},{none.strip() or 'x'}"})
     claims = vendor.claims
     if isinstance(claims, ShareNames):
@@ -160,7 +160,7 @@ def of_volcano(seed: int) -> Iterator[Odd]:
     plain = {NUMBER: "1", V_MEMORY: str(rng.randint(1, 4000))}
     mode = "volcano.sh/vgpu-mode"
     yield policy_words(plain, rng)
-    yield Odd(mode, plain, {mode: unlike(MODES[mode], rng)}, True)
+    yield Odd(mode, plain, {mode: unlike(MODES[mode], rng)}, refused=True)
     yield Odd(V_MEMORY, {NUMBER: "1", V_MEMORY: rng.choice(["0", "0Mi", "0k"])})
     yield Odd(NUMBER, {NUMBER: rng.choice(["0", "0k"]), V_CORES: str(rng.randint(1, 99))})
     use, nouse = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"

@@ -116,7 +116,7 @@ def test_pods_whose_volumes_are_elsewhere_are_tried_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("with_claims", [False, True])
-def test_labels_of_their_own_and_claims_that_any_volume_serves_do_not_set_pods_apart(with_claims: bool) -> None:
+def test_labels_of_their_own_and_claims_that_any_volume_serves_do_not_set_pods_apart(*, with_claims: bool) -> None:
     count = 50
     engine = waiting()
     take(engine, CLAIM, *(claim(f"c{number}", "default", storage_class="made") for number in range(count)))

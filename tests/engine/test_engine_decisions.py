@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, make_engine, node, node_part, pod
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.annotation_limits import ANNOTATIONS_LIMIT, DECISION_ROOM
+from vgpu_scheduler.engine.on_node import ANNOTATIONS_LIMIT, DECISION_ROOM
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyDefaults

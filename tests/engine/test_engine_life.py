@@ -25,7 +25,7 @@ def uuids(placement: Placement | None) -> list[str]:
     return [assignment.uuid for container in placement.containers for assignment in container]
 
 
-def parked(engine: Engine, asking: Pod) -> str:
+def unschedulable(engine: Engine, asking: Pod) -> str:
     """Have a pod found unschedulable; return its UID. It may be tried again at once when something wakes it."""
     engine.observe_pod(asking, 0.0)
     decision = attempt(engine)
@@ -41,8 +41,8 @@ def test_freed_cards_wake_those_who_lack_cards_only() -> None:
     big = asks(1, 8000)
     engine = engine_with([node("a", cards("a", 1))], [pod("first", big)])
     attempt(engine)
-    lacks_card = parked(engine, pod("second", big))
-    lacks_label = parked(engine, pod("third", nodeSelector={"pool": "x"}))
+    lacks_card = unschedulable(engine, pod("second", big))
+    lacks_label = unschedulable(engine, pod("third", nodeSelector={"pool": "x"}))
     engine.remove_pod("uid-first", 10.0)
     assert engine.queue.place(lacks_card) is Place.ACTIVE
     assert engine.queue.place(lacks_label) is Place.UNSCHEDULABLE
@@ -53,7 +53,7 @@ def test_freed_cpu_wakes_those_who_lack_cpu() -> None:
     plain = asks(0, cpu="12")
     engine = engine_with([node("a")], [pod("first", plain)])
     attempt(engine)
-    uid = parked(engine, pod("second", plain))
+    uid = unschedulable(engine, pod("second", plain))
     engine.observe_pod(pod("first", plain, version=2, nodeName="a", phase="Succeeded"), 10.0)
     assert engine.queue.place(uid) is Place.ACTIVE
 
@@ -70,12 +70,12 @@ def test_freed_cpu_wakes_those_who_lack_cpu() -> None:
     ],
 )
 def test_a_node_wakes_those_whom_its_change_could_help(
-    changed: dict[str, Any], wakes_label: bool, wakes_card: bool
+    changed: dict[str, Any], *, wakes_label: bool, wakes_card: bool
 ) -> None:
     first = cards("a", 2)
     engine = engine_with([node("a", first)])
-    lacks_label = parked(engine, pod("label", nodeSelector={"pool": "x"}))
-    lacks_card = parked(engine, pod("card", asks(1, 9000)))
+    lacks_label = unschedulable(engine, pod("label", nodeSelector={"pool": "x"}))
+    lacks_card = unschedulable(engine, pod("card", asks(1, 9000)))
     engine.observe_node(node("a", **{"registered": first, "version": 2, **changed}), 10.0)
     assert (engine.queue.place(lacks_label) is Place.ACTIVE) is wakes_label
     assert (engine.queue.place(lacks_card) is Place.ACTIVE) is wakes_card
@@ -83,7 +83,7 @@ def test_a_node_wakes_those_whom_its_change_could_help(
 
 def test_a_card_that_is_healthy_again_wakes() -> None:
     engine = engine_with([node("a", cards("a", 1, healthy=False))])
-    uid = parked(engine, pod("p"))
+    uid = unschedulable(engine, pod("p"))
     engine.observe_node(node("a", cards("a", 1), version=2), 10.0)
     assert engine.queue.place(uid) is Place.ACTIVE
 
@@ -92,7 +92,7 @@ def test_a_placement_given_back_wakes_others() -> None:
     big = asks(1, 8000)
     engine = engine_with([node("a", cards("a", 1))], [pod("first", big)])
     attempt(engine)
-    uid = parked(engine, pod("second", big))
+    uid = unschedulable(engine, pod("second", big))
     engine.unreserve("uid-first", 10.0)
     assert engine.queue.place(uid) is Place.ACTIVE
 

@@ -80,9 +80,9 @@ def test_a_pod_that_fails_closes_the_node_when_that_is_seen() -> None:
     engine.observe_pod(unserved("p", phase="Pending"), 0.0)
     assert not engine.closed_nodes
     engine.observe_pod(unserved("p", version=3), 1.0)
-    assert engine.closed_nodes.is_closed("v", None, f"{NUMBER}: 1", in_turn=True)
-    assert not engine.closed_nodes.is_closed("v", None, f"{NUMBER}: 2", in_turn=True)
-    assert not engine.closed_nodes.is_closed("v", None, in_turn=True)
+    assert engine.closed_nodes.is_closed("v", None, f"{NUMBER}: 1", serialized=True)
+    assert not engine.closed_nodes.is_closed("v", None, f"{NUMBER}: 2", serialized=True)
+    assert not engine.closed_nodes.is_closed("v", None, serialized=True)
 
 
 def test_a_pod_that_runs_without_what_it_was_given_closes_it_and_stays_charged() -> None:
@@ -143,7 +143,7 @@ def test_what_is_kept_is_what_the_pods_say_after_any_sequence() -> None:
         lost = {pod.uid: turn for pod in known.values() if (turn := side.unserved_pod(pod))}
         for turn in turns:
             expected = {each.node for each in lost.values() if each.turn == turn}
-            assert set(engine.closed_nodes.closed_to(None, turn, in_turn=True)) == expected
+            assert set(engine.closed_nodes.closed_to(None, turn, serialized=True)) == expected
             for place in ("v", "w"):
                 held = {uid for uid, each in lost.items() if (each.node, each.turn) == (place, turn)}
                 assert set(engine.closed_nodes.unserved_pods.pods(place, turn)) == held

@@ -69,7 +69,10 @@ def test_what_means_what_it_says_is_neither_told_nor_refused(vendor: Vendor) -> 
 def admitted(engine: Engine, wire: Mapping[str, Any]) -> tuple[tuple[str, ...], Pod] | None:
     """Have the webhook complete a pod; return what it warns of and the pod as it is stored, None if it is refused."""
     rules = AdmissionRules(
-        engine.dialects, ("vgpu-scheduler",), True, engine.policies.claim_terms, engine.usage_warnings_of
+        engine.dialects,
+        ("vgpu-scheduler",),
+        terms=engine.policies.claim_terms,
+        usage_warnings_of=engine.usage_warnings_of,
     )
     verdict = review(wire, "default", rules)
     if verdict.pod is None:

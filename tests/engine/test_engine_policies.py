@@ -230,7 +230,7 @@ def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyP
     engine.observe_pod(pod("x", asks(2)), 0.0)
     decide(engine)
     looks = []
-    monkeypatch.setattr(engine.queue, "parked", lambda: looks.append(1) or iter(()))
+    monkeypatch.setattr(engine.queue, "unschedulable", lambda: looks.append(1) or iter(()))
     for number in range(5):
         engine.effective_policies.observe(policy(f"p{number}", SPREAD))
     assert engine.attempt(20.0) is None

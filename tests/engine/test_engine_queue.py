@@ -84,7 +84,7 @@ def test_a_parked_pod_waits_for_what_could_help_it() -> None:
     for uid, hint in (("node", Hint.NODE), ("devices", Hint.DEVICES | Hint.DEVICE_FREED), ("other", Hint.RESOURCES)):
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
-        queue.park(uid, hint, 0.0)
+        queue.add_unschedulable(uid, hint, 0.0)
     assert queue.hint(Hint.NONE, 20.0) == 0
     assert queue.hint(Hint.POLICY, 20.0) == 0
     assert queue.hint(Hint.DEVICE_FREED, 20.0) == 1
@@ -97,7 +97,7 @@ def test_a_hint_does_not_cut_the_back_off_short() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.park("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", Hint.NODE, 0.0)
     assert queue.hint(Hint.NODE, 0.25) == 1
     assert queue.place("a") is Place.BACKOFF
     assert queue.pop(0.75) is None
@@ -109,49 +109,49 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.park("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
     now, looks = 100.0, 0
     while key is not None and looks < 100:
         queue.hint(Hint.DEVICE_FREED, now, [key])
         if queue.pop(now) is None:
             break
         looks += 1
-        diagnosis = queue.diagnosis("p")
-        assert diagnosis is not None
-        key = queue.put_back("p", diagnosis, now)
+        last_attempt = queue.last_attempt("p")
+        assert last_attempt is not None
+        key = queue.return_unschedulable("p", last_attempt, now)
     assert looks == 9
     assert queue.attempts("p") == 1, "looks are no attempts"
     assert queue.place("p") is Place.BACKOFF
     assert queue.pop(now + 1.0) == "p"
-    assert queue.diagnosis("p") is not None, "only nodes that changed are looked at after it, too"
+    assert queue.last_attempt("p") is not None, "only nodes that changed are looked at after it, too"
 
 
 def test_looks_do_not_put_off_the_next_attempt() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.park("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
     for now in (100.0, 200.0):
         assert key is not None
         queue.hint(Hint.DEVICE_FREED, now, [key])
         assert queue.pop(now) == "p"
-        diagnosis = queue.diagnosis("p")
-        assert diagnosis is not None
-        key = queue.put_back("p", diagnosis, now)
+        last_attempt = queue.last_attempt("p")
+        assert last_attempt is not None
+        key = queue.return_unschedulable("p", last_attempt, now)
     assert queue.pop(FLUSH_AFTER - 1.0) is None
     assert queue.pop(FLUSH_AFTER) == "p"
-    assert queue.diagnosis("p") is None, "all nodes are asked"
+    assert queue.last_attempt("p") is None, "all nodes are asked"
 
 
 def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.park("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", Hint.NODE, 0.0)
     assert queue.tick(1.0) == FLUSH_AFTER
     assert queue.pop(FLUSH_AFTER - 0.01) is None
     assert queue.pop(FLUSH_AFTER) == "a"
-    queue.park("a", Hint.NODE, FLUSH_AFTER)  # the flush did not leave the pod among those that hints wake
+    queue.add_unschedulable("a", Hint.NODE, FLUSH_AFTER)  # the flush did not leave the pod among those that hints wake
     assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 1
     assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 0
 
@@ -160,10 +160,10 @@ def test_a_flush_of_an_earlier_stay_does_not_end_a_later_one() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.park("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", Hint.NODE, 0.0)
     queue.hint(Hint.NODE, 100.0)
     assert queue.pop(100.0) == "a"
-    queue.park("a", Hint.NODE, 100.0)
+    queue.add_unschedulable("a", Hint.NODE, 100.0)
     assert queue.pop(FLUSH_AFTER + 1) is None
     assert queue.pop(FLUSH_AFTER + 100.0) == "a"
 
@@ -177,7 +177,7 @@ def test_an_update_makes_a_pod_active_wherever_it_waits(place: Place) -> None:
     if place is Place.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is Place.UNSCHEDULABLE:
-        queue.park("a", Hint.NODE, 0.0)
+        queue.add_unschedulable("a", Hint.NODE, 0.0)
     assert queue.place("a") is place
     queue.add("a", 3, 0.1)
     assert queue.place("a") is Place.ACTIVE
@@ -195,10 +195,10 @@ def test_a_removed_pod_never_comes_back(place: Place) -> None:
     if place is Place.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is Place.UNSCHEDULABLE:
-        queue.park("a", Hint.NODE, 0.0)
+        queue.add_unschedulable("a", Hint.NODE, 0.0)
     queue.remove("a")
     queue.remove("a")
-    queue.park("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", Hint.NODE, 0.0)
     queue.back_off("a", 0.0)
     assert queue.hint(Hint.NODE, 1.0) == 0
     assert drain(queue, 1000.0) == []
@@ -231,7 +231,7 @@ def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, in
             assert popped is None or popped in members - trying
             trying |= {popped} if popped else set()
         elif move == "park" and uid in trying:
-            queue.park(uid, hint, now)
+            queue.add_unschedulable(uid, hint, now)
             trying.discard(uid)
         elif move == "back_off" and uid in trying:
             queue.back_off(uid, now, float(number))

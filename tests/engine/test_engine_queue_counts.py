@@ -9,7 +9,7 @@ from tests.engine.builders import UNIT, asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.model import Hint
 
 
@@ -22,7 +22,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     for uid in "ab":
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
-        queue.park(uid, Hint.NODE, 0.0, "alike")
+        queue.add_unschedulable(uid, Hint.NODE, 0.0, "alike")
     queue.hint(Hint.NODE, 0.5)  # a, after its back-off
     queue.tick(1.0)
     queue.pop(1.0)
@@ -32,7 +32,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     queue.back_off("b", 1.0)
     queue.tick(60.0)
     queue.pop(60.0)
-    queue.park("b", Hint.NODE, 60.0)
+    queue.add_unschedulable("b", Hint.NODE, 60.0)
     queue.tick(60.0 + FLUSH_AFTER)
     queue.add("b", 5, 400.0)
     assert counted(queue) == {
@@ -68,7 +68,7 @@ def test_changes_have_kube_schedulers_names(hint: Hint, event: QueueEvent) -> No
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.park("a", hint, 0.0)
+    queue.add_unschedulable("a", hint, 0.0)
     queue.hint(hint, 20.0)
     assert queue.incoming[Place.ACTIVE, event] == 1
 

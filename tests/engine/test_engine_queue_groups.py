@@ -1,4 +1,4 @@
-"""Parked pods that would get the same answer: one is tried for all, and nobody is stranded by that."""
+"""Unschedulable pods that would get the same answer: one is tried for all, and nobody is stranded by that."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queue_events import QueueEvent
-from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF
+from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF, QueueEvent
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
 
-def parked(*uids: str, waits_for: Hint = Hint.NODE, equivalence: str | None = "shape") -> SchedulingQueue:
+def unschedulable(*uids: str, waits_for: Hint = Hint.NODE, equivalence: str | None = "shape") -> SchedulingQueue:
     queue = SchedulingQueue()
     for uid in uids:
         queue.add(uid, 0, 0.0)
     while (uid := queue.pop(0.0)) is not None:
-        queue.park(uid, waits_for, 0.0, equivalence)
+        queue.add_unschedulable(uid, waits_for, 0.0, equivalence)
     return queue
 
 
 def test_one_is_tried_for_all_that_are_alike() -> None:
-    queue = parked("a", "b", "c")
+    queue = unschedulable("a", "b", "c")
     assert queue.hint(Hint.NODE, 20.0) == 1
     assert queue.pop(20.0) == "a"
-    queue.park("a", Hint.NODE, 20.0, "shape")
+    queue.add_unschedulable("a", Hint.NODE, 20.0, "shape")
     assert queue.pop(20.0) is None
 
 
 def test_after_one_that_was_placed_comes_the_next() -> None:
-    queue = parked("a", "b", "c")
+    queue = unschedulable("a", "b", "c")
     queue.hint(Hint.NODE, 20.0)
     for uid in "ab":
         assert queue.pop(20.0) == uid
         queue.placed(uid, 20.0)
     assert queue.pop(20.0) == "c"
-    queue.park("c", Hint.NODE, 20.0, "shape")
+    queue.add_unschedulable("c", Hint.NODE, 20.0, "shape")
     assert queue.counts()[Place.UNSCHEDULABLE] == 1
 
 
@@ -49,31 +48,31 @@ def test_the_highest_priority_is_tried_first_and_one_in_back_off_is_passed_over(
     for number, (uid, priority) in enumerate((("low", 0), ("high", 5), ("late", 5))):
         queue.add(uid, priority, float(number))
     while (popped := queue.pop(3.0)) is not None:
-        queue.park(popped, Hint.NODE, 3.0, "shape")
+        queue.add_unschedulable(popped, Hint.NODE, 3.0, "shape")
     queue.hint(Hint.NODE, 10.0)
     assert queue.pop(10.0) == "high"
-    queue.park("high", Hint.NODE, 10.0, "shape")
+    queue.add_unschedulable("high", Hint.NODE, 10.0, "shape")
     queue.hint(Hint.NODE, 10.5)
     assert queue.pop(10.5) == "late"
 
 
 def test_one_that_goes_before_it_was_tried_passes_its_turn_on() -> None:
-    queue = parked("a", "b")
+    queue = unschedulable("a", "b")
     queue.hint(Hint.NODE, 20.0)
     queue.remove("a")
     assert queue.pop(20.0) == "b"
 
 
 def test_one_that_asks_for_something_else_by_now_passes_its_turn_on() -> None:
-    queue = parked("a", "b")
+    queue = unschedulable("a", "b")
     queue.hint(Hint.NODE, 20.0)
     assert queue.pop(20.0) == "a"
-    queue.park("a", Hint.NODE, 20.0, "another shape")
+    queue.add_unschedulable("a", Hint.NODE, 20.0, "another shape")
     assert queue.pop(20.0) == "b"
 
 
 def test_one_whose_attempt_failed_keeps_its_turn() -> None:
-    queue = parked("a", "b")
+    queue = unschedulable("a", "b")
     queue.hint(Hint.NODE, 20.0)
     assert queue.pop(20.0) == "a"
     queue.back_off("a", 20.0)
@@ -84,17 +83,17 @@ def test_one_whose_attempt_failed_keeps_its_turn() -> None:
 
 
 def test_pods_that_stand_for_themselves_are_all_tried() -> None:
-    queue = parked("a", "b", equivalence=None)
+    queue = unschedulable("a", "b", equivalence=None)
     assert queue.hint(Hint.NODE, 20.0) == 2
 
 
 def test_a_flush_tries_each_by_itself_and_what_it_places_is_counted() -> None:
     """Grouping itself may be wrong: the flush does not rely on it."""
-    queue = parked("a", "b", "c")
+    queue = unschedulable("a", "b", "c")
     assert [queue.pop(FLUSH_AFTER) for _ in range(4)] == ["a", "b", "c", None]
-    queue.park("a", Hint.NODE, FLUSH_AFTER, "shape")
+    queue.add_unschedulable("a", Hint.NODE, FLUSH_AFTER, "shape")
     queue.placed("b", FLUSH_AFTER)
-    queue.park("c", Hint.NODE, FLUSH_AFTER, "shape")
+    queue.add_unschedulable("c", Hint.NODE, FLUSH_AFTER, "shape")
     assert queue.placed_after_flush == 1
     queue.hint(Hint.NODE, FLUSH_AFTER + 20)
     assert queue.pop(FLUSH_AFTER + 20) == "a"
@@ -116,7 +115,7 @@ def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
 
 def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
     for claims_only in (False, True):
-        queue = parked("a", "b")
+        queue = unschedulable("a", "b")
         queue.tick(FLUSH_AFTER)
         if claims_only:
             queue.wake(["a"], FLUSH_AFTER, QueueEvent.CLAIM_UPDATE)
@@ -125,7 +124,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
         assert queue.pop(FLUSH_AFTER) == "a"
         queue.placed("a", FLUSH_AFTER)
         assert queue.placed_after_flush == 0
-    queue = parked("a")
+    queue = unschedulable("a")
     queue.tick(FLUSH_AFTER)
     queue.hint(Hint.POLICY, FLUSH_AFTER)
     assert queue.pop(FLUSH_AFTER) == "a"
@@ -134,7 +133,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
 
 
 def test_one_that_was_woken_before_the_flush_is_tried_for_all_even_if_nobody_looked_meanwhile() -> None:
-    queue = parked("a", "b")
+    queue = unschedulable("a", "b")
     queue.hint(Hint.NODE, 0.5)
     assert queue.place("a") is Place.BACKOFF
     assert queue.pop(FLUSH_AFTER) == "a"
@@ -172,7 +171,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
             queue.placed(uid, now)
             queue.remove(uid)
         else:
-            queue.park(uid, Hint.NODE | (Hint.DEVICES if now % 2 else Hint.NONE), now, pod_class[uid])
+            queue.add_unschedulable(uid, Hint.NODE | (Hint.DEVICES if now % 2 else Hint.NONE), now, pod_class[uid])
         return True
 
     for move, uid, number in moves:
@@ -197,7 +196,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
         now += MAX_BACKOFF
         while attempt():
             pass
-    for uid in queue.parked():
+    for uid in queue.unschedulable():
         assert not free[pod_class[uid]]
     assert queue.counts()[Place.UNSCHEDULABLE] == len(queue)
 

@@ -245,7 +245,7 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
 # Waiting and waking ------------------------------------------------------------------------------------------------
 
 
-def parked(engine: Engine, name: str) -> bool:
+def unschedulable(engine: Engine, name: str) -> bool:
     return engine.queue.place(f"uid-{name}") is Place.UNSCHEDULABLE
 
 
@@ -258,7 +258,7 @@ def test_an_end_in_the_namespace_wakes_and_one_elsewhere_does_not() -> None:
     assert not places(engine, pod("p", asks(1, 1000)))
     engine.remove_pod("uid-theirs", 10.0)
     assert engine.attempt(10.0) is None
-    assert parked(engine, "p")
+    assert unschedulable(engine, "p")
     engine.remove_pod("uid-mine", 20.0)
     decision = engine.attempt(20.0)
     assert decision is not None
@@ -298,7 +298,7 @@ def test_a_quota_that_says_the_same_wakes_nobody() -> None:
     engine.quotas.observe(quota(memory=500, version=2, pods="3"))
     engine.quotas.observe(quota("another", memory=600, version=3))
     assert engine.attempt(10.0) is None
-    assert parked(engine, "p")
+    assert unschedulable(engine, "p")
 
 
 def test_pods_that_wait_for_something_else_sleep_on() -> None:

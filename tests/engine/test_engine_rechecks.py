@@ -9,7 +9,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, no
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.kube import Pod, ResourceQuota, decode_node
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -134,3 +134,22 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
     engine = assumed()
     engine.leave_selection("uid-p", 2, 0.0)
     assert engine.recheck("uid-p") is None
+
+
+@pytest.mark.parametrize(
+    "broken", ["vgpu_scheduler.engine.assumed.placement_usage", "vgpu_scheduler.state.state.State.assume"]
+)
+def test_a_pod_that_cannot_be_moved_goes_on_to_hold_what_it_held(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = assumed()
+    before = engine.state.ledger()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("an error of this program")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broken, fails)
+        assert engine.decide_elsewhere("uid-p", {on_node(engine)}) is None
+    assert engine.state.ledger() == before
+    assert not engine.state.drift()
+    assert engine.recheck("uid-p") is not None
+    assert engine.decide_elsewhere("uid-p", {on_node(engine)}) is not None

@@ -63,7 +63,7 @@ def test_a_placement_holds_beside_itself() -> None:
     placed(engine, "one", **evenly())
     held = engine.state.reservation("uid-one")
     assert held is not None
-    engine.state.reassure("uid-one")
+    engine.state.mark_rechecked("uid-one")
     assert engine.recheck("uid-one") == held.placement
     for number in range(2):
         engine.observe_pod(foreign(f"other-{number}", held.node, "web"), 0.0)

@@ -174,7 +174,7 @@ def test_what_a_driver_can_attach() -> None:
         ("VolumeAttachment", attachment(), False),
     ],
 )
-def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, wakes: bool) -> None:
+def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, *, wakes: bool) -> None:
     engine = cluster()
     assert placed(engine, "waits", **using("c0"))[0] == ""
     take(engine, kind, obj, now=5.0)

@@ -68,7 +68,7 @@ def other(name: str) -> Obj:
         ([(CLASS, storage_class("made", topologies=[{"host": ["a"]}]))], False),
     ],
 )
-def test_a_placement_holds_while_its_claims_need_nothing_else(happens: list[tuple[str, Obj]], holds: bool) -> None:
+def test_a_placement_holds_while_its_claims_need_nothing_else(happens: list[tuple[str, Obj]], *, holds: bool) -> None:
     engine = assumed()
     held = engine.state.reservation("uid-one")
     assert held is not None
@@ -164,7 +164,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
         "plain": Outcome.PLACED,
     }
     assert found["one"].message == ""
-    assert engine.attempt(5.0) is None, "it is parked"
+    assert engine.attempt(5.0) is None, "it is unschedulable"
     assert engine.storage.needed
     engine.storage.known()
     assert {decide(engine, 5.0).outcome for _ in range(2)} == {Outcome.PLACED}

@@ -12,9 +12,9 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
-from vgpu_scheduler.engine import Engine, Place, node_parts, waking
+from vgpu_scheduler.engine import Engine, Place, node_parts, requeuing
 from vgpu_scheduler.engine.equivalence import NodeColumns
-from vgpu_scheduler.engine.parked import ParkedClass
+from vgpu_scheduler.engine.queued_pod import UnschedulableClass
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -109,7 +109,7 @@ def test_a_new_reason_is_told_however_many_wait() -> None:
 
 def test_a_node_that_comes_piece_by_piece_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pods waited for before its labels came is not what they wait for when its cards come."""
-    monkeypatch.setattr(waking, "_FEW", 0)
+    monkeypatch.setattr(requeuing, "_FEW", 0)
     engine = engine_with([node("other", cards("other", 1))])
     for number in range(3):
         engine.observe_pod(pod(f"p{number}", asks(1, gpumem=1000 + number), nodeSelector={"pool": "a"}), 0.0)
@@ -122,7 +122,7 @@ def test_a_node_that_comes_piece_by_piece_is_looked_at(monkeypatch: pytest.Monke
 
 
 def test_a_card_that_was_freed_while_the_node_was_full_is_found_when_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waking, "_FEW", 0)
+    monkeypatch.setattr(requeuing, "_FEW", 0)
     engine = engine_with([node("a", cards("a", 1))])
     engine.observe_pod(pod("plain", asks(0, cpu="12"), nodeName="a"), 0.0)
     engine.observe_pod(pod("holder", asks(1, gpumem=MEMORY, cpu="2")), 0.0)
@@ -143,7 +143,7 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
     Pods come and go; nodes join before their cards, labels and allocatable amounts are known, cards fail, nodes are
     cordoned and relabelled, and placements are checked again.
     """
-    monkeypatch.setattr(waking, "_FEW", few)
+    monkeypatch.setattr(requeuing, "_FEW", few)
     rng = np.random.default_rng(seed)
     names = ["n0", "n1"]
     engine = engine_with()
@@ -187,7 +187,7 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
             )
             engine.observe_node(there_now, now)
         drained(engine, now)
-        for uid in engine.queue.parked():
+        for uid in engine.queue.unschedulable():
             waiting = engine.state.pod(uid)
             assert waiting is not None
             assert engine.cycle.decide(waiting).outcome is not Outcome.PLACED, f"step {step}: {waiting.name} would fit"
@@ -206,7 +206,7 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
         wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
         coming = decode_pod(wire)
-        key = ParkedClass(number, Hint.NODE, per_node=True)
+        key = UnschedulableClass(number, Hint.NODE, per_node=True)
         if engine.cycle.decide(coming).placement is not None:
             placed += 1
             needs.put(key, coming, *engine.cycle.classes.need(coming))

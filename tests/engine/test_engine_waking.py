@@ -39,7 +39,7 @@ def engine_with_parked(pods: list[tuple[str, Hint, bool]]) -> Engine:
         if as_decided:
             engine.effective_policies.decided(one)
         assert engine.queue.pop(0.0) == one.uid
-        engine.queue.park(one.uid, waits_for, 0.0)
+        engine.queue.add_unschedulable(one.uid, waits_for, 0.0)
     return engine
 
 
@@ -59,7 +59,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     wakes.returned |= found.returned
     wakes.policies |= found.policies
     wakes.pods |= found.pods
-    engine._waker.drain(20.0)  # all back-offs are over
+    engine._requeuer.drain(20.0)  # all back-offs are over
     expected = {
         f"uid-p{number}"
         for number, (namespace, waits_for, as_decided) in enumerate(pods)

@@ -172,7 +172,7 @@ def test_what_a_drain_evicts_counts_until_it_is_gone(engine: Engine) -> None:
 )
 @pytest.mark.parametrize("deleting", [False, True])
 def test_what_has_ended_counts_no_more_whether_it_is_deleted_or_not(
-    engine: Engine, phase: str, reason: str, deleting: bool
+    engine: Engine, phase: str, reason: str, *, deleting: bool
 ) -> None:
     body = on_a("p", "10")
     observe(engine, body, phase="Running")

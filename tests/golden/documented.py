@@ -26,7 +26,17 @@ from vgpu_scheduler.dialects.hami import CodecError, NvidiaNames, decode_assignm
 from vgpu_scheduler.dialects.hami.allocation import NODE_ANNOTATION, TIME_ANNOTATION
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
-from vgpu_scheduler.kernels import ClaimOnNode, DeviceColumns, Request, score_cards, select_best
+from vgpu_scheduler.kernels import (
+    AllowedCards,
+    ClaimOnNode,
+    ClaimRules,
+    DeviceColumns,
+    PodDemand,
+    Request,
+    TryOrder,
+    score_cards,
+    select_best,
+)
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
 from vgpu_scheduler.policy import Policies, PolicyDefaults
@@ -140,23 +150,20 @@ _WEIGHTS = {"DeviceScore": (1, 1, 1), "UsedScore": (1, 0, 0), "MemScore": (0, 1,
 
 def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, int, int]) -> float:
     nothing = np.zeros(0, dtype=np.int8)
+    number = len(claims)
+    rules = (np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64))
     request = Request(
-        container=np.zeros(len(claims), dtype=np.int64),
-        kind=np.full(len(claims), ContainerKind.APP, dtype=np.int64),
-        vendor=np.zeros(len(claims), dtype=np.int32),
-        wanted=np.array([claim.count for claim in claims], dtype=np.int64),
-        amounts=np.array([claim.amounts for claim in claims], dtype=np.int64),
-        percent=np.array([claim.percent for claim in claims], dtype=np.int64),
-        checks=np.zeros(len(claims), dtype=np.int64),
-        selection=np.zeros(len(claims), dtype=np.int64),
-        affinity=np.zeros(len(claims), dtype=np.float32),
-        link_score=np.zeros(len(claims), dtype=np.bool_),
-        model_allowed=nothing,
-        device_barred=np.zeros(0, dtype=np.int8),
-        order=np.zeros(0, dtype=np.int64),
-        weights=np.array(weights, dtype=np.float32),
-        numa_bind=False,
-        mutex=False,
+        PodDemand(
+            container=np.zeros(number, dtype=np.int64),
+            kind=np.full(number, ContainerKind.APP, dtype=np.int64),
+            vendor=np.zeros(number, dtype=np.int32),
+            wanted=np.array([claim.count for claim in claims], dtype=np.int64),
+            amounts=np.array([claim.amounts for claim in claims], dtype=np.int64),
+            percent=np.array([claim.percent for claim in claims], dtype=np.int64),
+        ),
+        ClaimRules(*rules, np.zeros(number, dtype=np.float32), np.zeros(number, dtype=np.bool_)),
+        AllowedCards(nothing, nothing, numa_bind=False, mutex=False, pieces=True),
+        TryOrder(np.zeros(0, dtype=np.int64), np.array(weights, dtype=np.float32)),
     )
     score = np.zeros(1, dtype=np.float32)
     here = ClaimOnNode(

@@ -168,7 +168,7 @@ def case(kind: str, container: Obj, config: Obj | None = None) -> Obj:
 def resources(kind: str, rng: np.random.Generator) -> Obj:
     """What a container asks: in limits, in requests, or in both, which then may differ."""
     odd = rng.random() < 0.8
-    limits, requests = amounts(kind, rng, odd), amounts(kind, rng, odd)
+    limits, requests = amounts(kind, rng, odd=odd), amounts(kind, rng, odd=odd)
     where = rng.random()
     if where < 0.45:
         return {"limits": limits}
@@ -177,7 +177,7 @@ def resources(kind: str, rng: np.random.Generator) -> Obj:
     return {"limits": limits, "requests": limits if where < 0.8 else requests}
 
 
-def amounts(kind: str, rng: np.random.Generator, odd: bool) -> dict[str, str]:
+def amounts(kind: str, rng: np.random.Generator, *, odd: bool) -> dict[str, str]:
     count, *others = KINDS[kind]
     names = [name for name in others if rng.random() < 0.7]
     if rng.random() < 0.9 or not names:

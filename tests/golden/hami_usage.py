@@ -42,7 +42,7 @@ def _namespaces(case: Case) -> set[str]:
 
 def _expected_card(device: Json) -> Json:
     held = ((held["start"], held["size"]) for held in device.get("mig_in_use", ()))
-    return {**device, "mig_in_use": _slices(device["health"], held)}
+    return {**device, "mig_in_use": _slices(healthy=device["health"], held=held)}
 
 
 def twin_usage(case: Case, switch: Switches) -> Json:
@@ -53,8 +53,8 @@ def twin_usage(case: Case, switch: Switches) -> Json:
                 c.uuid,
                 (c.count, c.memory, c.cores),
                 (c.used, c.used_memory, c.used_cores),
-                c.healthy,
-                _slices(c.healthy, ((held.start, held.size) for held in c.in_use)),
+                healthy=c.healthy,
+                slices=_slices(healthy=c.healthy, held=((held.start, held.size) for held in c.in_use)),
             )
             for c in cards
         }
@@ -83,9 +83,10 @@ def product_usage(case: Case) -> Json:
         for device in state.devices.devices(row):
             healthy = device.healthy and device.uuid not in state.devices.unexplained(row)
             slices = _slices(
-                healthy, ((number, int(n > 0)) for number, n in enumerate(used[device.uuid][SCHEMA.slices.start :]))
+                healthy=healthy,
+                held=((number, int(n > 0)) for number, n in enumerate(used[device.uuid][SCHEMA.slices.start :])),
             )
-            card = _card(device.uuid, device.total[:3], used[device.uuid][:3], healthy, slices)
+            card = _card(device.uuid, device.total[:3], used[device.uuid][:3], healthy=healthy, slices=slices)
             result["usage"].setdefault(node.name, {})[device.uuid] = card
         if not used:
             result["failed"][node.name] = CardReason.NodeUnregistered.text
@@ -104,11 +105,11 @@ def _product_quotas(case: Case, dialect: hami_dialect, state: State) -> Json:
     return _telling(quotas)
 
 
-def _slices(healthy: bool, held: Iterable[tuple[int, int]]) -> list[int]:
+def _slices(*, healthy: bool, held: Iterable[tuple[int, int]]) -> list[int]:
     """The slices in use of a card; of one that is out of service all of them are, in effect."""
     return sorted({start + number for start, size in held for number in range(size)}) if healthy else []
 
 
-def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], healthy: bool, slices: list[int]) -> Json:
+def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], *, healthy: bool, slices: list[int]) -> Json:
     names = ("count", "totalmem", "totalcore", "used", "usedmem", "usedcores")
     return {"id": uuid, "health": healthy, "mig_in_use": slices, **dict(zip(names, (*total, *used), strict=True))}

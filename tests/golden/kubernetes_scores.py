@@ -13,7 +13,7 @@ from tests.naive.scores import default_rules
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kube import Pod, compile_label_selector, decode_pod
 from vgpu_scheduler.predicates import SCORE_PLUGINS, Scores
-from vgpu_scheduler.predicates.soft_spread import SpreadScore, system_defaults
+from vgpu_scheduler.predicates.spread import SpreadScore, system_defaults
 from vgpu_scheduler.scorers import AllocationRule, AllocationScorer, ImageLocalityScorer, NodeScorer, Workload
 from vgpu_scheduler.state import State
 

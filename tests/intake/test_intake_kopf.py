@@ -113,7 +113,7 @@ async def test_a_watch_that_ends_cleanly_goes_on(watcher: Watcher, source: KopfS
     ids=["410 in the stream", "410", "500", "503 and 410", "cut off", "the list fails, too"],
 )
 async def test_whatever_ends_it_it_watches_again(
-    watcher: Watcher, source: KopfSource, fault: Fault | None, expired: bool
+    watcher: Watcher, source: KopfSource, fault: Fault | None, *, expired: bool
 ) -> None:
     if fault is not None:
         watcher.cluster.inject(fault)
@@ -229,11 +229,11 @@ class BreakingProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection(*self._target)
         for source, sink, checked in ((reader, there_writer, False), (there_reader, writer, True)):
-            task = asyncio.create_task(self._pump(source, sink, checked))
+            task = asyncio.create_task(self._pump(source, sink, checked=checked))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, checked: bool) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, checked: bool) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await source.read(65536):
                 if checked and self.breaks and b'{"type"' in data:

@@ -13,14 +13,14 @@ from tests.engine.builders import node_object
 from tests.intake.watching import MERGE, PODS, Watcher
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError, pages
 from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
 
 async def test_lists_are_consistent_and_read_page_by_page(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_PAGE", 2)
+    monkeypatch.setattr(pages, "_LIMIT", 2)
     for number in range(5):
         await watcher.create(f"p{number}")
         await watcher.write("POST", "/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
@@ -169,7 +169,7 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
 
 @pytest.mark.parametrize("unknown", [False, True])
 async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
-    watcher: Watcher, unknown: bool
+    watcher: Watcher, *, unknown: bool
 ) -> None:
     for name in ("same", "changed", "bound", "gone"):
         await watcher.create(name)

@@ -73,7 +73,7 @@ async def test_a_start_says_nothing(watcher: Watcher, source: None, log: StringI
     ids=["410 in the stream", "410", "500", "429", "cut off", "the list fails, too"],
 )
 async def test_what_is_expected_is_a_plain_line_and_no_error(
-    watcher: Watcher, source: None, log: StringIO, fault: Fault | None, expired: bool, told: str | None
+    watcher: Watcher, source: None, log: StringIO, fault: Fault | None, *, expired: bool, told: str | None
 ) -> None:
     if fault is not None:
         watcher.cluster.inject(fault)

@@ -193,12 +193,12 @@ def _slices(container: Container, stands: DeviceResource) -> list[binpack.Slice]
 
 def random_world(rng: np.random.Generator) -> World:
     mixed = bool(rng.random() < 0.3)
-    cards = [random_cards(rng, node, mixed) for node in range(number(rng, 1, 6))]
+    cards = [random_cards(rng, node, mixed=mixed) for node in range(number(rng, 1, 6))]
     offered = [_offered(rng) for _ in cards]
     used = [_some_of(rng, amounts) for amounts in offered]
     requests = {name: number(rng, 1, 4000) for name in ("cpu", "memory") if rng.random() < 0.8}
     requests |= {name: number(rng, 0, 3) for name in ("nvidia.com/gpu", "example.com/foo", "count/pods", "none")}
-    wish = random_wish(rng, [], mixed)
+    wish = random_wish(rng, [], mixed=mixed)
     containers = wish.containers if rng.random() < 0.8 else ()
     weights = {name: some(rng, 0, 1, 1, 5, 100) for name in NAMES if rng.random() < 0.5}
     return World(cards, offered, used, requests, containers, {"cpu": 1, "memory": 1} | weights)

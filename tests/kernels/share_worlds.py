@@ -246,12 +246,14 @@ def _node(rng: np.random.Generator, node: int) -> list[shares.Device]:
     even = rng.random() < 0.5
     count = {"gpu": number(rng, 0, 6), "rdma": number(rng, 0, 2)}
     devices = [
-        _random_device(rng, f"{node}/{vendor}/{i}", vendor, i, even) for vendor in VENDORS for i in range(count[vendor])
+        _random_device(rng, f"{node}/{vendor}/{i}", vendor, i, even=even)
+        for vendor in VENDORS
+        for i in range(count[vendor])
     ]
     return [devices[i] for i in rng.permutation(len(devices))] if rng.random() < 0.5 else devices
 
 
-def _random_device(rng: np.random.Generator, name: str, vendor: str, index: int, even: bool) -> shares.Device:
+def _random_device(rng: np.random.Generator, name: str, vendor: str, index: int, *, even: bool) -> shares.Device:
     memory = 1000 if even else some(rng, 0, 999, 1000, 3000)
     total = [0, memory, 100 if even else some(rng, 0, 100), 100] if vendor == "gpu" else [100, 0, 0, 0]
     used = [0] * DIMENSIONS

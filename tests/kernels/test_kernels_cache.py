@@ -16,7 +16,7 @@ from vgpu_scheduler.kernels.cache import digest_of
 
 CALL = """
 import numpy as np
-from vgpu_scheduler.kernels import score_devices, ShareRequest, ShareTerms
+from vgpu_scheduler.kernels import score_devices, PodDemand, ShareRequest, ShareTerms
 from vgpu_scheduler.state import DeviceMatrix
 from vgpu_scheduler.model import Device
 
@@ -25,10 +25,8 @@ matrix.replace(0, [Device("card", "V", "T", (100,))])
 ints = lambda *values: np.array(values, dtype=np.int64)
 number = np.array([matrix.vendor_number("V")], dtype=np.int32)
 terms = ShareTerms(True, ints(1), number, ints(0), np.zeros(1, dtype=np.bool_))
-request = ShareRequest(
-    ints(0), ints(2), number, ints(1), ints(30).reshape(1, 1), ints(0).reshape(1, 1), np.zeros(0, dtype=np.int8),
-    ints(0), False, terms,
-)
+claims = PodDemand(ints(0), ints(2), number, ints(1), ints(30).reshape(1, 1), ints(0).reshape(1, 1))
+request = ShareRequest(claims, np.zeros(0, dtype=np.int8), ints(0), False, terms)
 score = np.zeros(1, dtype=np.int64)
 score_devices(matrix.columns, request, 0, 0, matrix.columns.used[:1], score)
 print(score[0], sum(score_devices.stats.cache_hits.values()))

@@ -21,7 +21,7 @@ from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit
 from vgpu_scheduler.allocators import Budget, CardChoice, CardLimits, FitColumns, HamiAllocator, card_order
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
-from vgpu_scheduler.dialects.hami.vendors.nvidia_holdings import placed, recorded, template_pieces
+from vgpu_scheduler.dialects.hami.vendors.nvidia import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix
@@ -185,11 +185,11 @@ def number(rng: np.random.Generator, low: int, high: int) -> int:
 
 def random_world(rng: np.random.Generator) -> tuple[Nodes, Wish]:
     mixed = bool(rng.random() < 0.3)
-    nodes = [random_cards(rng, node, mixed) for node in range(number(rng, 1, 6))]
-    return nodes, random_wish(rng, [card.uuid for cards in nodes for card in cards], mixed)
+    nodes = [random_cards(rng, node, mixed=mixed) for node in range(number(rng, 1, 6))]
+    return nodes, random_wish(rng, [card.uuid for cards in nodes for card in cards], mixed=mixed)
 
 
-def random_cards(rng: np.random.Generator, node: int, mixed: bool) -> list[Card]:
+def random_cards(rng: np.random.Generator, node: int, *, mixed: bool) -> list[Card]:
     """Cards of one node; mostly alike, so that ties are common, and now and then with nothing of something."""
     uneven, busy = rng.random() < 0.4, rng.random() < 0.8
     cards = []
@@ -265,14 +265,15 @@ def link(rng: np.random.Generator, cards: Sequence[Card]) -> None:
         one.links["elsewhere"] = 10**6
 
 
-def random_wish(rng: np.random.Generator, uuids: Sequence[str], mixed: bool) -> Wish:
+def random_wish(rng: np.random.Generator, uuids: Sequence[str], *, mixed: bool) -> Wish:
     kinds = [some(rng, "init", "sidecar") for _ in range(number(rng, 0, 2) if rng.random() < 0.5 else 0)]
     kinds += ["app"] * number(rng, 1, 3)
     containers = [
-        Container(f"c{i}", kind, () if rng.random() < 0.2 else random_asks(rng, mixed)) for i, kind in enumerate(kinds)
+        Container(f"c{i}", kind, () if rng.random() < 0.2 else random_asks(rng, mixed=mixed))
+        for i, kind in enumerate(kinds)
     ]
     if not any(container.asks for container in containers):
-        containers[-1] = Container("last", "app", random_asks(rng, mixed))
+        containers[-1] = Container("last", "app", random_asks(rng, mixed=mixed))
     weights = (1, 1, 1) if rng.random() < 0.7 else (number(rng, 0, 3), number(rng, 0, 3), number(rng, 1, 3))
     return Wish(
         tuple(containers),
@@ -304,7 +305,7 @@ def random_limits(rng: np.random.Generator) -> Limits:
     )
 
 
-def random_asks(rng: np.random.Generator, mixed: bool) -> tuple[Ask, ...]:
+def random_asks(rng: np.random.Generator, *, mixed: bool) -> tuple[Ask, ...]:
     vendors = list(VENDORS) if mixed and rng.random() < 0.5 else ["NVIDIA"]
     if rng.random() < 0.05:
         vendors.append("NVIDIA")

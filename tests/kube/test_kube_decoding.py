@@ -77,7 +77,7 @@ def test_defaults_of_a_bare_pod() -> None:
 
 
 @pytest.mark.parametrize(("phase", "terminal"), [("Pending", False), ("Succeeded", True), ("Failed", True)])
-def test_terminal(phase: str, terminal: bool) -> None:
+def test_terminal(phase: str, *, terminal: bool) -> None:
     assert decode_pod(pod(status={"phase": phase})).terminal is terminal
 
 
@@ -91,7 +91,7 @@ def test_terminal(phase: str, terminal: bool) -> None:
         ([{"name": n, "state": {"running": {}}} for n in "ab"], False),
     ],
 )
-def test_init_finished(statuses: list[Any], finished: bool) -> None:
+def test_init_finished(statuses: list[Any], *, finished: bool) -> None:
     inits = [{"name": "a"}, {"name": "b"}, {"name": "s", "restartPolicy": "Always"}]
     assert decode_pod(pod(initContainers=inits, status={"initContainerStatuses": statuses})).init_finished is finished
 

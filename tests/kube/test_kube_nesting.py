@@ -67,8 +67,8 @@ def test_what_is_no_json_stays_none(data: bytes) -> None:
             json.loads(shallow(data, 200))
 
 
-@given(JSON, st.booleans())
-def test_json_is_read_as_the_standard_library_reads_it(value: object, ascii_only: bool) -> None:
+@given(value=JSON, ascii_only=st.booleans())
+def test_json_is_read_as_the_standard_library_reads_it(value: object, *, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert loads(text) == loads(text.encode("utf-8", "surrogatepass")) == value
 

@@ -33,7 +33,7 @@ from vgpu_scheduler.kube.selectors import RawRequirement, compile_node_selector,
         ("Lt", ["5"], "", False),
     ],
 )
-def test_requirement(operator: str, values: list[str], value: str | None, matches: bool) -> None:
+def test_requirement(operator: str, values: list[str], value: str | None, *, matches: bool) -> None:
     assert compile_requirement("key", operator, values).matches(value) is matches
 
 
@@ -159,7 +159,7 @@ def test_names(terms: list[tuple[list[RawRequirement], list[RawRequirement]]], n
         (Toleration(key="gpu", operator="Gt", value="yes"), False),
     ],
 )
-def test_toleration(toleration: Toleration, tolerates: bool) -> None:
+def test_toleration(toleration: Toleration, *, tolerates: bool) -> None:
     assert toleration.tolerates(Taint("gpu", "yes", "NoSchedule")) is tolerates
 
 
@@ -185,7 +185,7 @@ def test_equal_taints_are_one_object() -> None:
         ("in=x", {"in": "x"}, True),
     ],
 )
-def test_selectors_as_text(text: str, labels: dict[str, str], matches: bool) -> None:
+def test_selectors_as_text(text: str, labels: dict[str, str], *, matches: bool) -> None:
     selector = parse_label_selector(text)
     assert selector is not None
     assert selector.matches(labels) is matches

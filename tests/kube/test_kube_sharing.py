@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.builders import pod
 
-from vgpu_scheduler.kube.sharing import SharedMaps
+from vgpu_scheduler.kube.decoding import SharedMaps
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=20))

@@ -158,7 +158,7 @@ def test_storage_class() -> None:
         ("kubernetes.io/vsphere-volume", "", True),
     ],
 )
-def test_the_driver_of_a_class(provisioner: str, driver: str, provisions: bool) -> None:
+def test_the_driver_of_a_class(provisioner: str, driver: str, *, provisions: bool) -> None:
     found = decode_storage_class(storage_class(provisioner=provisioner))
     assert (found.driver, found.provisions) == (driver, provisions)
 
@@ -296,7 +296,7 @@ def test_volumes_are_no_part_of_what_is_decided_per_node() -> None:
         ({"portworxVolume": {"volumeID": "v"}}, [], True, "pxd.portworx.com"),
     ],
 )  # fmt: skip
-def test_the_disks_of_a_pod(source: Obj, keys: list[tuple[str, ...]], read_only: bool, driver: str) -> None:
+def test_the_disks_of_a_pod(source: Obj, keys: list[tuple[str, ...]], *, read_only: bool, driver: str) -> None:
     (disk,) = decode_pod(pod(volumes=[{"name": "d", **source}])).spec.disks
     assert isinstance(disk, InlineDisk)
     assert (list(disk.keys), disk.read_only) == (keys, read_only)

@@ -120,7 +120,7 @@ def device_amounts(
     total, cards = sum(totals), len(totals)
     peak = running = 0
     for slices in containers:
-        own = sum(s.devices * _of_average(s, total, cards, in_percent) for s in slices)
+        own = sum(s.devices * _of_average(s, total, cards, in_percent=in_percent) for s in slices)
         peak = max(peak, running + own)
         if slices and slices[0].kind != "init":
             running += own
@@ -130,7 +130,7 @@ def device_amounts(
     return peak, sum(shares), 100 * cards if total else 0
 
 
-def _of_average(asked: Slice, total: int, cards: int, in_percent: bool) -> int:
+def _of_average(asked: Slice, total: int, cards: int, *, in_percent: bool) -> int:
     """One device's part, as if it were the average one; where there is none, anything above 0 will do."""
     if in_percent and asked.amount:
         return asked.amount * 100 * cards // total if total else asked.amount

@@ -106,10 +106,10 @@ def _decide(case: Obj, switch: Switches) -> Answer:
         quotas=quotas(case, case["pod"]["metadata"]["namespace"], names, switch),
     )
     spread = annotations.get("hami.io/node-scheduler-policy", case["config"]["nodeSchedulerPolicy"]) == "spread"
-    return _over_nodes(ledger(case, names, switch), wish, spread, switch)
+    return _over_nodes(ledger(case, names, switch), wish, spread=spread, switch=switch)
 
 
-def _over_nodes(nodes: Mapping[str, Sequence[Card]], wish: Wish, spread: bool, switch: Switches) -> Answer:
+def _over_nodes(nodes: Mapping[str, Sequence[Card]], wish: Wish, *, spread: bool, switch: Switches) -> Answer:
     answer = Answer("unschedulable")
     for name, cards in nodes.items():
         if not cards:

@@ -214,7 +214,7 @@ def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
     running = [card.copy() for card in cards]
     inits = sum(container.kind != "app" for container in wish.containers)
     padded = any(card.type == card.vendor for card in cards)
-    tally = Tally(wish.quotas, inits, padded, switch)
+    tally = Tally(wish.quotas, inits, padded=padded, switch=switch)
     for container in wish.containers:
         kind = container.kind
         if kind == "sidecar" and switch(Quirk.SIDECAR_AS_INIT):

@@ -42,7 +42,7 @@ class Quota:
 class Tally:
     """What a pod holds, as container after container is placed."""
 
-    def __init__(self, quotas: Mapping[str, Quota], inits: int, padded: bool, switch: Switches) -> None:
+    def __init__(self, quotas: Mapping[str, Quota], inits: int, *, padded: bool, switch: Switches) -> None:
         self.quotas = quotas
         self.inits = inits
         self.padded = padded
@@ -71,7 +71,7 @@ class Tally:
         return self.quotas[vendor].admits(*total(vendor, kinds, shares))
 
 
-NO_TALLY = Tally({}, 0, False, Switches())
+NO_TALLY = Tally({}, 0, padded=False, switch=Switches())
 """Where nothing is limited."""
 
 

@@ -210,11 +210,11 @@ def held(pod: Obj, slot: Slot) -> Amounts:
 class Node:
     """What becomes of a pod on one node; the score is None where the node lacks a type that is asked for."""
 
-    fits: bool
     score: int | None
     types: Obj
     minors: dict[str, list[int]]
     annotation: str
+    fits: bool
 
 
 def decide(case: Obj, switch: Switches) -> dict[str, Node]:
@@ -236,21 +236,21 @@ def decide(case: Obj, switch: Switches) -> dict[str, Node]:
 def on_unlisted_node(name: str, pods: Sequence[Obj], wanted: Mapping[str, Ask], switch: Switches) -> Node:
     """Koordinator lets pods pass where it knows of no devices: not where a pod is said to hold some all the same."""
     if not switch(KoordinatorQuirk.UNLISTED_NODE_FITS):
-        return Node(False, 0, {}, {}, "")
+        return Node(0, {}, {}, "", fits=False)
     there = [pod for pod in pods if pod["spec"].get("nodeName") == name and counts(pod, switch)]
     held_types = {kind for pod in there for kind, entries in (allocation(pod) or {}).items() if entries}
     if not held_types:
-        return Node(True, 0, {}, {}, "")
+        return Node(0, {}, {}, "", fits=True)
     if not wanted.keys() <= held_types:
-        return Node(False, None, {}, {}, "")
+        return Node(None, {}, {}, "", fits=False)
     types = {kind: {"count": ask.count, "perInstance": ask.each, "devices": []} for kind, ask in wanted.items()}
-    return Node(False, 0, types, {}, "")
+    return Node(0, types, {}, "", fits=False)
 
 
 def on_node(slots: Sequence[Slot], wanted: Mapping[str, Ask], strategy: tuple[str, Amounts]) -> Node:
     by_type = {kind: [slot for slot in slots if slot.kind == kind] for kind in wanted}
     if not all(by_type.values()):
-        return Node(False, None, {}, {}, "")
+        return Node(None, {}, {}, "", fits=False)
     points = 0
     types: Obj = {}
     picked = {}
@@ -272,9 +272,9 @@ def on_node(slots: Sequence[Slot], wanted: Mapping[str, Ask], strategy: tuple[st
         picked[kind] = [slot for slot in order if slot.room_for(ask)][: ask.count]
     fits = all(len(picked[kind]) == wanted[kind].count for kind in wanted)
     if not fits:
-        return Node(False, points, types, {}, "")
+        return Node(points, types, {}, "", fits=False)
     minors = {kind: [slot.minor for slot in devices] for kind, devices in picked.items()}
-    return Node(True, points, types, minors, annotation(picked, wanted))
+    return Node(points, types, minors, annotation(picked, wanted), fits=True)
 
 
 def card_score(slot: Slot, ask: Ask, strategy: tuple[str, Amounts]) -> int:

@@ -195,7 +195,7 @@ def test_a_resource_that_nobody_offers_until_somebody_does() -> None:
 
 
 @pytest.mark.parametrize("offered", [True, False])
-def test_more_resources_than_bits_of_a_word(offered: bool) -> None:
+def test_more_resources_than_bits_of_a_word(*, offered: bool) -> None:
     names = [f"example.com/r{index:03}" for index in range(200)]
     nodes = table(node("a", allocatable={name: "1" for name in names if offered}))
     compiled = compile_predicates(

@@ -15,7 +15,7 @@ from tests.state.interpod_world import APPS, EITHER, LIKED, MOVES, NAMESPACES, T
 
 from vgpu_scheduler.kube import Pod, compile_label_selector, decode_pod
 from vgpu_scheduler.predicates import SCORE_PLUGINS, PodScore
-from vgpu_scheduler.predicates.soft_spread import SpreadScore, system_defaults
+from vgpu_scheduler.predicates.spread import SpreadScore, system_defaults
 
 
 def liked(weight: int, key: str, operator: str, *values: str) -> Obj:

@@ -69,7 +69,7 @@ def claims(settings: Settings, **limits: str) -> list[tuple[str, int, tuple[int,
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_names_units_and_templates_carry_over(tmp_path: Path, wrapped: bool) -> None:
+def test_names_units_and_templates_carry_over(tmp_path: Path, *, wrapped: bool) -> None:
     manifest = {"kind": "ConfigMap", "data": {"device-config.yaml": yaml.safe_dump(CONFIG)}}
     settings = Settings(hami_device_config=written(tmp_path, manifest if wrapped else CONFIG))
     assert claims(settings, gpu="1") == [("NVIDIA", 1, (1, 2000, 10), (0, 0, 0))]

@@ -22,7 +22,7 @@ from vgpu_scheduler.cli.cluster.settings import settings_from_file
 from vgpu_scheduler.cli.cluster.view import LIST_PATHS, ClusterView
 from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.dialects.hami.lock import format_time
+from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.kube import loads
 from vgpu_scheduler.whatif import Explanation, Remedy, RemedyKind, ask, explain_pod
 

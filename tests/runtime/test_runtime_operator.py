@@ -288,7 +288,7 @@ def version(major: str, minor: str, **more: str) -> ApiResponse:
     ],
 )
 async def test_what_the_api_server_can_do_follows_from_its_version(
-    answer: ApiResponse, label_first: bool, observes_generation: bool
+    answer: ApiResponse, *, label_first: bool, observes_generation: bool
 ) -> None:
     found = await server_version(Versions(answer))  # type: ignore[arg-type]
     connection = Connection(None, "me", found)  # type: ignore[arg-type]

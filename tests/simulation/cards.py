@@ -85,7 +85,7 @@ class CardsMachine(SchedulerMachine):
         priority=st.sampled_from([0, 0, 10]),
         seen=st.sampled_from([True, True, False]),
     )
-    def pods_come(self, shapes: list[Shape], priority: int, seen: bool) -> None:
+    def pods_come(self, shapes: list[Shape], priority: int, *, seen: bool) -> None:
         for shape in shapes:
             self.api.put_pod(self._new_pod(shape, priority=priority))
         if seen:
@@ -102,7 +102,7 @@ class CardsMachine(SchedulerMachine):
         readable=st.booleans(),
         started=st.booleans(),
     )
-    def others_bind(self, shape: Shape, name: str, index: int, readable: bool, started: bool) -> None:
+    def others_bind(self, shape: Shape, name: str, index: int, *, readable: bool, started: bool) -> None:
         if isinstance(shape[0], str):
             notes = OTHER_CARDS[shape[0]].allocation(name, readable=readable)
             REACHED[f"bound by others: {shape[0]}"] += 1
@@ -124,7 +124,7 @@ class CardsMachine(SchedulerMachine):
         announced=st.booleans(),
         nominated=st.booleans(),
     )
-    def pod_of_others_comes(self, name: str, index: int, scheduler: str, announced: bool, nominated: bool) -> None:
+    def pod_of_others_comes(self, name: str, index: int, scheduler: str, *, announced: bool, nominated: bool) -> None:
         """Come unbound: with what its scheduler announces, nominated, or neither."""
         notes = allocation(name, (f"{name}-{index}", 1000, 10)) if announced else {}
         pod = self._new_pod((1, 1000, 10), scheduler=scheduler, annotations=notes, nominated=name if nominated else "")
@@ -132,7 +132,7 @@ class CardsMachine(SchedulerMachine):
         REACHED["pod of others comes unbound"] += 1
 
     @rule(pick=picks, announced=st.booleans())
-    def other_scheduler_changes_its_mind(self, pick: int, announced: bool) -> None:
+    def other_scheduler_changes_its_mind(self, pick: int, *, announced: bool) -> None:
         pod = self._a_pod(pick, bound=False, terminal=False, ours=False)
         if pod is not None:
             name = NAMES[pick % 3]
@@ -183,7 +183,7 @@ class CardsMachine(SchedulerMachine):
         self.api.put_pod(changed)
 
     @rule(pick=picks, index=st.integers(0, 3), memory=st.sampled_from([500, 6000]), readable=st.booleans())
-    def allocation_of_a_bound_pod_changes(self, pick: int, index: int, memory: int, readable: bool) -> None:
+    def allocation_of_a_bound_pod_changes(self, pick: int, index: int, memory: int, *, readable: bool) -> None:
         pod = self._a_pod(pick, bound=True, terminal=False)
         if pod is None:
             return

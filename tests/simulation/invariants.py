@@ -85,7 +85,7 @@ def check_starting_pods(state: State) -> None:
 def nobody_is_forgotten(engine: Engine) -> None:
     """Check that none of those who wait for a change could be placed now, by an engine that remembers nothing."""
     cycle = engine.cycle.on(engine.state.overlay())
-    for uid in engine.queue.parked():
+    for uid in engine.queue.unschedulable():
         pod = engine.state.pod(uid)
         assert pod is not None
         if engine.storage.hold_back([pod]):

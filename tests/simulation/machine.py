@@ -79,7 +79,7 @@ class SchedulerMachine(BindingWorld):
     @rule(number=st.integers(0, 8))
     def departed_pods_are_read(self, number: int) -> None:
         """Have those pods read of which the watches say nothing for long."""
-        for pod in self.engine.unsettled(self.now)[:number]:
+        for pod in self.engine.unresolved(self.now)[:number]:
             current = self.api.pods.get(pod.uid)
             if current is None:
                 self.observer.deleted(pod)
@@ -112,7 +112,7 @@ class SchedulerMachine(BindingWorld):
     # Decisions and binds ---------------------------------------------------------------------------------------------
 
     @rule(number=st.integers(1, 4), seen=st.booleans())
-    def decide(self, number: int, seen: bool) -> None:
+    def decide(self, number: int, *, seen: bool) -> None:
         if seen:
             self._deliver_all()
         self._decide(number)
@@ -176,7 +176,7 @@ class SchedulerMachine(BindingWorld):
         befalls=st.sampled_from(["nothing", "nothing", "deleted", "taken", "deleting", "deleted while it is bound"]),
         at_once=st.booleans(),
     )
-    def binding_is_sent(self, picks: list[int], fate: str, befalls: str, at_once: bool) -> None:
+    def binding_is_sent(self, picks: list[int], fate: str, befalls: str, *, at_once: bool) -> None:
         """Send Bindings; something may befall the pod right before or after, and the answer may be late."""
         if not self.in_flight:
             self._decide(len(picks))

@@ -118,7 +118,7 @@ class NeighboursMachine(SchedulerMachine):
         priority=st.sampled_from([0, 0, 10]),
         seen=st.sampled_from([True, True, False]),
     )
-    def pods_come(self, asking: Asking, number: int, priority: int, seen: bool) -> None:
+    def pods_come(self, asking: Asking, number: int, priority: int, *, seen: bool) -> None:
         for _ in range(number):
             self._put_pod(asking, priority=priority)
         if seen:
@@ -130,7 +130,7 @@ class NeighboursMachine(SchedulerMachine):
             self._put_pod(asking)
 
     @rule(asking=askings, name=st.sampled_from(NODES), started=st.booleans())
-    def others_bind(self, asking: Asking, name: str, started: bool) -> None:
+    def others_bind(self, asking: Asking, name: str, *, started: bool) -> None:
         phase = "Running" if started else "Pending"
         self._put_pod(asking, scheduler=OTHERS, node=name, started=started, phase=phase, gpu=0)
         REACHED["bound by others"] += 1
@@ -183,7 +183,7 @@ class NeighboursMachine(SchedulerMachine):
 
     @precondition(lambda self: self.storage.due())
     @rule(works=st.lists(picks, min_size=1, max_size=4), seen=st.booleans())
-    def controllers_work(self, works: Sequence[int], seen: bool) -> None:
+    def controllers_work(self, works: Sequence[int], *, seen: bool) -> None:
         for pick in works:
             REACHED[f"controller: {self.storage.work(pick)}"] += 1
         if seen:

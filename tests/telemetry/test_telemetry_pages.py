@@ -22,7 +22,7 @@ from vgpu_scheduler.telemetry.server import is_local
         (None, False), ("localhost", False),
     ],
 )  # fmt: skip
-def test_who_is_on_the_same_machine(address: str | None, local: bool) -> None:
+def test_who_is_on_the_same_machine(address: str | None, *, local: bool) -> None:
     assert is_local(address) is local
 
 

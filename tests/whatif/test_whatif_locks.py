@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.cluster.settings import settings_from_file
 from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.dialects.hami.lock import format_time
+from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.whatif import World, newest_time, simulate
 
 HAMI, OTHERS = "hami-scheduler", ("default-scheduler", "hami-scheduler")

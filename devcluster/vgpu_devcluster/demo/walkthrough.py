@@ -80,7 +80,7 @@ class Walkthrough:
         await cluster.start_operator()
         known = int(await cluster.operator.metric("vgpu_scheduler_nodes"))
         cards_known = sum(len(cluster.nodes.cards(node)) for node in (*FLEET, "reserved-0"))
-        self._check(known == len(FLEET) + 1, f"the operator knows {known} of {len(FLEET) + 1} nodes")
+        self._check(holds=known == len(FLEET) + 1, otherwise=f"the operator knows {known} of {len(FLEET) + 1} nodes")
         self._output.say(
             f"{known} nodes with {cards_known} cards; the operator leads after {time.monotonic() - began:.1f} s"
         )
@@ -95,7 +95,7 @@ class Walkthrough:
         self._output.say(f"{self._burst} pods bound and running in {seconds:.2f} s: {self._burst / seconds:.0f} pods/s")
         self._output.say(f"per pod: {writes:.2f} writes, {events:.2f} events, {reads:.2f} reads")
         self._output.heat_map(await self._booked(cluster))
-        self._check(writes + events + reads <= 3.05, "a pod took more than 3.05 requests on average")
+        self._check(holds=writes + events + reads <= 3.05, otherwise="a pod took more than 3.05 requests on average")
         await self._check_books(cluster)
 
     async def _stay_pending(self, cluster: DemoCluster) -> None:
@@ -107,10 +107,12 @@ class Walkthrough:
         await cluster.until_async(lambda: self._condition(cluster, "whole"), "a condition on the pod", _WITHIN)
         message = await self._condition(cluster, "whole")
         self._output.say(f"PodScheduled=False: {message}")
-        self._check("CardInsufficientMemory" in message, "the condition does not name the lack of memory")
+        self._check(
+            holds="CardInsufficientMemory" in message, otherwise="the condition does not name the lack of memory"
+        )
 
     async def _free_capacity(self, cluster: DemoCluster) -> None:
-        self._check(not await self._bound(cluster, "whole"), "the pod was bound although it cannot fit")
+        self._check(holds=not await self._bound(cluster, "whole"), otherwise="the pod was bound although it cannot fit")
         await cluster.nodes.finish(NAMESPACE, "tenant")
         began = time.monotonic()
         await cluster.until_async(lambda: self._bound(cluster, "whole"), "the pod to be bound", _WITHIN)
@@ -128,14 +130,18 @@ class Walkthrough:
             self._output.say(f"ClusterVGPUPolicy house says {policy}: {idle[policy]} of {len(cards)} cards stay idle")
             decision = json.loads((await cluster.pod(f"{policy}-0"))["metadata"]["annotations"][DECISION])
             source = decision["policy"]["nodes"]
-            self._check(source == "ClusterVGPUPolicy house", f"the decision names {source} as its policy")
-        self._check(idle["binpack"] > idle["spread"], "binpack left no more cards idle than spread")
+            self._check(
+                holds=source == "ClusterVGPUPolicy house", otherwise=f"the decision names {source} as its policy"
+            )
+        self._check(holds=idle["binpack"] > idle["spread"], otherwise="binpack left no more cards idle than spread")
         await cluster.set_policy("house", {"limits": {"devicesPerPod": 1}})
         await cluster.create([pod_of("greedy", {"gpu": 2, "gpumem": 1024})])
         await cluster.until_async(lambda: self._condition(cluster, "greedy"), "a condition on the pod", _WITHIN)
         message = await self._condition(cluster, "greedy")
         self._output.say(f"with limits.devicesPerPod: 1, a pod that asks for two waits: {message}")
-        self._check("limits.devicesPerPod of ClusterVGPUPolicy house" in message, "the condition names no limit")
+        self._check(
+            holds="limits.devicesPerPod of ClusterVGPUPolicy house" in message, otherwise="the condition names no limit"
+        )
         await cluster.delete_policy("house")
         await cluster.until_async(lambda: self._bound(cluster, "greedy"), "the policy's end to let the pod go", _WITHIN)
         await self._check_books(cluster)
@@ -165,11 +171,11 @@ class Walkthrough:
         lost = self._burst - await cluster.running()
         doubled = len(cluster.nodes.violations)
         self._output.say(f"restarted: all bound {time.monotonic() - began:.1f} s later, lost {lost}, doubled {doubled}")
-        self._check(lost == 0, f"{lost} pods were lost")
+        self._check(holds=lost == 0, otherwise=f"{lost} pods were lost")
         await self._check_books(cluster)
         held = await self._held_by_forged(cluster)
         self._output.say(f"ledger equals its rebuild; {_FORGED} unbound pods with forged allocations hold {held} cards")
-        self._check(held == 0, "a forged allocation reserved something")
+        self._check(holds=held == 0, otherwise="a forged allocation reserved something")
 
     # Parts -----------------------------------------------------------------------------------------------------------
 
@@ -217,13 +223,15 @@ class Walkthrough:
         return sum(booked[uuid] != slots.get(uuid, 0) for uuid in booked)
 
     async def _check_books(self, cluster: DemoCluster) -> None:
-        self._check(not cluster.nodes.violations, f"the node side objects: {cluster.nodes.violations[:3]}")
+        self._check(
+            holds=not cluster.nodes.violations, otherwise=f"the node side objects: {cluster.nodes.violations[:3]}"
+        )
         drift = (await cluster.operator.ledger())["drift"]
-        self._check(not drift, f"the ledger differs from its rebuild on {sorted(drift)}")
+        self._check(holds=not drift, otherwise=f"the ledger differs from its rebuild on {sorted(drift)}")
         over = await cluster.operator.metric("vgpu_scheduler_over_capacity_nodes")
-        self._check(over == 0, f"{over:.0f} nodes have a card used beyond what it has")
+        self._check(holds=over == 0, otherwise=f"{over:.0f} nodes have a card used beyond what it has")
 
-    def _check(self, holds: bool, otherwise: str) -> None:
+    def _check(self, *, holds: bool, otherwise: str) -> None:
         if not holds:
             raise DemoFailure(otherwise)
 

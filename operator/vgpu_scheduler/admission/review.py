@@ -26,7 +26,7 @@ CautionsOf = Callable[[Pod], Iterable[str]]
 
 
 def no_quota(namespace: str, claims: PodClaims) -> bool:
-    """Tell that nothing is limited."""
+    """Return no refusal: used where no quotas are known."""
     del namespace, claims
     return False
 
@@ -70,7 +70,7 @@ class AdmissionRules:
     usage_warnings_of: CautionsOf = no_usage_warnings
 
     def ours(self, name: str) -> bool:
-        """Tell whether pods that name this scheduler are completed."""
+        """Tell whether pods with this scheduler name are ours, or become ours at admission."""
         return not name or name in self.scheduler_names or (name == DEFAULT_SCHEDULER and self.overwrite_default)
 
 

@@ -8,7 +8,7 @@ from vgpu_scheduler.allocators.order import (
     CardOrder,
     card_order,
 )
-from vgpu_scheduler.allocators.share_order import share_terms
+from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
 
@@ -38,6 +38,7 @@ __all__ = [
     "Whole",
     "card_order",
     "count_reasons",
+    "pod_demand",
     "share_terms",
     "verdict",
 ]

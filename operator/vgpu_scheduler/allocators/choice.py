@@ -54,7 +54,7 @@ class CardLimits:
 
     @property
     def none(self) -> bool:
-        """Whether nothing is forbidden."""
+        """Whether every card may be used."""
         return self == _NO_LIMITS
 
     def allows_model(self, model: str, mode: str) -> bool:

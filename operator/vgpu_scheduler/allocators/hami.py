@@ -13,12 +13,14 @@ from vgpu_scheduler.allocators.base import CardNeed, FitColumns, Lacking, Shortf
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
-from vgpu_scheduler.allocators.share_order import share_terms
+from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
     CORES,
+    COUNTED_AS_NONE,
     MEMORY,
+    NO_CARD,
     NO_PIECE,
     NO_QUOTA,
     NO_SHARE,
@@ -29,12 +31,15 @@ from vgpu_scheduler.kernels import (
     REASONS,
     SLOTS,
     UNLIMITED,
+    AllowedCards,
     Candidates,
     Check,
+    ClaimRules,
     DeviceColumns,
     FitResult,
     Request,
     Scratch,
+    TryOrder,
     fit_nodes,
     link_scratch,
 )
@@ -204,7 +209,7 @@ class HamiAllocator:
         if self._request is None:  # no node was looked at
             return shortfall.result()
         vendor = columns.vendor[devices]
-        for number, (_, _, claim) in zip(self._request.vendor.tolist(), self._flat, strict=True):
+        for number, (_, _, claim) in zip(self._request.claims.vendor.tolist(), self._flat, strict=True):
             own, rules = vendor == number, self._rules_of(claim.vendor)
             for dimension in rules.counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
@@ -228,41 +233,35 @@ class HamiAllocator:
 
     def _make_request(self, devices: DeviceMatrix) -> Request:
         claims = [claim for _, _, claim in self._flat]
-        dimensions = devices.dimensions
-        amounts = np.zeros((len(claims), dimensions), dtype=np.int64)
-        percent = np.zeros((len(claims), dimensions), dtype=np.int64)
-        for number, claim in enumerate(claims):
-            amounts[number, : len(claim.amounts)] = claim.amounts
-            percent[number, : len(claim.percent)] = claim.percent
-        vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
         fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
         # A policy means the cards of all makers, the annotation of a pod NVIDIA's.
         bound = Check.NUMA if self._choice.numa_bind else Check(0)
         share = self._choice.share
         return Request(
-            container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
-            kind=np.array([int(kind) for _, kind, _ in self._flat], dtype=np.int64),
-            vendor=vendors,
-            wanted=np.array([claim.count for claim in claims], dtype=np.int64),
-            amounts=amounts,
-            percent=percent,
-            checks=np.array([int(rules.all_checks | bound) for rules in fit], dtype=np.int64),
-            selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
-            affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
-            link_score=np.array([rules.link_score for rules in fit], dtype=np.bool_),
-            model_allowed=np.array(allowed, dtype=np.int8),
-            device_barred=self._barred(devices),
-            order=np.array(self._order.keys, dtype=np.int64),
-            weights=self._weights,
-            numa_bind=self._numa_bind,
-            mutex=self._order.mutex or self._choice.idle_only,
-            pieces=self._rules.allows_pieces,
-            topology=self._topology,
-            first_node=self._choice.topology and not self._order.topology,
-            by_share=share is not None,
-            share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
-            left=self._left(claims),
+            claims=pod_demand(self._claims, devices),
+            rules=ClaimRules(
+                checks=np.array([int(rules.all_checks | bound) for rules in fit], dtype=np.int64),
+                selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
+                affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
+                link_score=np.array([rules.link_score for rules in fit], dtype=np.bool_),
+            ),
+            cards=AllowedCards(
+                models=np.array(allowed, dtype=np.int8),
+                barred=self._barred(devices),
+                numa_bind=self._numa_bind,
+                mutex=self._order.mutex or self._choice.idle_only,
+                pieces=self._rules.allows_pieces,
+            ),
+            order=TryOrder(
+                keys=np.array(self._order.keys, dtype=np.int64),
+                weights=self._weights,
+                topology=self._topology,
+                first_node=self._choice.topology and not self._order.topology,
+                by_share=share is not None,
+                share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
+            ),
+            quota_left=self._left(claims),
         )
 
     def _allows(self, vendor: str, model: str, mode: str) -> int:
@@ -333,7 +332,7 @@ class HamiAllocator:
             keys=np.zeros((most, len(self._order.keys)), dtype=np.float64),
             candidates=Candidates(*np.zeros((len(Candidates._fields), candidates), dtype=np.int64)),
             chosen=np.zeros(candidates, dtype=np.int64),
-            picks=np.full((len(self._flat), candidates), -1, dtype=np.int64),
+            picks=np.full((len(self._flat), candidates), NO_CARD, dtype=np.int64),
             pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
             taken=np.zeros(devices.dimensions, dtype=np.int64),
             spare=np.zeros(candidates, dtype=np.int64),
@@ -372,10 +371,12 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
 
 def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:
     """Word the counters of a node that does not fit, as HAMi does (``1/4 CardNotHealth, 3/4 ...``, sorted as text)."""
-    found = [(CardReason(number), int(count)) for number, count in enumerate(counts) if count]
-    parts = [
-        reason.text if reason in _NO_COUNT else f"{max(count, 0)}/{cards} {reason.text}" for reason, count in found
+    found = [
+        (CardReason(number), 0 if count == COUNTED_AS_NONE else int(count))
+        for number, count in enumerate(counts)
+        if count
     ]
+    parts = [reason.text if reason in _NO_COUNT else f"{count}/{cards} {reason.text}" for reason, count in found]
     return NodeVerdict(tuple(reason.text for reason, _ in found), ", ".join(sorted(parts)))
 
 

@@ -44,7 +44,7 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
     words = policy_words(policy)
     mutex, topology = MUTEX in words, TOPOLOGY in words
     if "," in policy or policy == NUMA:
-        return CardOrder(_chain(words, numa_bind), mutex, topology)
+        return CardOrder(_chain(words, numa_bind=numa_bind), mutex, topology)
     if policy == MUTEX:
         return CardOrder((-KEY_USED, KEY_NUMA), mutex, topology)
     if policy == BEST_FIT:
@@ -67,7 +67,7 @@ def share_card_order(*, numa_bind: bool) -> CardOrder:
     return CardOrder((-KEY_NUMA, *keys) if numa_bind else keys)
 
 
-def _chain(words: tuple[str, ...], numa_bind: bool) -> tuple[int, ...]:
+def _chain(words: tuple[str, ...], *, numa_bind: bool) -> tuple[int, ...]:
     keys = [_CHAIN_KEYS[word] for word in dict.fromkeys(words) if word in _CHAIN_KEYS]
     keys = keys or [-KEY_SCORE]
     if numa_bind:

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
-from vgpu_scheduler.allocators.share_order import share_terms
+from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
+    NO_CARD,
     DeviceColumns,
     ShareRequest,
     ShareScratch,
     fit_shares,
 )
-from vgpu_scheduler.model import Amounts, Assignment, CardReason, Claim, ContainerAssignments, DeviceResource, PodClaims
+from vgpu_scheduler.model import Amounts, Assignment, CardReason, ContainerAssignments, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
 
 _WHOLE = 100
@@ -74,7 +75,6 @@ class ShareAllocator:
         self._choice = choice
         self._dimensions = dimensions
         self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
-        self._vendors: list[int] = []
         self._request: ShareRequest | None = None
         self._scratch: ShareScratch | None = None
         self._layout = -1
@@ -118,8 +118,9 @@ class ShareAllocator:
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
+        vendors = () if self._request is None else self._request.claims.vendor
         shortfall, about = Shortfall(devices.shape[0], reasons), self._dimensions.reasons
-        for vendor, (_, _, claim) in zip(self._vendors, self._flat, strict=False):
+        for vendor, (_, _, claim) in zip(vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
             for dimension, amount in enumerate(claim.amounts):
                 reason = about[dimension] if dimension < len(about) else CardReason.CardInsufficientMemory
@@ -128,27 +129,16 @@ class ShareAllocator:
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[ShareRequest, ShareScratch]:
         if self._request is None or self._scratch is None or self._layout != devices.layout:
-            self._vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]
-            self._request = self._make_request(devices, [claim for _, _, claim in self._flat])
+            self._request = self._make_request(devices)
             self._scratch = self._make_scratch(devices)
             self._layout = devices.layout
         return self._request, self._scratch
 
-    def _make_request(self, devices: DeviceMatrix, claims: list[Claim]) -> ShareRequest:
-        amounts = np.zeros((len(claims), devices.dimensions), dtype=np.int64)
-        percent = np.zeros((len(claims), devices.dimensions), dtype=np.int64)
+    def _make_request(self, devices: DeviceMatrix) -> ShareRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
         reasons[: len(self._dimensions.reasons)] = [int(reason) for reason in self._dimensions.reasons]
-        for number, claim in enumerate(claims):
-            amounts[number, : len(claim.amounts)] = claim.amounts
-            percent[number, : len(claim.percent)] = claim.percent
         return ShareRequest(
-            container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
-            kind=np.array([int(kind) for _, kind, _ in self._flat], dtype=np.int64),
-            vendor=np.array(self._vendors, dtype=np.int32),
-            wanted=np.array([claim.count for claim in claims], dtype=np.int64),
-            amounts=amounts,
-            percent=percent,
+            claims=pod_demand(self._claims, devices),
             device_barred=self._barred(devices),
             reason=reasons,
             idle=self._choice.idle_only,
@@ -180,5 +170,5 @@ class ShareAllocator:
             used=np.zeros((2, most, devices.dimensions), dtype=np.int64),
             score=np.zeros(most, dtype=np.int64),
             tried=np.zeros(most, dtype=np.bool_),
-            picks=np.full((len(self._flat), most), -1, dtype=np.int64),
+            picks=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
         )

@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient.client import (
     connect,
     context_namespace,
 )
+from vgpu_scheduler.apiclient.pages import list_pages
 
 __all__ = [
     "JSON_PATCH",
@@ -26,4 +27,5 @@ __all__ = [
     "Credentials",
     "connect",
     "context_namespace",
+    "list_pages",
 ]

@@ -99,7 +99,7 @@ class ApiResponse:
             return None
 
     def json(self) -> Any:
-        """Return the decoded body."""
+        """Return the body of the answer, decoded from JSON."""
         return loads(self.body)
 
     @property

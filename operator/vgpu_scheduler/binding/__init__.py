@@ -1,13 +1,12 @@
 """Everything that is written: node locks, Bindings, conditions and events."""
 
-from vgpu_scheduler.binding.answers import Answer, BindResult, classify
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step, classify
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,

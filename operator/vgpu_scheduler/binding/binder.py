@@ -12,7 +12,6 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext, BindStats
 from vgpu_scheduler.binding.in_doubt import InDoubtBindings
@@ -20,7 +19,7 @@ from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue
@@ -89,7 +88,7 @@ class Binder:
                 decision.uid,
                 decision,
                 group,
-                node=decision.placement.node if decision.placement.dialect or self._in_turn(decision) else "",
+                node=decision.placement.node if decision.placement.dialect or self._is_serialized(decision) else "",
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
@@ -134,16 +133,16 @@ class Binder:
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
         self._turns.unreserve(group.items[0])
 
-    def _in_turn(self, decision: Decision) -> bool:
+    def _is_serialized(self, decision: Decision) -> bool:
         """Tell whether the node side has to be through with a pod before the next one is bound there."""
-        return self._engine.dialects.node_side.in_turn(decision.claims)
+        return self._engine.dialects.node_side.serializes(decision.claims)
 
     def _priority(self, uid: str) -> int:
         pod = self._engine.state.pod(uid)
         return pod.priority if pod else 0
 
     def _node_moved(self, name: str) -> None:
-        """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
+        """Note that a node or one of its pods was observed anew or is gone, and wake the binds that wait there."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
         self._turns.moved(name)
@@ -179,7 +178,7 @@ class Binder:
     async def _bind(self, item: Item) -> None:
         """Bind a pod whose turn it is; those that wait in no lane, so many at a time."""
         if item.node:
-            await self._guarded(item, self._bind_in_turn(item))
+            await self._guarded(item, self._bind_serialized(item))
         else:
             async with self._unlocked:
                 await self._guarded(item, self._bind_unlocked(item))
@@ -203,7 +202,7 @@ class Binder:
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
-    async def _bind_in_turn(self, item: Item) -> None:
+    async def _bind_serialized(self, item: Item) -> None:
         if not await self._plugins.begin(item):
             self._turns.unreserve(item, Requeue.NOW)
             return
@@ -223,7 +222,7 @@ class Binder:
         if still is None:
             await self._release(item.uid, item.node, lock)
             self._turns.unreserve(item)
-        elif await self._send(item, pod, still, lock) and self._in_turn(item.decision):
+        elif await self._send(item, pod, still, lock) and self._is_serialized(item.decision):
             await self._plugins.finish(item, lock)
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:

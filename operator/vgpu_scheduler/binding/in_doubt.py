@@ -7,12 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
 from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
@@ -88,7 +87,7 @@ class InDoubtBindings:
 
     def _may_be_mistaken(self, pod: Pod, lock: str) -> bool:
         """Tell whether a plugin may take the next pod of the node for this one, or this one for that."""
-        if self._locker.needs(pod).guessed:
+        if self._locker.needs(pod).ambiguous:
             return True
         return bool(lock) and self._engine.dialects.node_side.parse_lock(lock).owner != pod.key
 

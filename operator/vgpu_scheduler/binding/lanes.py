@@ -129,7 +129,7 @@ class BindGroup:
     items: list[Item] = field(default_factory=list)
 
     @property
-    def is_split(self) -> bool:
+    def has_sent_bindings(self) -> bool:
         """Whether Bindings of its pods are under way or were carried out.
 
         As long as there are any, each pod is followed up by itself, and the group is not given back.
@@ -183,7 +183,7 @@ class Item:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is decided anew, so that whoever works on it stops."""
+        """Whether the pod is decided anew, so that nothing more is done for this bind."""
         return self.state in _OVER
 
 

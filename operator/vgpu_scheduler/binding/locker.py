@@ -77,7 +77,7 @@ class NodeLocker:
     def is_closed(self, node: str, pod: Pod) -> bool:
         """Tell whether a node is closed to a pod, for what that needs of its device plugins."""
         needs = self._needs.of(pod)
-        return self.context.engine.closed_nodes.is_closed(node, needs.lock, needs.turn, in_turn=needs.in_turn)
+        return self.context.engine.closed_nodes.is_closed(node, needs.lock, needs.turn, serialized=needs.serialized)
 
     def blocking_pod(self, node: str) -> str:
         """Return the name of a pod that may have any cards of a node, for it cannot be read; empty if there is none."""
@@ -186,7 +186,7 @@ class NodeLocker:
         if pod.scheduler_name not in self.context.engine.scheduler_names:
             return None
         there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
-        waits = any(other and self._needs.of(other).in_turn and not self.is_served(other) for other in there)
+        waits = any(other and self._needs.of(other).serialized and not self.is_served(other) for other in there)
         return None if waits else pod
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from vgpu_scheduler.binding.answers import Answer
-from vgpu_scheduler.binding.sender import Step
+from vgpu_scheduler.binding.sender import Answer, Step
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.telemetry import guarded, guarded_async
 

@@ -24,9 +24,9 @@ class PluginNeeds:
     ----------
     lock
         The lock through which the node side will look for it; None if there is none.
-    in_turn
+    serialized
         Whether the node side has to be through with it before the next one is bound there.
-    guessed
+    ambiguous
         Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
         makers' plugins have to answer, and the first one ends it.
     turn
@@ -34,8 +34,8 @@ class PluginNeeds:
     """
 
     lock: NodeLock | None
-    in_turn: bool
-    guessed: bool
+    serialized: bool
+    ambiguous: bool
     turn: str
 
 
@@ -49,13 +49,13 @@ class _Starting:
         That of the policies under which they were read.
     seen
         The number of the last change that was looked at.
-    guessed, any
+    ambiguous, any
         Those that a plugin may take for any pod, and with them those that it serves in turn.
     """
 
     generation: int
     seen: int = 0
-    guessed: set[str] = field(default_factory=set)
+    ambiguous: set[str] = field(default_factory=set)
     any: set[str] = field(default_factory=set)
 
 
@@ -88,10 +88,10 @@ class PluginNeedsReader:
             other = state.pod(uid)
             assert other is not None, f"pod {uid} holds something, and nobody knows it"
             needs = self._read(other)
-            for found, is_one in ((known.guessed, needs.guessed), (known.any, needs.guessed or needs.in_turn)):
+            for found, is_one in ((known.ambiguous, needs.ambiguous), (known.any, needs.ambiguous or needs.serialized)):
                 (found.add if is_one else found.discard)(uid)
         known.seen = next((starting[uid] for uid in reversed(starting)), known.seen)
-        found = known.any if self.of(pod).guessed else known.guessed
+        found = known.any if self.of(pod).ambiguous else known.ambiguous
         found.intersection_update(starting)
         return next((uid for uid in starting if uid in found and uid != pod.uid), None) if found else None
 
@@ -113,6 +113,6 @@ class PluginNeedsReader:
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
         claims = self._engine.cycle.classes.claims(pod)
-        lock, in_turn = side.lock(claims), side.in_turn(claims)
+        lock, serialized = side.lock(claims), side.serializes(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
-        return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None), side.turn(claims))
+        return PluginNeeds(lock, serialized, len(vendors) > 1 or (serialized and lock is None), side.turn(claims))

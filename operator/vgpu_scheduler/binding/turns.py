@@ -100,7 +100,7 @@ class Turns:
             self._close(node)
 
     def moved(self, node: str) -> None:
-        """Note that a node, a pod on it or its lane is not what it was: whoever waits there looks again."""
+        """Note that a node, one of its pods or its lane has changed, and wake the binds that wait at the node."""
         event = self._moved.get(node)
         if event is not None:
             event.set()
@@ -178,7 +178,9 @@ class Turns:
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
         waiting = [
-            item for item in filter(None, (lane.turn, *lane.all())) if not item.group.is_split and not item.is_over
+            item
+            for item in filter(None, (lane.turn, *lane.all()))
+            if not item.group.has_sent_bindings and not item.is_over
         ]
         for item in sorted(waiting, key=lambda item: item.asked):
             if len(item.group.items) == 1 and fruitless < _MOST_FRUITLESS:
@@ -226,7 +228,7 @@ class Turns:
         if item.is_over:
             return
         group = item.group
-        members = [item] if group.is_split else [member for member in group.items if not member.is_over]
+        members = [item] if group.has_sent_bindings else [member for member in group.items if not member.is_over]
         for member in members:
             member.enter(BindState.UNRESERVED)
         for member in members:

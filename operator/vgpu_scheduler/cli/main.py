@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import click
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.model.spelling import did_you_mean
+from vgpu_scheduler.model.texts import did_you_mean
 
 __all__ = ["COMMANDS", "kubectl_plugin", "main"]
 

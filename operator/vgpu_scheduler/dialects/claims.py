@@ -80,7 +80,7 @@ class Claims(Protocol):
         """Say what a container asks, under the pod's annotations, that is followed otherwise than it looks."""
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:
-        """Say which annotations have values that are followed otherwise than whoever wrote them may think.
+        """Name the annotations whose values have another effect than their author may expect.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ class NodeSide(Protocol):
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Tell whether the node side serves the pods of a node in the order of their decisions.
 
         The next pod is then bound only when this one has its devices; so it is with a lock, too.
@@ -137,7 +137,7 @@ class LocklessNodeSide:
         del now, pod
         raise ValueError(f"lock {lock.annotation}: this node side has no locks")
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Return False: pods of a node may be bound one right after the other."""
         del claims
         return False

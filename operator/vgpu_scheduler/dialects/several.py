@@ -176,10 +176,10 @@ class JoinedNodeSide:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
         return self._by_lock[lock.annotation].format_lock(lock, now, pod)
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Tell whether the node side of the claims' dialect serves the pods of a node in order."""
         side = self._by_name.get(dialect_of(claims))
-        return side is not None and side.in_turn(claims)
+        return side is not None and side.serializes(claims)
 
     def turn(self, claims: PodClaims) -> str:
         """Return what the node side of the claims' dialect knows a pod by."""

@@ -67,7 +67,7 @@ class Rights(Protocol):
     """Answers such questions."""
 
     def allows(self, question: Question) -> bool:
-        """Tell whether the account may do it."""
+        """Tell whether the account has a right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Answers:
     answers: Mapping[Question, bool]
 
     def allows(self, question: Question) -> bool:
-        """Tell whether the account may do it."""
+        """Tell whether the account has a right."""
         return self.answers.get(question, False)
 
 
@@ -91,7 +91,7 @@ class Rbac:
     bindings: tuple[RoleBinding, ...] = ()
 
     def allows(self, question: Question) -> bool:
-        """Tell whether the account may do it."""
+        """Tell whether the account has a right."""
         return any(_covers(rule, question) for rule in self._rules(question))
 
     def _rules(self, question: Question) -> Iterator[Rule]:

@@ -65,7 +65,7 @@ class Fact:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where all of them are listed, the newest version first."""
+        """The list paths of the kind, the newest API version first."""
         prefix = f"/apis/{self.group}" if self.group else "/api"
         within = f"namespaces/{self.namespace}/" if self.namespace else ""
         return tuple(f"{prefix}/{version}/{within}{self.resource}" for version in (self.version, *self.older))

@@ -192,7 +192,7 @@ class Seen:
 
     @property
     def definitions(self) -> Sequence[Definition]:
-        """The definitions of our policies."""
+        """The CustomResourceDefinitions of the policy kinds."""
         return self.objects.get("CustomResourceDefinition", ())
 
     @property

@@ -1,25 +1,23 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
+from vgpu_scheduler.engine.attempts import Grouping, PodGroupKey
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
-from vgpu_scheduler.engine.event_port import EventPort
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.pod_groups import Grouping, PodGroupKey
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
-from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
-from vgpu_scheduler.engine.queued_pod import Place
+from vgpu_scheduler.engine.queued_pod import Place, QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 
 __all__ = [

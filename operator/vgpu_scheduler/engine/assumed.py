@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine.attempts import assume
+from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
@@ -128,12 +128,12 @@ class AssumedPlacements:
         try:
             with self._state.without([uid]):
                 decision = self._cycle.decide(pod, avoiding=slow)
+            if decision.outcome is not Outcome.PLACED:
+                return None
+            self._policies.decided(pod)
+            self._reassume(pod, decision)
         except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
             return None
-        if decision.outcome is not Outcome.PLACED:
-            return None
-        self._policies.decided(pod)
-        self._reassume(pod, decision)
         self._queue.moved(uid)
         return decision
 
@@ -163,7 +163,7 @@ class AssumedPlacements:
         self._checked[pod.uid] = _Basis(pod, held, row, self._catalogue.generation, *versions)
 
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
-        """Return what the pod would get of its node now, and assume that."""
+        """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
         self._policies.decided(pod)
         with self._state.without([pod.uid]):
             fits = self._cycle.on_node.refit(pod, held.node)
@@ -171,7 +171,7 @@ class AssumedPlacements:
             return None
         fits = replace(fits, volumes=decided.volumes)
         if fits == decided:
-            self._state.reassure(pod.uid)
+            self._state.mark_rechecked(pod.uid)
         else:
             claims = self._cycle.classes.claims(pod)
             self._reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
@@ -179,9 +179,9 @@ class AssumedPlacements:
 
     def _reassume(self, pod: Pod, decision: Decision) -> None:
         """Assume another placement of an assumed pod."""
-        wakes = self._state.wakes
-        wakes.hints |= self._state.forget(pod.uid)
-        wakes.hints |= assume(self._state, pod, decision)
+        assert decision.placement is not None
+        usage = placement_usage(decision.placement, decision.claims)
+        self._state.wakes.hints |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
 
     def _assumed(self, uid: str) -> tuple[Pod, Reservation, Placement] | None:
         """Return a pod that has to be placed with its assumed placement; None if it has none, or has not to be."""

@@ -1,25 +1,138 @@
-"""Attempts: the next pod of the queue is decided, alone or with its group, assumed or put where it waits."""
+"""Attempts: the next pod of the queue is decided, alone or with its pod group, assumed or put where it waits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
-from vgpu_scheduler.engine.pod_groups import PodGroups, failed_together, missing_members
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
 from vgpu_scheduler.state import State
 
 __all__ = ["Attempts", "assume"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupKey:
+    """What a pod says of the group that it belongs to.
+
+    Attributes
+    ----------
+    name
+        The group; the same for all its pods.
+    size
+        How many pods it needs: fewer are not decided.
+    """
+
+    name: str
+    size: int
+
+
+Grouping = Callable[[Pod], PodGroupKey | None]
+"""Says which group a pod belongs to; None where it is decided by itself."""
+
+
+def each_alone(pod: Pod) -> PodGroupKey | None:
+    """Have each pod decided by itself."""
+    del pod
+    return None
+
+
+class PodGroups:
+    """Keeps which waiting pods belong together.
+
+    Parameters
+    ----------
+    grouping
+        Says which group a pod belongs to.
+    state
+        Knows the pods.
+    """
+
+    def __init__(self, grouping: Grouping, state: State) -> None:
+        self._grouping = grouping
+        self._state = state
+        self._members: dict[str, dict[str, None]] = {}
+        self._started: set[str] = set()
+        """Groups of which a pod was bound: those that are left are decided however few they are."""
+        self._group_of: dict[str, PodGroupKey] = {}
+
+    def observe(self, pod: Pod) -> None:
+        """Take in a pod of ours."""
+        key = self._grouping(pod)
+        if key != self._group_of.get(pod.uid):
+            self.forget(pod.uid)
+        if key is not None:
+            self._group_of[pod.uid] = key
+            self._members.setdefault(key.name, {})[pod.uid] = None
+        if pod.node_name:
+            self.bound(pod.uid)
+
+    def bound(self, uid: str) -> None:
+        """Take in that a pod is bound."""
+        key = self._group_of.get(uid)
+        if key is not None:
+            self._started.add(key.name)
+
+    def forget(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        key = self._group_of.pop(uid, None)
+        if key is not None:
+            members = self._members[key.name]
+            del members[uid]
+            if not members:
+                del self._members[key.name]
+                self._started.discard(key.name)
+
+    def name(self, uid: str) -> str:
+        """Return the group of a pod; empty if it is decided by itself."""
+        key = self._group_of.get(uid)
+        return key.name if key else ""
+
+    def gather(self, pod: Pod, waits: Callable[[Pod], bool]) -> tuple[tuple[Pod, ...], int]:
+        """Return the pods that are decided together with one, itself among them, and how many are missing.
+
+        Members that hold a placement already are not decided again. The order is that of their names.
+        """
+        key = self._group_of.get(pod.uid)
+        if key is None:
+            return (pod,), 0
+        placed, waiting = 0, []
+        for uid in self._members[key.name]:
+            member = self._state.pod(uid)
+            if self._state.reservation(uid) is not None:
+                placed += 1
+            elif member is not None and waits(member):
+                waiting.append(member)
+        waiting.sort(key=lambda member: (member.namespace, member.name, member.uid))
+        missing = 0 if key.name in self._started else max(key.size - placed - len(waiting), 0)
+        return tuple(waiting), missing
+
+
+def missing_members(pod: Pod, name: str, missing: int) -> Decision:
+    """Return the decision about a pod of which others of its group have not come yet; each that comes is a new try."""
+    message = f"{missing} more pods of group {name} have to come before any of them is placed"
+    return Decision(
+        pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=("PodGroup",)
+    )
+
+
+def failed_together(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
+    """Return the decisions about the pods of a group of which one does not fit."""
+    if len(pods) == 1:
+        return (decision,)
+    message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"
+    others = replace(decision, verdicts={}, near_miss=None, warnings=(), message=message)
+    return tuple(decision if pod.uid == decision.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)
 
 
 def assume(state: State, pod: Pod, decision: Decision) -> Hint:
@@ -34,7 +147,7 @@ class Attempts:
 
     Parameters
     ----------
-    cycle, queue, groups, storage, policies, waker
+    cycle, queue, groups, storage, policies, requeuer
         What it works with.
     waits
         Tells whether a pod has to be placed.
@@ -47,7 +160,7 @@ class Attempts:
         groups: PodGroups,
         storage: StorageAccess,
         policies: EffectivePolicies,
-        waker: Waker,
+        requeuer: Requeuer,
         waits: Callable[[Pod], bool],
     ) -> None:
         self._state = cycle.state
@@ -56,19 +169,19 @@ class Attempts:
         self._groups = groups
         self._storage = storage
         self._policies = policies
-        self._waker = waker
+        self._requeuer = requeuer
         self._waits = waits
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with its group; empty where it was put back, since no node that changed helps it."""
-        diagnosis = self._queue.diagnosis(pod.uid)
-        within = None if diagnosis is None else self._waker.changed_since(pod, diagnosis)
-        if diagnosis is not None and within is not None:
+        last_attempt = self._queue.last_attempt(pod.uid)
+        within = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
+        if last_attempt is not None and within is not None:
             decision = self._decide(pod, explain=explain, within=within)
-            says_nothing_new = set(decision.rejected_by) <= set(diagnosis.rejected_by)
+            says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
             if decision.outcome is Outcome.UNSCHEDULABLE and decision.per_node and says_nothing_new:
-                diagnosis = replace(diagnosis, clock=self._state.nodes.clock)
-                self._waker.note(pod, self._queue.put_back(pod.uid, diagnosis, now))
+                last_attempt = replace(last_attempt, clock=self._state.nodes.clock)
+                self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
                 self._queue.placed(pod.uid, now)
@@ -84,7 +197,7 @@ class Attempts:
         pods, missing = self._groups.gather(pod, self._waits)
         if missing:
             decision = missing_members(pod, self._groups.name(pod.uid), missing)
-            self._queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
+            self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         for member in pods:
             self._queue.take(member.uid, now)
@@ -105,10 +218,12 @@ class Attempts:
         else:
             clock = self._state.nodes.clock if alone and decision.per_node else None
             equivalence = decision.equivalence if alone else None
-            parked_class = self._queue.park(uid, decision.helped_by, now, equivalence, decision.rejected_by, clock)
+            unschedulable_class = self._queue.add_unschedulable(
+                uid, decision.helped_by, now, equivalence, decision.rejected_by, clock
+            )
             pod = self._state.pod(uid)
             if pod is not None:
-                self._waker.note(pod, parked_class)
+                self._requeuer.note(pod, unschedulable_class)
 
     def _decide(self, pod: Pod, *, explain: bool, within: NDArray[np.int64] | None = None) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""

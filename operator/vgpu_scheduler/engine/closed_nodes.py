@@ -126,7 +126,7 @@ ANY_CARD = "*"
 
 @dataclass(frozen=True, slots=True)
 class NodeClosure:
-    """Why a node is closed, and to whom.
+    """Why a node is closed, and to which pods.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class ClosedNodes:
         lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", turn) for turn in blocked)
         return (*self._closures.get(node, _NONE).values(), *lost)
 
-    def closed_to(self, lock: NodeLock | None, turn: str = "", *, in_turn: bool) -> Mapping[str, Cause]:
+    def closed_to(self, lock: NodeLock | None, turn: str = "", *, serialized: bool) -> Mapping[str, Cause]:
         """Return the nodes that are closed to the pods with cards that need a lock, or none, and why.
 
         Parameters
@@ -224,21 +224,21 @@ class ClosedNodes:
             The lock.
         turn
             Which turn they need, where the node side goes by that.
-        in_turn
+        serialized
             Whether they are served in turn.
         """
-        found = dict.fromkeys(self.unserved_pods.nodes(turn), Cause.DEVICES_NOT_TAKEN) if in_turn else {}
+        found = dict.fromkeys(self.unserved_pods.nodes(turn), Cause.DEVICES_NOT_TAKEN) if serialized else {}
         for node, closures in self._closures.items():
-            closure = _first(closures, lock, in_turn=in_turn)
+            closure = _first(closures, lock, serialized=serialized)
             if closure is not None:
                 found[node] = closure.cause
         return found
 
-    def is_closed(self, node: str, lock: NodeLock | None, turn: str = "", *, in_turn: bool) -> bool:
+    def is_closed(self, node: str, lock: NodeLock | None, turn: str = "", *, serialized: bool) -> bool:
         """Tell whether a node is closed to such pods; see :meth:`closed_to`."""
-        if _first(self._closures.get(node, _NONE), lock, in_turn=in_turn) is not None:
+        if _first(self._closures.get(node, _NONE), lock, serialized=serialized) is not None:
             return True
-        return in_turn and node in self.unserved_pods.nodes(turn)
+        return serialized and node in self.unserved_pods.nodes(turn)
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""
@@ -285,10 +285,10 @@ class ClosedNodes:
         return owner is not None and owner.scheduler_name in self.judge.scheduler_names
 
 
-def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, in_turn: bool) -> NodeClosure | None:
+def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, serialized: bool) -> NodeClosure | None:
     """Return what closes a node to pods with cards that need a lock, or none."""
     closure = closures.get(ANY_CARD)
-    if closure is None and in_turn:
+    if closure is None and serialized:
         closure = closures.get(IN_TURN) or (closures.get(lock.annotation) if lock else None)
     return closure
 

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.on_node import OnNode
+from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.unknown_cards import pods_on_unknown_cards
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
@@ -96,9 +94,7 @@ class Cycle:
         avoiding
             Nodes that it must not go to.
         """
-        pod_class = (
-            self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.of_few_nodes(pod)
-        )
+        pod_class = self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.transient(pod)
         if isinstance(pod_class, Refused):
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
@@ -120,7 +116,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            return self._unschedulable(pod, pod_class, found, explain)
+            return self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
@@ -160,7 +156,7 @@ class Cycle:
             return None
         pod_class.node.refresh(self.state, rows)
         walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
-        own = self.classes.of_few_nodes(pod)  # what a pod lacks follows from its own claims
+        own = self.classes.transient(pod)  # what a pod lacks follows from its own claims
         if isinstance(own, Refused) or not walked.size:
             return None
         if own.node.allocator is not pod_class.node.allocator:  # which has not looked at any node yet
@@ -233,7 +229,7 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, explain: bool) -> Decision:
+    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, *, explain: bool) -> Decision:
         rows, part = found.rows, pod_class.node
         closed = self.on_node.closed_to(pod_class, pod)
         counted = count_rejections(part, found, closed, self.state.nodes)

@@ -13,29 +13,28 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
-from vgpu_scheduler.engine.attempts import Attempts
+from vgpu_scheduler.engine.attempts import Attempts, Grouping, PodGroups, each_alone
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.departures import Departures
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.final_states import UnknownFinalStates
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
-from vgpu_scheduler.engine.pod_groups import Grouping, PodGroups, each_alone
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
+from vgpu_scheduler.engine.queued_pod import QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
-from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
 from vgpu_scheduler.policy import Policies
@@ -77,28 +76,28 @@ class Engine:
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes))
         self.effective_policies = EffectivePolicies(classes)
-        self._waker = Waker(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
+        self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.groups = PodGroups(grouping, self.state)
         self._attempts = Attempts(
-            self.cycle, self.queue, self.groups, self.storage, self.effective_policies, self._waker, self.waits
+            self.cycle, self.queue, self.groups, self.storage, self.effective_policies, self._requeuer, self.waits
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
         )
         self._gated: set[str] = set()
-        self._departures = Departures()
+        self._final_states = UnknownFinalStates()
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
-        self._lists = ConsistentLists(self.kinds, self._departures.clear)
+        self._lists = ConsistentLists(self.kinds, self._final_states.clear)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod as some stream or answer showed it; older versions are ignored."""
-        if pod.resource_version < self._departures.version(pod.uid):
+        if pod.resource_version < self._final_states.version(pod.uid):
             return ()  # from before it left the selection that it was in
-        self._departures.settle(pod.uid)
+        self._final_states.resolve(pod.uid)
         before = self.state.pod(pod.uid)
         if not self._counts(pod):
             if before is not None and pod.resource_version > self.state.pod_version(pod.uid):
@@ -120,7 +119,7 @@ class Engine:
             self.groups.observe(pod)
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
-        self._waker.hint(hint, now)
+        self._requeuer.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if accepted is pod and problem:
             problems.append(
@@ -146,20 +145,31 @@ class Engine:
         """
         if self.state.pod(uid) is None or self.state.pod_version(uid) >= version:
             return
-        self._departures.note(uid, version, now)
+        self._final_states.note(uid, version, now)
         self._gated.discard(uid)
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
 
-    def bound_shown_up_to(self, version: int, now: float) -> None:
-        """Take in that all pods that were bound up to a resource version have been shown, without a gap."""
-        for uid, left_at in self._departures.settle_up_to(version):
+    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> None:
+        """Take in that all pods that were bound up to a resource version have been shown.
+
+        Parameters
+        ----------
+        unreadable
+            ``namespace/name`` of those that were shown and could not be read: a pod of that name may be bound.
+        """
+
+        def may_be_bound(uid: str) -> bool:
+            pod = self.state.pod(uid)
+            return pod is not None and pod.key in unreadable
+
+        for uid, left_at in self._final_states.resolve_up_to(version, may_be_bound):
             if not self._is_confirmed(uid):
                 self._forget(uid, now, left_at)
 
-    def unsettled(self, moment: float) -> list[Pod]:
+    def unresolved(self, moment: float) -> list[Pod]:
         """Return the pods that left their selection before a moment (seconds, monotonic) and hold something still."""
-        holding = self._departures.older_than(moment, self.state.holds_something)
+        holding = self._final_states.older_than(moment, self.state.holds_something)
         pods = (self.state.pod(uid) for uid in holding if not self._is_confirmed(uid))
         return [pod for pod in pods if pod is not None]
 
@@ -174,7 +184,7 @@ class Engine:
 
     def _forget(self, uid: str, now: float, version: int | None = None) -> None:
         """Forget a pod for ever, or only as it was up to a resource version."""
-        self._departures.settle(uid)
+        self._final_states.resolve(uid)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -186,7 +196,7 @@ class Engine:
         hint = self.state.remove_pod(uid, version)
         if self.closed_nodes.unserved_pods.forget(uid):
             hint |= Hint.NODE
-        self._waker.hint(hint, now)
+        self._requeuer.hint(hint, now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
@@ -194,7 +204,7 @@ class Engine:
         hint = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
-        self._waker.hint(hint, now)
+        self._requeuer.hint(hint, now)
         return problems
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -229,13 +239,13 @@ class Engine:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
         if wrong:
-            self._waker.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
+            self._requeuer.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
         return wrong
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
-            self._waker.hint(Hint.NODE, now)
+            self._requeuer.hint(Hint.NODE, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -267,7 +277,7 @@ class Engine:
         tuple of Decision
             One for each pod of the group; empty when no pod is active, or for a break.
         """
-        self._waker.drain(now)
+        self._requeuer.drain(now)
         looks = 0
         while looks < most_looks and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
@@ -325,7 +335,7 @@ class Engine:
         hint = self.state.forget(uid)
         self.state.settled(uid)
         self.assumed.forget(uid)
-        self._waker.hint(hint, now)
+        self._requeuer.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
@@ -343,7 +353,7 @@ class Engine:
 
     def waits(self, pod: Pod) -> bool:
         """Tell whether a pod has to be placed."""
-        if pod.uid in self._departures:
+        if pod.uid in self._final_states:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 

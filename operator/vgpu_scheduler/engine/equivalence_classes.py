@@ -7,10 +7,16 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.allocators import Budgets, CardNeed
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.engine.cluster_part import ClusterPart, ClusterParts
-from vgpu_scheduler.engine.equivalence import Claimed, EquivalenceClass, Fitted, NodePart, Refused
-from vgpu_scheduler.engine.node_part_builder import read_claims
-from vgpu_scheduler.engine.node_parts import NodeParts
+from vgpu_scheduler.engine.equivalence import (
+    Claimed,
+    ClusterPart,
+    ClusterParts,
+    EquivalenceClass,
+    Fitted,
+    NodePart,
+    Refused,
+)
+from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
@@ -82,9 +88,9 @@ class EquivalenceClasses:
         """
         return self._class_of(pod, self._node_parts.of, beyond_any_card=beyond_any_card)
 
-    def of_few_nodes(self, pod: Pod) -> EquivalenceClass:
+    def transient(self, pod: Pod) -> EquivalenceClass:
         """Return the class of a pod for one question about a few nodes; it is void when the next one is asked."""
-        return self._class_of(pod, self._node_parts.of_few_nodes)
+        return self._class_of(pod, self._node_parts.transient)
 
     def without_quotas(self, pod: Pod, claimed: Claimed) -> NodePart | Refused:
         """Return the node part that a pod would have if its namespace might hold more."""
@@ -146,11 +152,11 @@ class EquivalenceClasses:
         return None if isinstance(claimed, Refused) else claimed
 
     def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None] | None:
-        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it.
+        """Return what an unschedulable pod claims of devices, and what a card must have free before the pod can fit.
 
         None for one that is refused: it needs another policy, or to be another pod.
         """
-        pod_class = self.of_few_nodes(pod)
+        pod_class = self.transient(pod)
         if isinstance(pod_class, Refused):
             return None
         allocator = pod_class.node.allocator

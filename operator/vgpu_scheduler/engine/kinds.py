@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.observing import ObservedKind
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key

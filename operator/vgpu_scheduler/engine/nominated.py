@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from vgpu_scheduler.allocators import count_reasons
-from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
@@ -99,4 +98,4 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
     if node.feasible[row]:
         return None
     cards = count_reasons(node.fit.counts[rows])
-    return Rejection(tuple(Reason(_DEVICES, card.text, True, card.hint) for card in cards), resolvable=True)
+    return Rejection(tuple(Reason(_DEVICES, card.text, card.hint, resolvable=True) for card in cards), resolvable=True)

@@ -14,7 +14,7 @@ _Value = TypeVar("_Value", bound=Versioned)
 
 @dataclass(frozen=True, slots=True)
 class ObservedKind(Generic[_Value]):
-    """One kind of objects, as functions of whoever keeps them.
+    """How the objects of one kind are observed, removed and compared with lists, as functions.
 
     Attributes
     ----------

@@ -1,24 +1,23 @@
-"""Whether a pod fits on one node, what it would get there, and whether it may stay where it was placed."""
+"""Whether a pod fits on one node, what it would get there, may it stay where it was placed, and who blocks it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
-from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.equivalence import ClusterPart, Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import InUse, Phase, Reservation, Trial
 
-__all__ = ["OnNode"]
+__all__ = ["OnNode", "pods_on_unknown_cards"]
 
 
 class OnNode:
@@ -142,11 +141,54 @@ class OnNode:
         closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
         side, claims = self._dialects.node_side, pod_class.claimed.claims
         if pod_class.node.allocator is not None:
-            in_turn = side.in_turn(claims)
-            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), in_turn=in_turn)
+            serialized = side.serializes(claims)
+            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), serialized=serialized)
         return closed
 
     def open_to(self, pod_class: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the rows of nodes that are closed to a pod."""
         closed = [row for name in self.closed_to(pod_class, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
+
+
+ANNOTATIONS_LIMIT = 256 * 1024
+"""Bytes of all annotation keys and values of an object together (apimachinery's ``TotalAnnotationSizeLimitB``)."""
+DECISION_ROOM = 8 * 1024
+"""Bytes kept free for the decision record, which names up to five policies for each section, and the time stamps."""
+
+
+def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:
+    """Return why the annotations must not be written onto the pod, or an empty text."""
+    merged = {**pod.annotations, **annotations}
+    size = sum(map(len, map(str.encode, (*merged, *merged.values()))))
+    if size + DECISION_ROOM > ANNOTATIONS_LIMIT:
+        return (
+            f"metadata.annotations would be {size} bytes with the allocation, more than the {ANNOTATIONS_LIMIT} that "
+            "the API server accepts"
+        )
+    return ""
+
+
+_ASKED: Final = 16
+"""Of how many it is asked at most whether they are to blame."""
+_NAMED: Final = 3
+
+
+def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
+    """Return a sentence about pods on closed cards without which a pod would fit; empty if there are none.
+
+    Parameters
+    ----------
+    part
+        What the pod asks of a node.
+    rows
+        The nodes that pass all filters but that for cards.
+    """
+    closing = on_node.state.closing_cards() if part.allocator is not None else []
+    if not closing:
+        return ""
+    full = {on_node.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
+    suspects = [held for held in closing if held.node in full][:_ASKED]
+    guilty = [held for held in suspects if on_node.fits_without(pod, held.node, [held.uid]) is not None][:_NAMED]
+    named = ", ".join(f"{held.pod} on node {held.node}" for held in guilty)
+    return f" Cards are closed because nobody can tell which of them these pods are on: {named}." if named else ""

@@ -1,4 +1,4 @@
-"""What became of each policy: whether it is understood, whether others tie with it, what in it names nothing."""
+"""What is in force for pods, and what became of each policy: understood or not, tied or not, naming nothing or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.kube import Namespace, Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
 from vgpu_scheduler.scorers import ReadBinpackArguments
 from vgpu_scheduler.state import State
@@ -48,9 +49,9 @@ class ConditionReport:
     """
 
     type: str
-    status: bool
     reason: PolicyReason
     message: str
+    status: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +128,28 @@ def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
 def _ready(policy: PolicyResource) -> ConditionReport:
     if policy.error:
         return ConditionReport(
-            READY, False, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait."
+            READY, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait.", status=False
         )
-    return ConditionReport(READY, True, PolicyReason.ACCEPTED, "the policy is understood")
+    return ConditionReport(READY, PolicyReason.ACCEPTED, "the policy is understood", status=True)
 
 
 def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
-        return ConditionReport(CONFLICTED, False, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank")
+        return ConditionReport(
+            CONFLICTED, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank", status=False
+        )
     names = _listed([name for _, _, name in others])
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
-    return ConditionReport(CONFLICTED, True, PolicyReason.SAME_RANK, message)
+    return ConditionReport(CONFLICTED, PolicyReason.SAME_RANK, message, status=True)
 
 
 def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> ConditionReport:
     found = _found(policy, known, read)
     if not found:
-        return ConditionReport(WARNINGS, False, PolicyReason.NO_WARNINGS, "everything that it names is known")
+        return ConditionReport(WARNINGS, PolicyReason.NO_WARNINGS, "everything that it names is known", status=False)
     reasons = sorted({reason for reason, _ in found})
     message = _listed([text for _, text in found], separator="; ")[:_LONGEST]
-    return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message)
+    return ConditionReport(WARNINGS, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message, status=True)
 
 
 def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[PolicyReason, str]]:
@@ -180,3 +183,75 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
 def _listed(names: Sequence[str], separator: str = ", ") -> str:
     more = len(names) - _MOST_NAMED
     return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+Terms = tuple[int | str | None, ...]
+"""What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
+
+
+class EffectivePolicies:
+    """Keeps policies and namespaces, and tells for which pods something else is in force than when they were decided.
+
+    Parameters
+    ----------
+    classes
+        What pods ask for, under which policies, and of which state.
+    """
+
+    def __init__(self, classes: EquivalenceClasses) -> None:
+        self._classes = classes
+        self._catalogue = classes.policies.catalogue
+        self._state = classes.state
+        self._dialects = classes.dialects
+        self._decided_under: dict[str, Terms] = {}
+
+    def observe(self, policy: PolicyResource) -> None:
+        """Take in a policy resource; the next decision follows it."""
+        self._catalogue.put(policy)
+
+    def remove(self, policy: PolicyResource, version: int | None = None) -> None:
+        """Take in that a policy resource is gone, as of a version; its own unless one is given."""
+        self._catalogue.remove(policy, version)
+
+    def observe_namespace(self, namespace: Namespace) -> None:
+        """Take in a namespace, whose labels cluster policies and inter-pod terms may select by."""
+        self._catalogue.put_namespace(namespace)
+        self._count_in(namespace.name)
+
+    def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
+        """Take in that a namespace is gone, as of a version; its own unless one is given."""
+        self._catalogue.remove_namespace(namespace, version)
+        self._count_in(namespace.name)
+
+    def _count_in(self, namespace: str) -> None:
+        """Have the pods of a namespace counted by the labels that it has now."""
+        known = self._catalogue.namespace(namespace)
+        self._state.wakes.hints |= self._state.observe_namespace(namespace, known.labels if known else None)
+
+    def report(self, ours: frozenset[str]) -> list[PolicyReport]:
+        """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
+        return report_policies(self._classes.policies, self._state, self._dialects, ours)
+
+    @property
+    def generation(self) -> int:
+        """Changes with every change that may alter a report."""
+        return self._catalogue.generation
+
+    # Decisions -------------------------------------------------------------------------------------------------------
+
+    def decided(self, pod: Pod) -> None:
+        """Note what is in force for a pod that is decided now, and what it asks under that."""
+        self._classes.note(pod)
+        self._decided_under[pod.uid] = self._terms(pod)
+
+    def as_decided(self, pod: Pod) -> bool:
+        """Tell whether the same is in force for a pod as when it was decided."""
+        return self._terms(pod) == self._decided_under.get(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that waits no more."""
+        self._decided_under.pop(uid, None)
+        self._classes.forget(uid)
+
+    def _terms(self, pod: Pod) -> Terms:
+        return (self._classes.policy(pod).number, *map(pod.labels.get, self._dialects.pod_labels))

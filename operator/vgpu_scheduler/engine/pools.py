@@ -103,7 +103,7 @@ def _pools_of(matrix: DeviceMatrix, dialect: Dialect) -> Iterator[Pool]:
 
 
 def _amounts(matrix: DeviceMatrix, dialect: Dialect, numbers: _Numbers) -> dict[str, tuple[_Values, _Values]]:
-    """Return what devices have and what is given out of it, by resource and in its unit."""
+    """Return the total and the used amount of each device, by resource and in the resource's unit."""
     inventory, columns = dialect.inventory, matrix.columns
 
     def column(dimension: int) -> tuple[_Values, _Values]:

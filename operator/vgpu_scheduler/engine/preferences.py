@@ -19,8 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cluster_part import ClusterPart, PodPlugins
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ScorePart
@@ -172,7 +171,7 @@ class Filtered:
             self.passing = rows[:0]
 
     def reject(self, row: int, rejection: Rejection) -> None:
-        """Note what rejects a row beside the pods that are nominated to it, whatever rejects it without them."""
+        """Note why a node rejects the pod once the pods nominated to that node are counted."""
         self.passing = self.passing[self.passing != row]
         self._beside_nominated[row] = rejection
 

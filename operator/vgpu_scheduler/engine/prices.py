@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.engine.equivalence import Claimed, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.node_part_builder import make_node_part
-from vgpu_scheduler.engine.node_parts import unbound
+from vgpu_scheduler.engine.node_parts import make_node_part, unbound
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import CPU, Pod
 from vgpu_scheduler.predicates import CompiledPredicates

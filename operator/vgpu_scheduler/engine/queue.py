@@ -16,13 +16,18 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-from vgpu_scheduler.engine.parked import ParkedClass, ParkedPods
-from vgpu_scheduler.engine.queue_events import QueueEvent
-from vgpu_scheduler.engine.queued_pod import Diagnosis, Place, QueuedPod
+from vgpu_scheduler.engine.queued_pod import (
+    LastAttempt,
+    Place,
+    QueuedPod,
+    QueueEvent,
+    UnschedulableClass,
+    UnschedulablePods,
+)
 from vgpu_scheduler.model import Hint
 
-_FREE_LOOKS = 8
-"""Looks in a row at nodes that changed, which did not help, after which a pod backs off as after an attempt."""
+_FREE_EVENTS = 8
+"""So many changes of nodes in a row may not help a pod, before it backs off as after an attempt."""
 FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without a hint."""
 
@@ -36,11 +41,11 @@ class SchedulingQueue:
         Told of each class of unschedulable pods of which the last one has gone.
     """
 
-    def __init__(self, dissolved: Callable[[ParkedClass], None] = lambda _: None) -> None:
+    def __init__(self, dissolved: Callable[[UnschedulableClass], None] = lambda _: None) -> None:
         self._entries: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        self._parked = ParkedPods(dissolved)
+        self._unschedulable = UnschedulablePods(dissolved)
         self._tried_for: dict[Hashable, str] = {}
         self._flushed: dict[str, Hint] = {}
         """What those waited for whom nothing but the time that passed has made active."""
@@ -112,7 +117,7 @@ class SchedulingQueue:
             return
         self._leave(entry)  # by the rank that it had
         self._flushed.pop(uid, None)
-        entry.priority, entry.diagnosis = priority, None
+        entry.priority, entry.last_attempt = priority, None
         self._activate(entry, now, event)
 
     def remove(self, uid: str) -> None:
@@ -128,7 +133,7 @@ class SchedulingQueue:
     def pop(self, now: float) -> str | None:
         """Take the next active pod out of its place and count an attempt; None when none is active.
 
-        The pod stays known until the attempt ends with ``remove``, ``park``, ``back_off`` or ``add``.
+        The pod stays known until the attempt ends with ``remove``, ``add_unschedulable``, ``back_off`` or ``add``.
         """
         self.tick(now)
         while self._active:
@@ -153,7 +158,7 @@ class SchedulingQueue:
         entry.rejected_by = ()
         entry.place, entry.ticket = Place.TRYING, self._next_ticket()
 
-    def park(
+    def add_unschedulable(
         self,
         uid: str,
         waits_for: Hint,
@@ -161,7 +166,7 @@ class SchedulingQueue:
         equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
         clock: int | None = None,
-    ) -> ParkedClass | None:
+    ) -> UnschedulableClass | None:
         """Put a pod among the unschedulable ones, until one of the hints is given; return the class that it is in.
 
         Parameters
@@ -179,28 +184,28 @@ class SchedulingQueue:
         if entry is None:
             return None
         self._leave(entry)
-        entry.fruitless_looks = 0
+        entry.unhelpful_events = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        entry.diagnosis = None if clock is None else Diagnosis(equivalence, waits_for, rejected_by, clock, now)
-        key = ParkedClass(uid if equivalence is None else equivalence, waits_for, clock is not None)
+        entry.last_attempt = None if clock is None else LastAttempt(equivalence, waits_for, rejected_by, clock, now)
+        key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, clock is not None)
         self._flushed.pop(uid, None)
-        entry.place, entry.parked_class = Place.UNSCHEDULABLE, key
+        entry.place, entry.unschedulable_class = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
-        self._parked.add(key, entry.rank)
+        self._unschedulable.add(key, entry.rank)
         heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
         if entry.tried_for == key.equivalence:
             self._answered(entry)  # the others would not fit either
         self._pass_on(entry, now)
         return key
 
-    def diagnosis(self, uid: str) -> Diagnosis | None:
+    def last_attempt(self, uid: str) -> LastAttempt | None:
         """Return what came of a pod's last attempt, if only changes of nodes since then need to be looked at."""
         entry = self._entries.get(uid)
-        return entry.diagnosis if entry else None
+        return entry.last_attempt if entry else None
 
-    def put_back(self, uid: str, diagnosis: Diagnosis, now: float) -> ParkedClass | None:
-        """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it.
+    def return_unschedulable(self, uid: str, last_attempt: LastAttempt, now: float) -> UnschedulableClass | None:
+        """Return a popped pod to the unschedulable ones: that was no attempt, for the changed nodes do not help it.
 
         Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
         Five minutes after its last attempt all nodes are asked for it, however often it was looked at.
@@ -208,15 +213,17 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             return None
-        looks = entry.fruitless_looks + 1
+        events = entry.unhelpful_events + 1
         entry.uncount_attempt(now)
-        if looks > _FREE_LOOKS:
+        if events > _FREE_EVENTS:
             entry.attempted_at = now
-        waits_for, rejected_by = diagnosis.waits_for, diagnosis.rejected_by
-        parked_class = self.park(uid, waits_for, now, diagnosis.equivalence, rejected_by, diagnosis.clock)
-        entry.fruitless_looks, entry.diagnosis = looks, diagnosis
-        heapq.heappush(self._due, (diagnosis.attempted_at + FLUSH_AFTER, entry.ticket, uid))
-        return parked_class
+        waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
+        unschedulable_class = self.add_unschedulable(
+            uid, waits_for, now, last_attempt.equivalence, rejected_by, last_attempt.clock
+        )
+        entry.unhelpful_events, entry.last_attempt = events, last_attempt
+        heapq.heappush(self._due, (last_attempt.attempted_at + FLUSH_AFTER, entry.ticket, uid))
+        return unschedulable_class
 
     def placed(self, uid: str, now: float) -> None:
         """Note that a pod was placed: there may be room for the next one that asks the same."""
@@ -230,7 +237,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is not None:
             entry.uncount_attempt(now)
-            self.park(uid, waits_for, now)
+            self.add_unschedulable(uid, waits_for, now)
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
         """Try a pod again after its back-off, or after ``at_least`` seconds if that is longer."""
@@ -240,7 +247,7 @@ class SchedulingQueue:
         self._leave(entry)
         self._delay(entry, max(entry.ready_at, now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
-    def hint(self, hints: Hint, now: float, helped: Iterable[ParkedClass] = (), *, anew: bool = False) -> int:
+    def hint(self, hints: Hint, now: float, helped: Iterable[UnschedulableClass] = (), *, anew: bool = False) -> int:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
 
         Parameters
@@ -256,17 +263,22 @@ class SchedulingQueue:
         for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
             del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
-        count = sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
+        count = sum(self._try_first(key, now, event) for key in self._unschedulable.waiting_for(hints))
         return count + sum(self._try_first(key, now, event, anew=anew) for key in helped)
 
-    def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
+    def unschedulable(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
-        keys = self._parked.all()
-        return (uid for key in keys if waits_for is None or key.waits_for & waits_for for uid in self._parked.uids(key))
+        keys = self._unschedulable.all()
+        return (
+            uid
+            for key in keys
+            if waits_for is None or key.waits_for & waits_for
+            for uid in self._unschedulable.uids(key)
+        )
 
     def anybody_waits_for(self, hints: Hint) -> bool:
         """Tell whether one of some hints could help an unschedulable pod."""
-        return self._parked.any_for(hints)
+        return self._unschedulable.any_for(hints)
 
     def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let those of some pods that are unschedulable be tried again, each after its back-off; return how many."""
@@ -275,14 +287,14 @@ class SchedulingQueue:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
             if entry is not None and entry.place is Place.UNSCHEDULABLE:
-                entry.diagnosis = None
+                entry.last_attempt = None
                 self._wake(entry, now, event)
                 count += 1
         return count
 
     def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, one for all that are alike; return how many."""
-        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].parked_class) is not None)
+        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].unschedulable_class) is not None)
         return sum(self._try_first(key, now, event) for key in keys)
 
     def tick(self, now: float) -> float | None:
@@ -296,27 +308,27 @@ class SchedulingQueue:
             heapq.heappop(self._due)
             if entry and not stale:
                 event = QueueEvent.BACKOFF_COMPLETE
-                if entry.parked_class is not None:
-                    event, entry.diagnosis = QueueEvent.TIMEOUT, None
+                if entry.unschedulable_class is not None:
+                    event, entry.last_attempt = QueueEvent.TIMEOUT, None
                     if (
-                        entry.parked_class.equivalence not in self._tried_for
+                        entry.unschedulable_class.equivalence not in self._tried_for
                     ):  # else one was woken in time, for this one as well
-                        self._flushed[uid] = entry.parked_class.waits_for
+                        self._flushed[uid] = entry.unschedulable_class.waits_for
                 self._activate(entry, now, event)
         return None
 
-    def _try_first(self, key: ParkedClass, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
+    def _try_first(self, key: UnschedulableClass, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
         """Wake the first pod of a class, unless one that is alike is about to be tried; tell whether it was woken."""
         ahead = self._entries.get(self._tried_for.get(key.equivalence, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
             return False
-        uid = self._parked.next(key, lambda uid: self._entries[uid].ready_at, now)
+        uid = self._unschedulable.next(key, lambda uid: self._entries[uid].ready_at, now)
         entry = self._entries[uid]
         if ahead is not None and entry.ready_at > now:
             return False
         self._wake(entry, now, event)
         entry.tried_for = key.equivalence
-        entry.diagnosis = None if anew else entry.diagnosis
+        entry.last_attempt = None if anew else entry.last_attempt
         self._tried_for[key.equivalence] = uid
         return True
 
@@ -334,8 +346,8 @@ class SchedulingQueue:
         if equivalence is None:
             return
         self._answered(entry)
-        for key in self._parked.equivalence(equivalence):
-            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.diagnosis is None)
+        for key in self._unschedulable.equivalence(equivalence):
+            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
 
     def _answered(self, entry: QueuedPod) -> None:
         if self._tried_for.get(entry.tried_for) == entry.uid:
@@ -357,9 +369,9 @@ class SchedulingQueue:
 
     def _leave(self, entry: QueuedPod) -> None:
         """Take a pod out of its class, if it is in one."""
-        if entry.parked_class is not None:
-            self._parked.discard(entry.parked_class, entry.rank)
-            entry.parked_class = None
+        if entry.unschedulable_class is not None:
+            self._unschedulable.discard(entry.unschedulable_class, entry.rank)
+            entry.unschedulable_class = None
 
     def _next_ticket(self) -> int:
         self._ticket += 1

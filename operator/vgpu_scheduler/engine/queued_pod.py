@@ -1,15 +1,197 @@
-"""A pod in the scheduling queue: where it waits, what came of its attempts, and until when it backs off."""
+"""A pod in the scheduling queue: where it waits, what brought it there, and who would get the same answer."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
+from typing import NamedTuple
 
-from vgpu_scheduler.engine.parked import ParkedClass, Rank
 from vgpu_scheduler.model import Hint
 
-__all__ = ["INITIAL_BACKOFF", "MAX_BACKOFF", "Diagnosis", "Place", "QueuedPod"]
+__all__ = [
+    "INITIAL_BACKOFF",
+    "MAX_BACKOFF",
+    "LastAttempt",
+    "Place",
+    "QueueEvent",
+    "QueuedPod",
+    "Rank",
+    "Requeue",
+    "UnschedulableClass",
+    "UnschedulablePods",
+]
+
+
+class Requeue(Enum):
+    """When a pod whose placement was given back is tried again."""
+
+    NOW = "now"
+    """It waited in vain, or has changed since it was decided: that was no failure."""
+    BACK_OFF = "back off"
+    """An attempt has failed."""
+
+
+class QueueEvent(StrEnum):
+    """Label ``event`` of ``scheduler_queue_incoming_pods_total``."""
+
+    POD_ADD = "UnschedulablePodAdd"
+    """A pod came that waits."""
+    POD_UPDATE = "UnschedulablePodUpdate"
+    """It asks for something else, or another priority."""
+    ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+    BACKOFF_COMPLETE = "BackoffComplete"
+    TIMEOUT = "UnschedulableTimeout"
+    """It had waited for too long."""
+    FORCE_ACTIVATE = "ForceActivate"
+    """Its turn came after a pod that asks for the same was tried."""
+    ASSIGNED_POD_DELETE = "AssignedPodDelete"
+    """A pod gave something back."""
+    ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
+    """A pod came to a node or changed its labels, or its namespace did."""
+    NODE_ADD = "NodeAdd"
+    """A node came, or takes pods again."""
+    NODE_ALLOCATABLE = "NodeUpdateNodeAllocatable"
+    NODE_LABEL = "NodeUpdateNodeLabel"
+    NODE_TAINT = "NodeUpdateNodeTaint"
+    NODE_FEATURE = "NodeUpdateNodeDeclaredFeature"
+    NODE_ANNOTATION = "NodeUpdateNodeAnnotation"
+    """The devices changed that a node has registered."""
+    CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
+    """A claim that it names came, changed or went."""
+    POLICY_UPDATE = "PolicyUpdate"
+    """Another policy is in force for it. Not a word of kube-scheduler, nor are those below."""
+    QUOTA_UPDATE = "ResourceQuotaUpdate"
+    STORAGE_UPDATE = "StorageUpdate"
+    """A volume or a class changed, or what a CSI driver says of a node; or storage objects have become known."""
+    REJECTION_OVER = "RejectionOver"
+    """Nodes that had rejected pods like it may be tried again."""
+    OTHER = "Other"
+
+    @classmethod
+    def of(cls, hints: Hint) -> QueueEvent:
+        """Return what a change is called; of several the first in the order below."""
+        return next((event for hint, event in _BY_HINT if hints & hint), cls.OTHER)
+
+
+_BY_HINT = (
+    (Hint.DEVICE_FREED | Hint.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
+    (Hint.NODE, QueueEvent.NODE_ADD),
+    (Hint.ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
+    (Hint.LABELS, QueueEvent.NODE_LABEL),
+    (Hint.TAINTS, QueueEvent.NODE_TAINT),
+    (Hint.FEATURES, QueueEvent.NODE_FEATURE),
+    (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
+    (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+    (Hint.VOLUMES | Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
+    (Hint.REJECTION, QueueEvent.REJECTION_OVER),
+)
+
+
+class Rank(NamedTuple):
+    """When a pod's turn comes: the highest priority first, then who came first."""
+
+    urgency: int
+    came: float
+    uid: str
+
+
+class UnschedulableClass(NamedTuple):
+    """What the pods of a class have in common.
+
+    Attributes
+    ----------
+    equivalence
+        Pods with an equal value get the same answer.
+    waits_for
+        What could help them.
+    per_node
+        Whether each node rejects them for what it is by itself, so that only changed nodes need to be looked at.
+    """
+
+    equivalence: Hashable
+    waits_for: Hint
+    per_node: bool = False
+
+
+class UnschedulablePods:
+    """The classes. Their first pod is tried for all: only when it was placed is the next one's turn.
+
+    Parameters
+    ----------
+    dissolved
+        Told of each class of which the last pod has gone.
+    """
+
+    def __init__(self, dissolved: Callable[[UnschedulableClass], None]) -> None:
+        self._dissolved = dissolved
+        self._classes: dict[tuple[Hint, bool], dict[Hashable, list[Rank]]] = {}
+
+    def __contains__(self, key: UnschedulableClass) -> bool:
+        return key.equivalence in self._classes.get(key[1:], {})
+
+    def add(self, key: UnschedulableClass, rank: Rank) -> None:
+        """Take in a pod."""
+        insort(self._classes.setdefault(key[1:], {}).setdefault(key.equivalence, []), rank)
+
+    def discard(self, key: UnschedulableClass, rank: Rank) -> None:
+        """Take out a pod."""
+        classes = self._classes[key[1:]]
+        ranks = classes[key.equivalence]
+        del ranks[bisect_left(ranks, rank)]
+        if not ranks:
+            del classes[key.equivalence]
+            if not classes:
+                del self._classes[key[1:]]
+            self._dissolved(key)
+
+    def waiting_for(self, hints: Hint) -> list[UnschedulableClass]:
+        """Return the classes that one of some hints could help, whichever node it is about."""
+        return [
+            UnschedulableClass(equivalence, waits_for)
+            for (waits_for, per_node), classes in self._classes.items()
+            if waits_for & hints and not per_node
+            for equivalence in classes
+        ]
+
+    def all(self) -> list[UnschedulableClass]:
+        """Return all classes."""
+        return [
+            UnschedulableClass(equivalence, *kind) for kind, classes in self._classes.items() for equivalence in classes
+        ]
+
+    def any_for(self, hints: Hint) -> bool:
+        """Tell whether one of some hints could help any class."""
+        return any(waits_for & hints for waits_for, _ in self._classes)
+
+    def equivalence(self, equivalence: Hashable) -> list[UnschedulableClass]:
+        """Return the classes whose pods get the same answer, whatever they wait for."""
+        return [
+            UnschedulableClass(equivalence, *kind) for kind, classes in self._classes.items() if equivalence in classes
+        ]
+
+    def uids(self, key: UnschedulableClass) -> Iterator[str]:
+        """Yield the pods of a class in their order."""
+        return (rank.uid for rank in self._classes[key[1:]][key.equivalence])
+
+    def next(self, key: UnschedulableClass, ready_at: Callable[[str], float], now: float) -> str:
+        """Return the first pod of a class whose back-off is over; if there is none, the one whose back-off ends first.
+
+        Parameters
+        ----------
+        ready_at
+            Returns when the back-off of a pod ends.
+        """
+        earliest, found = float("inf"), ""
+        for uid in self.uids(key):
+            ready = ready_at(uid)
+            if ready <= now:
+                return uid
+            if ready < earliest:
+                earliest, found = ready, uid
+        return found
+
 
 INITIAL_BACKOFF = 1.0
 """Seconds."""
@@ -28,13 +210,13 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class LastAttempt:
     """Why a pod was put among the unschedulable ones, where each node rejects it for what it is by itself.
 
     Attributes
     ----------
     equivalence, waits_for, rejected_by
-        See :meth:`SchedulingQueue.park`.
+        See :meth:`SchedulingQueue.add_unschedulable`.
     clock
         As of which version of the nodes.
     attempted_at
@@ -66,17 +248,17 @@ class QueuedPod:
     came: float
     attempts: int = 0
     attempted_at: float = 0.0
-    parked_class: ParkedClass | None = None
-    """Where it is parked."""
+    unschedulable_class: UnschedulableClass | None = None
+    """The class that it waits in."""
     tried_for: Hashable = None
     """Those that would get the same answer, and wait for what becomes of this pod."""
     rejected_by: tuple[str, ...] = ()
     """What rejected it at the last attempt."""
-    diagnosis: Diagnosis | None = None
+    last_attempt: LastAttempt | None = None
     """What came of the last attempt, where only changes of nodes since then need to be looked at."""
     moves: int = 0
     """How often it was decided anew because its node was slow."""
-    fruitless_looks: int = 0
+    unhelpful_events: int = 0
     """How often in a row nodes that had changed did not help."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""

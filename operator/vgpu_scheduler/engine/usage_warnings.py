@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.amounts import INT32
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
 from vgpu_scheduler.model import DECISION, BoundedCache, QuotaResource, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import CardNeed
 from vgpu_scheduler.engine.equivalence import Claimed
-from vgpu_scheduler.engine.parked import ParkedClass
+from vgpu_scheduler.engine.queued_pod import UnschedulableClass
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
 from vgpu_scheduler.state import State
 
@@ -43,17 +43,17 @@ class WaitingNeeds:
     def __init__(self, state: State) -> None:
         self._state = state
         self._dialects: dict[str, int] = {}
-        self._slots: dict[ParkedClass, int] = {}
-        self._keys: list[ParkedClass] = []
+        self._slots: dict[UnschedulableClass, int] = {}
+        self._keys: list[UnschedulableClass] = []
         self._needs = np.zeros((_END, _FIRST), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self) -> Iterator[ParkedClass]:
+    def __iter__(self) -> Iterator[UnschedulableClass]:
         return iter(self._keys)
 
-    def put(self, key: ParkedClass, pod: Pod, claimed: Claimed, need: CardNeed | None) -> None:
+    def put(self, key: UnschedulableClass, pod: Pod, claimed: Claimed, need: CardNeed | None) -> None:
         """Take in what the pods of a class need.
 
         Parameters
@@ -78,7 +78,7 @@ class WaitingNeeds:
             needs[_VENDOR] = self._state.matrix(claimed.dialect).vendor_number(need.vendor)
             needs[_AMOUNT:_PERCENT], needs[_PERCENT:] = need.amounts[:_DIMENSIONS], need.percent[:_DIMENSIONS]
 
-    def discard(self, key: ParkedClass) -> None:
+    def discard(self, key: UnschedulableClass) -> None:
         """Forget a class, if it is known."""
         slot = self._slots.pop(key, None)
         if slot is None:
@@ -88,7 +88,7 @@ class WaitingNeeds:
             self._keys[slot], self._slots[last] = last, slot
             self._needs[:, slot] = self._needs[:, len(self._keys)]
 
-    def helped_by(self, rows: NDArray[np.int64]) -> list[ParkedClass]:
+    def helped_by(self, rows: NDArray[np.int64]) -> list[UnschedulableClass]:
         """Return the classes that one of some node rows may have room for, whatever else that node may say."""
         if not self._keys or not rows.size:
             return []

@@ -1,8 +1,9 @@
 """Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
-from vgpu_scheduler.intake.departed import DepartedPods
+from vgpu_scheduler.intake.final_states import FinalStateReader
 from vgpu_scheduler.intake.kinds import (
+    BOUND_PODS,
     CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
@@ -15,16 +16,17 @@ from vgpu_scheduler.intake.kinds import (
     SWEPT,
     VOLUMES,
     Kind,
+    PodSelection,
     beside_kind,
+    pod_selections,
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, list_pods, read_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
-from vgpu_scheduler.intake.selections import BOUND_PODS, PodSelection, pod_selections
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
-from vgpu_scheduler.intake.task_scope import end
+from vgpu_scheduler.intake.supervised import end
 
 __all__ = [
     "BOUND_PODS",
@@ -41,7 +43,7 @@ __all__ = [
     "VOLUMES",
     "AdmissionEndpoint",
     "AdmissionServer",
-    "DepartedPods",
+    "FinalStateReader",
     "Kind",
     "KopfSource",
     "Listing",

@@ -1,16 +1,17 @@
-"""The kinds of objects that are observed: where they are served, and how one is read."""
+"""What is observed: the kinds of objects, where they are served and how one is read; and selections of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
+    STORAGE_DECODERS,
     Decode,
     DecodeError,
     Encoded,
@@ -21,21 +22,19 @@ from vgpu_scheduler.kube import (
     ResourceQuota,
     SelectingObject,
     Versioned,
-    decode_attachment,
     decode_claim,
-    decode_csi_driver,
-    decode_csi_node,
     decode_json,
     decode_namespace,
     decode_node,
     decode_pod,
     decode_quota,
     decode_selecting,
-    decode_storage_capacity,
-    decode_storage_class,
     decode_volume,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
+
+__all__ = ["BOUND_PODS", "UNBOUND", "PodSelection", "pod_selections"]
+
 
 _Value = TypeVar("_Value", bound=Versioned)
 
@@ -115,12 +114,15 @@ POLICIES = _policies(NAMESPACED_KIND)
 _STORAGE = "/apis/storage.k8s.io/v1"
 CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_claim)
 VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume)
+_STORAGE_KINDS = {
+    "StorageClass": "storageclasses",
+    "CSIDriver": "csidrivers",
+    "CSINode": "csinodes",
+    "CSIStorageCapacity": "csistoragecapacities",
+    "VolumeAttachment": "volumeattachments",
+}
 STORAGE: tuple[Kind[Any], ...] = (
-    Kind("StorageClass", f"{_STORAGE}/storageclasses", decode_storage_class),
-    Kind("CSIDriver", f"{_STORAGE}/csidrivers", decode_csi_driver),
-    Kind("CSINode", f"{_STORAGE}/csinodes", decode_csi_node),
-    Kind("CSIStorageCapacity", f"{_STORAGE}/csistoragecapacities", decode_storage_capacity),
-    Kind("VolumeAttachment", f"{_STORAGE}/volumeattachments", decode_attachment),
+    *(Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name]) for name, plural in _STORAGE_KINDS.items()),
     VOLUMES,
     CLAIMS,
 )
@@ -135,3 +137,48 @@ SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
 SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it
 is known, and the locks of nodes name pods."""
+
+
+UNBOUND: Final = "spec.nodeName="
+"""The field selector of pods that are not bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """A selection of pods.
+
+    Attributes
+    ----------
+    name
+        What logs and tasks call it.
+    fields
+        The field selector.
+    bound
+        Whether it has all bound pods. A pod leaves these when it is deleted, and any other selection when it is bound
+        or deleted, or when it is no longer nominated.
+    """
+
+    name: str
+    fields: str
+    bound: bool = False
+
+
+BOUND_PODS: Final = PodSelection("bound", "spec.nodeName!=", bound=True)
+"""The bound pods, whoever bound them."""
+
+
+def pod_selections(scheduler_names: Collection[str], coexist_with: Collection[str]) -> tuple[PodSelection, ...]:
+    """Return the selections that show all pods that hold something; no pod is in two of them, nor in one of kopf's.
+
+    Parameters
+    ----------
+    scheduler_names
+        Ours: kopf shows their unbound pods.
+    coexist_with
+        The schedulers that announce what they will bind.
+    """
+    others = sorted(set(coexist_with) - set(scheduler_names))
+    shown = [f"spec.schedulerName!={name}" for name in sorted({*scheduler_names, *others})]
+    nominated = ",".join((UNBOUND, "status.nominatedNodeName!=", *shown))
+    announced = (PodSelection(f"announced-{name}", f"{UNBOUND},spec.schedulerName={name}") for name in others)
+    return BOUND_PODS, PodSelection("nominated", nominated), *announced

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, ApiResponse
-from vgpu_scheduler.intake.kinds import PODS, Kind
-from vgpu_scheduler.intake.selections import BOUND_PODS, UNBOUND
+from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, list_pages
+from vgpu_scheduler.intake.kinds import BOUND_PODS, PODS, UNBOUND, Kind
 from vgpu_scheduler.kube import (
     Decode,
     DecodeError,
@@ -21,7 +19,6 @@ from vgpu_scheduler.kube import (
     Versioned,
     decode_identity,
     decode_items,
-    decode_page,
 )
 from vgpu_scheduler.model import internal_error
 
@@ -30,12 +27,10 @@ log = logging.getLogger(__name__)
 _Value = TypeVar("_Value", bound=Versioned)
 _Listed = TypeVar("_Listed", bound=Versioned)
 
-_PAGE = 500
 _MOST_READ = 100
 """How many objects are read one by one, one after the other; beyond that the whole list is quicker."""
 _FORBIDDEN = 403
 _NOT_FOUND = 404
-_GONE = 410
 
 
 @dataclass(slots=True)
@@ -224,42 +219,20 @@ async def _pages(
     form: str = "application/json",
     fields: str = "",
 ) -> AsyncGenerator[list[_Listed] | None, None]:
-    """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end.
-
-    A page is asked for before the objects of the one before it are read: the API server makes it in that time. It has
-    made one page too many where a list ends early.
-    """
-
-    def request_page(token: str) -> asyncio.Task[ApiResponse]:
-        params = {"limit": str(_PAGE)}
-        params |= {"continue": token} if token else {}
-        params |= {"fieldSelector": fields} if fields else {}
-        return asyncio.create_task(api.request("GET", kind.path, params=params, accept=form))
-
-    token, asked = "", request_page("")
+    """Yield the objects of each page of one consistent list, and None where it begins anew; note its version."""
     try:
-        while True:
-            response = await asked
-            if response.status == _NOT_FOUND and kind.defined:
-                return
-            if response.status == _GONE and token:
-                token, asked = "", request_page("")  # the snapshot behind the pages expired
-                yield None
-                continue
-            if not response.ok:
-                raise ApiError(response)
-            page = decode_page(response.body)
-            token = page.continue_token
-            if token:
-                asked = request_page(token)
-                await asyncio.sleep(0)  # it is sent now, where a connection is open
-            yield decode_items(page, decode, found.skip)
-            if not token:
-                found.version = int(page.resource_version or 0)
-                return
-    finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        async with aclosing(list_pages(api, kind.path, form, fields)) as pages:
+            async for listed in pages:
+                if listed is None:
+                    yield None
+                    continue
+                page, _ = listed
+                yield decode_items(page, decode, found.skip)
+                if not page.continue_token:
+                    found.version = int(page.resource_version or 0)
+    except ApiError as error:
+        if error.response.status != _NOT_FOUND or not kind.defined:
+            raise
 
 
 def read(kind: Kind[_Value], obj: Encoded) -> _Value:

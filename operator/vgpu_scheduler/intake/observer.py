@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -111,9 +111,9 @@ class Observer:
         self.engine.leave_selection(pod.uid, pod.resource_version, self.monotonic())
         self.port.decide_again()  # the turn of another one of its class may have come
 
-    def bound_shown_up_to(self, version: int) -> None:
-        """Take in that the stream of bound pods has shown all that were bound up to a resource version."""
-        self.engine.bound_shown_up_to(version, self.monotonic())
+    def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
+        """Take in that the stream of bound pods has shown all that were bound; see the engine's method."""
+        self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
         self.port.decide_again()
 
     def deleted(self, pod: Pod) -> None:

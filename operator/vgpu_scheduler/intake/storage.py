@@ -52,7 +52,7 @@ class StorageStreams:
         return [stream.kind for stream in self._streams if stream.listed.is_set() and not stream.refusal]
 
     def _look(self) -> None:
-        """Note that a pod was observed that may need them."""
+        """Start the watches if the pod that was just observed needs storage objects."""
         if self._engine.storage.needed:
             self._needed.set()
 

@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
-from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.kinds import Kind, PodSelection
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.intake.selections import PodSelection
 from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Versioned, decode_event, decode_identity
 
 log = logging.getLogger(__name__)
@@ -71,8 +70,9 @@ class ObjectStream(Generic[_Value]):
         self._api = api
         self.kind = kind
         self._selection = selection
-        self._has_gap = False
-        """Whether something could not be read, which may be a pod that was bound: sweeps tell then who is gone."""
+        self._unreadable: set[str] = set()
+        """``namespace/name`` of what could not be read, which may be a pod that was bound; empty where not even that
+        could: sweeps tell then who is gone."""
         self._observer = observer
         self._lost_track = lost_track
         self._events = 0
@@ -123,7 +123,7 @@ class ObjectStream(Generic[_Value]):
         else:  # of those that were in it before a sweep tells what they became
             listing = await list_all(self._api, self.kind, fields=selection.fields)
             await self._observer.observe_all(self.kind, listing)
-            self._has_gap = bool(listing.unreadable)
+            self._unreadable = set(listing.unreadable)
             self._show_up_to(str(listing.version or 0))
         if self.listed.is_set():
             self._observer.stats.relists += 1
@@ -152,9 +152,11 @@ class ObjectStream(Generic[_Value]):
                     except DecodeError as error:
                         self._observer.stats.undecodable += 1
                         log.warning("%s", error)
-                        self._has_gap = True
                         if line.startswith(_DELETED):
+                            self._unreadable.discard(error.key)
                             self._lost_track()
+                        else:
+                            self._unreadable.add(error.key)
                         continue
                     if event.status is not None:
                         if event.status.code == _GONE:
@@ -197,5 +199,5 @@ class ObjectStream(Generic[_Value]):
 
     def _show_up_to(self, version: str) -> None:
         """Tell how far the bound pods have been shown, unless one may have been left out."""
-        if self._selection is not None and self._selection.bound and not self._has_gap:
-            self._observer.bound_shown_up_to(int(version))
+        if self._selection is not None and self._selection.bound and "" not in self._unreadable:
+            self._observer.bound_shown_up_to(int(version), self._unreadable)

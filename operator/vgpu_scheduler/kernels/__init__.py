@@ -6,7 +6,6 @@ has a naive twin in ``tests/naive`` that says the same in plain Python.
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
-from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.deviceshare import (
     NO_SHARE,
     ShareAsk,
@@ -31,7 +30,6 @@ from vgpu_scheduler.kernels.request import (
     KEY_SCORE,
     KEY_USED,
     KEY_USED_MEMORY,
-    NO_PIECE,
     NO_QUOTA,
     OTHER_MODE,
     PEAK,
@@ -39,16 +37,30 @@ from vgpu_scheduler.kernels.request import (
     QUOTA_MEMORY,
     REASONS,
     UNLIMITED,
+    AllowedCards,
     Candidates,
     ClaimOnNode,
+    ClaimRules,
     FitResult,
     LinkScratch,
+    PodDemand,
     Request,
     Scratch,
+    TryOrder,
     link_scratch,
 )
 from vgpu_scheduler.kernels.rules import Check, Selection
 from vgpu_scheduler.kernels.select import select_best, stale_rows
+from vgpu_scheduler.kernels.sentinels import (
+    COUNTED_AS_NONE,
+    NO_CARD,
+    NO_GROUP,
+    NO_LINE,
+    NO_PAIRS,
+    NO_PIECE,
+    NO_ROW,
+    NO_VENDOR,
+)
 from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares, score_devices
 from vgpu_scheduler.kernels.topology import best_linked
 
@@ -56,6 +68,7 @@ __all__ = [
     "BARRED_BY_POLICY",
     "BARRED_BY_UUID",
     "CORES",
+    "COUNTED_AS_NONE",
     "KEY_CORES_LEFT",
     "KEY_INDEX",
     "KEY_MEMORY_LEFT",
@@ -64,9 +77,15 @@ __all__ = [
     "KEY_USED",
     "KEY_USED_MEMORY",
     "MEMORY",
+    "NO_CARD",
+    "NO_GROUP",
+    "NO_LINE",
+    "NO_PAIRS",
     "NO_PIECE",
     "NO_QUOTA",
+    "NO_ROW",
     "NO_SHARE",
+    "NO_VENDOR",
     "OTHER_MODE",
     "PEAK",
     "PERCENT",
@@ -77,11 +96,13 @@ __all__ = [
     "SLOTS",
     "TERMS",
     "UNLIMITED",
+    "AllowedCards",
     "Candidates",
     "CardPrices",
     "CardScratch",
     "Check",
     "ClaimOnNode",
+    "ClaimRules",
     "DeviceColumns",
     "FitResult",
     "LinkScratch",
@@ -99,6 +120,7 @@ __all__ = [
     "ShareScratch",
     "ShareTerms",
     "Term",
+    "TryOrder",
     "WeighedResources",
     "best_linked",
     "binpack_nodes",

@@ -26,22 +26,22 @@ def add_affinity(
     affinity
         For policies that pack and that spread, shape (2,); more is better.
     """
-    if request.affinity[here.claim] > 0:
-        score = request.affinity[here.claim] * score_choice(columns, request, scratch, here)
+    if request.rules.affinity[here.claim] > 0:
+        score = request.rules.affinity[here.claim] * score_choice(columns, request, scratch, here)
         for policy in range(2):
             affinity[policy] += score
-    if request.link_score[here.claim] and is_last_of_vendor(request, here.claim):
+    if request.rules.link_score[here.claim] and is_last_of_vendor(request, here.claim):
         _add_link_score(columns, request, here, affinity)
 
 
 @kernel
 def _add_link_score(columns: DeviceColumns, request: Request, here: ClaimOnNode, affinity: NDArray[np.float32]) -> None:
     """Add what the node's cards say of taking as many as the pod does, over all its containers."""
-    vendor = request.vendor[here.claim]
+    vendor = request.claims.vendor[here.claim]
     number = 0
-    for other in range(request.container.shape[0]):
-        if request.vendor[other] == vendor:
-            number += request.wanted[other]
+    for other in range(request.claims.container.shape[0]):
+        if request.claims.vendor[other] == vendor:
+            number += request.claims.wanted[other]
     last = here.base
     for device in range(here.base, here.base + here.used.shape[0]):
         if columns.vendor[device] == vendor:

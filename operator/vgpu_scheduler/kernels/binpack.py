@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.demand import PodDemand
+from vgpu_scheduler.kernels.request import PodDemand
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -23,9 +23,9 @@ class WeighedResources(NamedTuple):
     """Resources with a weight, ``R`` of them: each is counted on the node, or on its devices, or on neither."""
 
     weight: NDArray[np.float64]  # (R,)
-    column: NDArray[np.int64]  # (R,) line of the node table; -1 where it has none
+    column: NDArray[np.int64]  # (R,) line of the node table, or NO_LINE
     asked: NDArray[np.int64]  # (R,) what the pod requests of it, in the unit of that line
-    vendor: NDArray[np.int32]  # (R,) whose devices stand for it; -1 where none do
+    vendor: NDArray[np.int32]  # (R,) whose devices stand for it, or NO_VENDOR
     dimension: NDArray[np.int64]  # (R,) which amount of them
     percent: NDArray[np.bool_]  # (R,) counted in percent of each device instead of in the unit of the dimension
 

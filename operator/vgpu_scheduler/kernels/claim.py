@@ -8,7 +8,8 @@ from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.collect import collect, needs_every_card
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.quotas import keep_within_quota, raise_peak
-from vgpu_scheduler.kernels.request import NO_PIECE, ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.sentinels import NO_PIECE
 from vgpu_scheduler.model import CardReason
 
 _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
@@ -18,10 +19,10 @@ _QUOTA = int(CardReason.ResourceQuotaNotFit)
 @inlined_kernel
 def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> bool:
     """Give a claim cards of a node, and book them; False where too few pass, with the reasons in ``here.counts``."""
-    wanted = request.wanted[here.claim]
+    wanted = request.claims.wanted[here.claim]
     found = collect(columns, request, scratch, here)
     kept = choose(columns, request, scratch, here, found)
-    if kept >= wanted and request.left.shape[0] > 0 and needs_every_card(request, here.claim):
+    if kept >= wanted and request.quota_left.shape[0] > 0 and needs_every_card(request, here.claim):
         kept = _choose_within_quota(columns, request, scratch, here, found, kept)
     if kept < wanted:
         if kept > 0:
@@ -40,10 +41,10 @@ def _choose_within_quota(
     If they are too much, the first candidates are taken that are not: which cards are chosen is a preference, unless
     others would tear apart what belongs together.
     """
-    wanted = request.wanted[here.claim]
+    wanted = request.claims.wanted[here.claim]
     if keep_within_quota(columns, request, scratch, here, wanted) == wanted:
         return wanted  # type: ignore[no-any-return]
-    if is_strict(request.selection[here.claim]):
+    if is_strict(request.rules.selection[here.claim]):
         here.counts[_QUOTA] += kept
         return 0
     choose_first(columns, request, scratch, here, found)
@@ -57,17 +58,17 @@ def _choose_within_quota(
 def book(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Add the chosen candidates to what is used of their cards, and to what the pod holds under quotas."""
     claim, candidates = here.claim, scratch.candidates
-    for i in range(request.wanted[claim]):
+    for i in range(request.claims.wanted[claim]):
         number = scratch.chosen[i]
         device, piece = candidates.device[number], candidates.piece[number]
         used = here.used[device - here.base]
         if piece == NO_PIECE:
-            used[SLOTS] += request.amounts[claim, SLOTS]
+            used[SLOTS] += request.claims.amounts[claim, SLOTS]
             used[MEMORY] += candidates.memory[number]
             used[CORES] += candidates.cores[number]
         else:
             used += columns.pieces[piece]
             used[CORES] += candidates.cores[number] - columns.pieces[piece, CORES]
         scratch.picks[claim, i], scratch.pieces[claim, i] = device, piece
-        if request.left.shape[0] > 0:
+        if request.quota_left.shape[0] > 0:
             raise_peak(columns, scratch, here, device)

@@ -5,8 +5,6 @@ The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 
 
 from __future__ import annotations
 
-import numpy as np
-
 from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
@@ -16,8 +14,6 @@ from vgpu_scheduler.kernels.quotas import count_pick, is_within_quota, open_card
 from vgpu_scheduler.kernels.request import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
-    NO_PIECE,
-    NO_REASON,
     WHOLE,
     ClaimOnNode,
     Offer,
@@ -27,6 +23,7 @@ from vgpu_scheduler.kernels.request import (
     resolve,
 )
 from vgpu_scheduler.kernels.rules import Check, Selection
+from vgpu_scheduler.kernels.sentinels import NO_NUMA_NODE, NO_PIECE, NO_REASON, NOT_COUNTED, ZERO
 from vgpu_scheduler.kernels.tenants import refuses_tenant
 from vgpu_scheduler.model import CardReason, ContainerKind
 
@@ -61,8 +58,6 @@ _TOO_FEW_CORES = int(CardReason.CardInsufficientCore)
 _NO_COMPUTE = int(CardReason.CardComputeUnitsExhausted)
 _NO_PLACE = int(CardReason.CardMigTopologyInfeasible)
 _OTHER_CARD = int(CardReason.CardNotFoundCustomFilterRule)
-_NOT_COUNTED = -2
-"""The reason of a card that is passed over and appears in no message."""
 
 
 @inlined_kernel
@@ -79,31 +74,30 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cl
     """
     claim = here.claim
     every = needs_every_card(request, claim)
-    bound = request.numa_bind and request.checks[claim] & _NUMA != 0
-    limited = request.left.shape[0] > 0
-    none, numa = int(np.int64(0)), np.int64(-1)  # numba would compile what takes a plain 0 for that number alone, too
-    found = none
+    bound = request.cards.numa_bind and request.rules.checks[claim] & _NUMA != 0
+    limited = request.quota_left.shape[0] > 0
+    found, numa = ZERO, NO_NUMA_NODE
     if limited:
         open_claim(columns, request, scratch, here)
     for i in range(here.order.shape[0] - 1, -1, -1):
         device = here.base + here.order[i]
-        if columns.vendor[device] != request.vendor[claim]:
+        if columns.vendor[device] != request.claims.vendor[claim]:
             continue
         reason = _why_out_of_service(columns, request, claim, device)
         if reason == NO_REASON and bound and columns.numa[device] != numa:
             if _is_numa_node_enough(columns, request, scratch, here, found):
                 break
-            if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
+            if not request.order.topology:  # as documented: candidates of other nodes are no picks (D2-39)
                 here.counts[_OTHER_NUMA] += found
             if limited:
                 open_claim(columns, request, scratch, here)
-            found = none
+            found = ZERO
             numa = columns.numa[device]
         if reason == NO_REASON:
             found, reason = offer_card(columns, request, scratch, here, device, found)
         if reason >= 0:
             here.counts[reason] += 1
-        if found >= request.wanted[claim] and not every:
+        if found >= request.claims.wanted[claim] and not every:
             break
     return found
 
@@ -111,20 +105,20 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cl
 @kernel
 def needs_every_card(request: Request, claim: int) -> bool:
     """Tell whether the cards of a claim are chosen from all that pass, not from the first ones."""
-    return request.topology or request.selection[claim] != _FIRST
+    return request.order.topology or request.rules.selection[claim] != _FIRST
 
 
 @kernel
 def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
     """Return why a card is out of the question, whatever is left of it."""
-    classes = request.checks[claim] & _CLASSES != 0
+    classes = request.rules.checks[claim] & _CLASSES != 0
     if not (columns.healthy[device] and columns.explained[device]):
         return _UNHEALTHY if classes else _NOT_HEALTHY
     if columns.cordoned[device]:
         return _CORDONED
-    if request.model_allowed[columns.model[device]] == 0:
+    if request.cards.models[columns.model[device]] == 0:
         return _OTHER_TYPE
-    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
+    if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_POLICY:
         return _DENIED
     return refuses_tenant(columns, request, claim, device) if classes else NO_REASON
 
@@ -134,17 +128,17 @@ def _is_numa_node_enough(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int
 ) -> bool:
     """Tell whether the candidates of one NUMA node are enough, and go together where they must."""
-    if found < request.wanted[here.claim]:
+    if found < request.claims.wanted[here.claim]:
         return False
-    selection = request.selection[here.claim]
-    if not request.first_node and selection in (_FIRST, _LINKED):  # HAMi's topology-aware takes the last one
+    selection = request.rules.selection[here.claim]
+    if not request.order.first_node and selection in (_FIRST, _LINKED):  # HAMi's topology-aware takes the last one
         return False
     if not is_strict(selection):
         return True
     copy(here.counts, scratch.counts)
     kept = choose(columns, request, scratch, here, found)
     copy(scratch.counts, here.counts)
-    return kept >= request.wanted[here.claim]  # type: ignore[no-any-return]
+    return kept >= request.claims.wanted[here.claim]  # type: ignore[no-any-return]
 
 
 @kernel
@@ -156,7 +150,7 @@ def offer_card(
     Returns how many candidates there are then, and why there are no more of it.
     """
     claim, partitioned = here.claim, columns.partitioned[device]
-    limited, one_piece = request.left.shape[0] > 0, request.checks[claim] & _ONE_PIECE != 0
+    limited, one_piece = request.quota_left.shape[0] > 0, request.rules.checks[claim] & _ONE_PIECE != 0
     reason = _why_not_shared(columns, request, here, device)
     if reason != NO_REASON:
         return found, reason
@@ -213,13 +207,13 @@ def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 @kernel
 def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int) -> int:
     """Return why a card takes no other tenant, or not this one."""
-    position, checks = device - here.base, request.checks[here.claim]
-    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_UUID:
+    position, checks = device - here.base, request.rules.checks[here.claim]
+    if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_UUID:
         return _OTHER_UUID
     tenants = here.used[position, SLOTS]
     if checks & _SLOTS and columns.total[device, SLOTS] <= tenants:
         return _EXHAUSTED
-    idle = checks & _IDLE or (request.mutex and not checks & _EQUAL_SHARES)
+    idle = checks & _IDLE or (request.cards.mutex and not checks & _EQUAL_SHARES)
     if idle and (tenants > 0 or (checks & _IDLE_GROUP and _is_group_used(columns, here, device))):
         return _IN_USE
     return NO_REASON
@@ -241,7 +235,8 @@ def _is_group_used(columns: DeviceColumns, here: ClaimOnNode, device: int) -> bo
 @kernel
 def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
     """Return what a card has too little of, or why it does not go with its tenants or the pod's other cards."""
-    checks, total, used = request.checks[here.claim], columns.total[offer.device], here.used[offer.device - here.base]
+    checks, total = request.rules.checks[here.claim], columns.total[offer.device]
+    used = here.used[offer.device - here.base]
     cores = WHOLE if checks & _PERCENT else total[CORES]
     if checks & _MEMORY and total[MEMORY] - used[MEMORY] < offer.memory:
         return _TOO_LITTLE_MEMORY
@@ -259,11 +254,11 @@ def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, her
 @kernel
 def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
     """Return why a card does not go together with its tenants, or with what the pod's other containers get."""
-    checks, used = request.checks[here.claim], here.used[offer.device - here.base]
+    checks, used = request.rules.checks[here.claim], here.used[offer.device - here.base]
     if checks & _EQUAL_SHARES and used[SLOTS] > 0:
         if used[MEMORY] // used[SLOTS] != offer.memory:
-            return _NOT_COUNTED
-        if request.mutex:
+            return NOT_COUNTED
+        if request.cards.mutex:
             return _IN_USE
     if checks & _SAME_CARDS and _is_elsewhere(request, scratch, here.claim, offer.device):
         return _OTHER_CARD
@@ -274,9 +269,9 @@ def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer
 def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     """Tell whether a container that runs beside this one got another card of the maker."""
     for other in range(claim):
-        if request.vendor[other] != request.vendor[claim] or request.kind[other] == _INIT:
+        if request.claims.vendor[other] != request.claims.vendor[claim] or request.claims.kind[other] == _INIT:
             continue
-        for i in range(request.wanted[other]):
+        for i in range(request.claims.wanted[other]):
             if scratch.picks[other, i] != device:
                 return True
     return False
@@ -291,14 +286,14 @@ def _offer_pieces(
     Returns how many candidates there are then, and why there are no more of it.
     """
     every = needs_every_card(request, here.claim)
-    most = scratch.chosen.shape[0] if every else request.wanted[here.claim]
+    most = scratch.chosen.shape[0] if every else request.claims.wanted[here.claim]
     taken = scratch.taken
     taken[:] = 0
     while found < most:
         offer = _piece_of(columns, request, scratch, here, device)
         if offer.piece == NO_PIECE:
             return found, _NO_PLACE
-        if request.left.shape[0] > 0:
+        if request.quota_left.shape[0] > 0:
             if not is_within_quota(columns, request, scratch, here, offer):
                 return found, _QUOTA
             if not every:

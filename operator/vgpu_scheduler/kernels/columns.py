@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.sentinels import NO_ROLE
 from vgpu_scheduler.model import Schema
 
 SLOTS, MEMORY, CORES = 0, 1, 2
@@ -18,7 +19,7 @@ class Role(IntEnum):
     """The columns of ``DeviceColumns.roles``: which dimensions a schema names; see :class:`model.Schema`."""
 
     PLACEMENTS = 0
-    """-1 where the devices are not given out in pieces."""
+    """``NO_ROLE`` where the devices are not given out in pieces."""
     FIRST_SLICE = 1
     END_SLICE = 2
     WITHOUT_CLASS = 3
@@ -29,10 +30,10 @@ class Role(IntEnum):
 
 
 def role_row(schema: Schema) -> tuple[int, ...]:
-    """Return the roles of a schema, in the order of :class:`Role`; -1 for one that it has not."""
-    placements = -1 if schema.placements is None else schema.placements
+    """Return the roles of a schema, in the order of :class:`Role`; ``NO_ROLE`` for one that it has not."""
+    placements = NO_ROLE if schema.placements is None else schema.placements
     slices, qualities = schema.slices, schema.qualities
-    classes = tuple(schema.classes) or (-1, -1, -1)
+    classes = tuple(schema.classes) or (NO_ROLE, NO_ROLE, NO_ROLE)
     return (placements, slices.start, slices.stop, *classes, qualities.start, qualities.stop)
 
 
@@ -57,10 +58,10 @@ class DeviceColumns(NamedTuple):
     explained: NDArray[np.bool_]  # (D,) all that is in use has a place: see kernels.pieces
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
-    group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other, -1 is in no group
+    group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other; NO_GROUP
     link_score: NDArray[np.float32]  # (D, 4) of taking as many cards as the card's index says, and one: packing,
     # spreading; the same of more cards than there are
-    pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
+    pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, or NO_PAIRS
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
     pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
     roles: NDArray[np.int64]  # (schemas, roles) see Role

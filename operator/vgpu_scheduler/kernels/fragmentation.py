@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
-from vgpu_scheduler.kernels.demand import PodDemand
+from vgpu_scheduler.kernels.request import PodDemand
+from vgpu_scheduler.kernels.sentinels import NO_CARD
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -80,9 +81,9 @@ def write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float
 
 @kernel
 def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int, scratch: CardScratch) -> int:
-    """Book the card of which the claim would leave least, the last of equals; return its position, or -1."""
+    """Book the card of which the claim would leave least, the last of equals; return its position, or ``NO_CARD``."""
     total, used = columns.total, scratch.used
-    best = -1
+    best = NO_CARD
     least_memory = least_cores = 0
     for position in range(used.shape[0]):
         device = base + position
@@ -95,11 +96,11 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
         cores = total[device, CORES] - used[position, CORES] - asked
         if memory < 0 or cores < 0 or (asked == _WHOLE and used[position, SLOTS] > 0):
             continue
-        if best < 0 or memory < least_memory or (memory == least_memory and cores <= least_cores):
+        if best == NO_CARD or memory < least_memory or (memory == least_memory and cores <= least_cores):
             best = position
             least_memory = memory
             least_cores = cores
-    if best >= 0:
+    if best != NO_CARD:
         card = base + best
         scratch.passed[best] = True
         scratch.taken[best] = True
@@ -120,7 +121,7 @@ def take_cards(columns: DeviceColumns, demand: PodDemand, base: int, scratch: Ca
             continue
         scratch.passed[:] = False
         for _ in range(demand.wanted[claim]):
-            if _take_best(columns, demand, claim, base, scratch) < 0:
+            if _take_best(columns, demand, claim, base, scratch) == NO_CARD:
                 break
 
 

@@ -18,7 +18,6 @@ from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
 from vgpu_scheduler.kernels.pieces import offers_piece
 from vgpu_scheduler.kernels.request import (
-    NO_REASON,
     OTHER_MODE,
     PEAK,
     WEIGHT,
@@ -28,6 +27,7 @@ from vgpu_scheduler.kernels.request import (
     Scratch,
 )
 from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_LOAD, NO_REASON
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -43,19 +43,19 @@ _RUNNING, _OWN = 0, 1
 def _node_score(columns: DeviceColumns, row: int) -> np.float32:
     """Score the node by its load before the pod, over all its cards (D0-25 to D0-28)."""
     slots, cores, memory = _load(columns, row, SLOTS), _load(columns, row, CORES), _load(columns, row, MEMORY)
-    if min(slots, cores, memory) < 0:
+    if min(slots, cores, memory) == NO_LOAD:
         return np.float32(0.0)
     return WEIGHT * (slots + cores + memory)
 
 
 @kernel
 def _load(columns: DeviceColumns, row: int, dimension: int) -> np.float32:
-    """Return which part of a dimension is used, over all cards of a node; -1 where they have nothing of it."""
+    """Return which part of a dimension is used, over all cards of a node; ``NO_LOAD`` where they have nothing of it."""
     used, total = 0, 0
     for device in range(columns.first[row], columns.last[row]):
         used += columns.used[device, dimension]
         total += columns.total[device, dimension]
-    return np.float32(used) / np.float32(total) if total != 0 else np.float32(-1.0)
+    return np.float32(used) / np.float32(total) if total != 0 else NO_LOAD
 
 
 @kernel
@@ -68,19 +68,19 @@ def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base:
         dimensions = running.shape[1] if columns.partitioned[base + position] else CORES + 1
         for dimension in range(dimensions):
             running[position, dimension] = columns.used[base + position, dimension]
-    if request.left.shape[0] > 0:
+    if request.quota_left.shape[0] > 0:
         scratch.quota[PEAK:] = 0
 
 
 @kernel
 def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Score the cards for a container; init containers run one after the other, each beside what runs only."""
-    if request.kind[here.claim] == _INIT:
+    if request.claims.kind[here.claim] == _INIT:
         cards = here.used.shape[0]
         copy_rows(scratch.used[_RUNNING, :cards], here.used)
         for position in range(cards):
             here.order[position] = position
-    if request.by_share:
+    if request.order.by_share:
         score_shares(columns, request, here, scratch.score)
     else:
         score_cards(columns, request, here, scratch.score)
@@ -89,18 +89,22 @@ def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, h
 @kernel
 def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
     """Return why no cards of a node are looked at one by one; write how many of the maker there are."""
-    claim, one_piece = here.claim, request.checks[here.claim] & _ONE_PIECE != 0
-    theirs, first, divided, offered = 0, -1, False, False
+    claim, one_piece = here.claim, request.rules.checks[here.claim] & _ONE_PIECE != 0
+    theirs, first, divided, offered = 0, NO_CARD, False, False
     for device in range(here.base, here.base + here.used.shape[0]):
-        if columns.vendor[device] == request.vendor[claim]:
+        if columns.vendor[device] == request.claims.vendor[claim]:
             theirs += 1
-            first = device if first < 0 else first
+            first = device if first == NO_CARD else first
             divided = divided or columns.partitioned[device]
             offered = offered or (one_piece and offers_piece(columns, request, claim, device))
     here.cards[0] = theirs
-    if theirs < request.wanted[claim] and not (request.pieces and divided and not one_piece):
+    if theirs < request.claims.wanted[claim] and not (request.cards.pieces and divided and not one_piece):
         return _TOO_FEW_CARDS
-    if request.checks[claim] & _MODE and first >= 0 and request.model_allowed[columns.model[first]] == OTHER_MODE:
+    if (
+        request.rules.checks[claim] & _MODE
+        and first != NO_CARD
+        and request.cards.models[columns.model[first]] == OTHER_MODE
+    ):
         return _OTHER_MODE
     return _OTHER_MODE if one_piece and not offered else NO_REASON
 
@@ -113,14 +117,14 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
         counts[_UNREGISTERED] = 1
         return False
     _open_node(columns, request, scratch, base, cards)
-    container = np.int64(-1)
-    for claim in range(request.container.shape[0]):
+    container = NO_CONTAINER
+    for claim in range(request.claims.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
-        space = _OWN if request.kind[claim] == _INIT else _RUNNING
+        space = _OWN if request.claims.kind[claim] == _INIT else _RUNNING
         order, used = scratch.order[space, :cards], scratch.used[space, :cards]
         here = ClaimOnNode(claim, row, base, order, used, counts, result.cards[row : row + 1])
-        if request.container[claim] != container:
-            container = request.container[claim]
+        if request.claims.container[claim] != container:
+            container = request.claims.container[claim]
             open_container(columns, request, scratch, here)
         reason = why_not_on_node(columns, request, here)
         if reason != NO_REASON:
@@ -130,7 +134,7 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
         sort_cards(scratch.keys, order)
         if not fit_claim(columns, request, scratch, here):
             return False
-        if request.affinity[claim] > 0 or request.link_score[claim]:
+        if request.rules.affinity[claim] > 0 or request.rules.link_score[claim]:
             add_affinity(columns, request, scratch, here, result.affinity[row])
     counts[:] = 0
     return True

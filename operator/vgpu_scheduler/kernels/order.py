@@ -37,16 +37,16 @@ def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, sco
         Receives the scores, shape (>= cards,); 0 for a card without slots, memory or cores.
     """
     claim, used = here.claim, here.used
-    container = request.container[claim]
+    container = request.claims.container[claim]
     for position in range(used.shape[0]):
         device = here.base + position
         slots = used[position, SLOTS]
         memory = used[position, MEMORY]
         cores = used[position, CORES]
         other = claim
-        while other < request.container.shape[0] and request.container[other] == container:
-            if request.vendor[other] == columns.vendor[device]:
-                slots += request.wanted[other]
+        while other < request.claims.container.shape[0] and request.claims.container[other] == container:
+            if request.claims.vendor[other] == columns.vendor[device]:
+                slots += request.claims.wanted[other]
                 memory += resolve(request, other, columns.total, device, MEMORY)
                 cores += resolve(request, other, columns.total, device, CORES)
             other += 1
@@ -57,9 +57,9 @@ def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, sco
             score[position] = np.float32(0.0)
             continue
         score[position] = WEIGHT * (
-            request.weights[SLOTS] * (np.float32(slots) / np.float32(count))
-            + request.weights[CORES] * (np.float32(cores) / np.float32(total_cores))
-            + request.weights[MEMORY] * (np.float32(memory) / np.float32(total_memory))
+            request.order.weights[SLOTS] * (np.float32(slots) / np.float32(count))
+            + request.order.weights[CORES] * (np.float32(cores) / np.float32(total_cores))
+            + request.order.weights[MEMORY] * (np.float32(memory) / np.float32(total_memory))
         )
 
 
@@ -76,26 +76,26 @@ def score_shares(columns: DeviceColumns, request: Request, here: ClaimOnNode, sc
     score
         Receives the scores, shape (>= cards,); 0 for a card that the container has no claim on.
     """
-    claims, container = request.container.shape[0], request.container[here.claim]
+    claims, container = request.claims.container.shape[0], request.claims.container[here.claim]
     for position in range(here.used.shape[0]):
         device = here.base + position
         vendor = columns.vendor[device]
         own = here.claim
-        while own < claims and request.container[own] == container and request.vendor[own] != vendor:
+        while own < claims and request.claims.container[own] == container and request.claims.vendor[own] != vendor:
             own += 1
         score[position] = 0.0
-        if own < claims and request.container[own] == container:
-            asked = ShareAsk(vendor, request.amounts[own], request.percent[own])
+        if own < claims and request.claims.container[own] == container:
+            asked = ShareAsk(vendor, request.claims.amounts[own], request.claims.percent[own])
             used = here.used[position : position + 1]
-            score[position] = share_score(columns, device, used, request.share, asked)
+            score[position] = share_score(columns, device, used, request.order.share, asked)
 
 
 @kernel
 def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Write what the cards are sorted by, so that the smallest comes first for every key."""
     used, score, keys = here.used, scratch.score, scratch.keys
-    for k in range(request.order.shape[0]):
-        key = request.order[k]
+    for k in range(request.order.keys.shape[0]):
+        key = request.order.keys[k]
         kind = abs(key)
         sign = 1.0 if key > 0 else -1.0
         for position in range(used.shape[0]):

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role
-from vgpu_scheduler.kernels.request import NO_PIECE, ClaimOnNode, Request, claimed_cores, resolve
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, claimed_cores, resolve
 from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.kernels.sentinels import NO_PIECE
 
 _ONE_PIECE = int(Check.ONE_PIECE)
 _PLACEMENTS, _FIRST_SLICE, _END_SLICE = int(Role.PLACEMENTS), int(Role.FIRST_SLICE), int(Role.END_SLICE)
@@ -90,9 +91,9 @@ def _suits(columns: DeviceColumns, piece: int, wanted: Wanted) -> bool:
 def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> Wanted:
     """Return what a piece of a device must have: memory, and compute and shares where its maker says so."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
-    if not request.checks[claim] & _ONE_PIECE:
+    if not request.rules.checks[claim] & _ONE_PIECE:
         return Wanted(0, memory, 0)
-    slots: int = request.amounts[claim, SLOTS]
+    slots: int = request.claims.amounts[claim, SLOTS]
     return Wanted(slots, memory, claimed_cores(request, claim, columns.total, device))
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
-from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, stranded_cards, take_cards, write_left
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices
+from vgpu_scheduler.kernels.request import PodDemand
 
 _MIDDLE, _MOST = 50.0, 100.0
 POINTS_PER_CARD = 2.0

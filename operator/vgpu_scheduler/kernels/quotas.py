@@ -10,8 +10,6 @@ given up for the first ones of the walk that are not: links are a preference.
 
 from __future__ import annotations
 
-import numpy as np
-
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, DeviceColumns
 from vgpu_scheduler.kernels.request import (
@@ -29,6 +27,7 @@ from vgpu_scheduler.kernels.request import (
     Scratch,
 )
 from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.kernels.sentinels import NO_CARD
 
 _UNITS = int(Check.UNITS)
 
@@ -37,7 +36,7 @@ _UNITS = int(Check.UNITS)
 def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, amount: int, held: int) -> int:
     """Return what quotas count of an amount that the pod holds of a card."""
     total = columns.total[device, CORES]
-    if amount == QUOTA_CORES and request.checks[claim] & _UNITS and total > 0:
+    if amount == QUOTA_CORES and request.rules.checks[claim] & _UNITS and total > 0:
         return -(-held * WHOLE // total)  # type: ignore[no-any-return]
     return held
 
@@ -49,7 +48,7 @@ def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here:
     quota[SPENT] = 0
     for position in range(here.used.shape[0]):
         device = here.base + position
-        if columns.vendor[device] == request.vendor[here.claim]:
+        if columns.vendor[device] == request.claims.vendor[here.claim]:
             for amount in range(2):
                 peak = quota[PEAK + position, amount]
                 quota[SPENT, amount] += _counted(columns, request, here.claim, device, amount, peak)
@@ -74,7 +73,7 @@ def is_within_quota(
         peak, held = quota[PEAK + device - here.base, amount], quota[HELD, amount]
         before = _counted(columns, request, claim, device, amount, max(peak, held))
         after = _counted(columns, request, claim, device, amount, max(peak, held + quota[MORE, amount]))
-        if quota[SPENT, amount] + after - before > request.left[claim, amount]:
+        if quota[SPENT, amount] + after - before > request.quota_left[claim, amount]:
             return False
         quota[GROWTH, amount] = after - before
     return True
@@ -92,7 +91,7 @@ def count_pick(scratch: Scratch) -> None:
 def keep_within_quota(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, number: int
 ) -> int:
-    """Keep those of the first ``number`` chosen ones that are within the quotas together, as many as are wanted.
+    """Keep, of the first ``number`` chosen candidates, as many as are wanted and stay within the quotas together.
 
     They are moved to the front of ``scratch.chosen``. Pieces of one card are beside each other there; none is kept
     after one that is not.
@@ -103,7 +102,7 @@ def keep_within_quota(
         How many are kept.
     """
     chosen, candidates = scratch.chosen, scratch.candidates
-    kept, last, exhausted = 0, np.int64(-1), np.int64(-1)
+    kept, last, exhausted = 0, NO_CARD, NO_CARD
     open_claim(columns, request, scratch, here)
     for i in range(number):
         candidate = chosen[i]
@@ -118,7 +117,7 @@ def keep_within_quota(
         count_pick(scratch)
         chosen[kept] = candidate
         kept += 1
-        if kept == request.wanted[here.claim]:
+        if kept == request.claims.wanted[here.claim]:
             break
     return kept
 

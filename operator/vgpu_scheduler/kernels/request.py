@@ -42,36 +42,58 @@ OTHER_MODE = 2
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
 """Why single cards are left out."""
-NO_PIECE = -1
-NO_REASON = -1
 
 
-class Request(NamedTuple):
-    """The claims of one pod and the rules that hold for it: ``C`` claims in container order, ``K`` dimensions."""
+class PodDemand(NamedTuple):
+    """The device claims of one pod: ``C`` claims in container order, ``K`` dimensions."""
 
     container: NDArray[np.int64]  # (C,) number of the container, ascending
     kind: NDArray[np.int64]  # (C,) ContainerKind of that container
     vendor: NDArray[np.int32]  # (C,)
-    wanted: NDArray[np.int64]  # (C,) number of cards
-    amounts: NDArray[np.int64]  # (C, K)
+    wanted: NDArray[np.int64]  # (C,) number of devices
+    amounts: NDArray[np.int64]  # (C, K) per device; 0 where percent may say it
     percent: NDArray[np.int64]  # (C, K)
+
+
+class ClaimRules(NamedTuple):
+    """What the cards of each claim are held against, how they are chosen, and whether the choice is scored."""
+
     checks: NDArray[np.int64]  # (C,) see rules.Check
     selection: NDArray[np.int64]  # (C,) see rules.Selection
     affinity: NDArray[np.float32]  # (C,) how much the choice of cards counts in the node's score
     link_score: NDArray[np.bool_]  # (C,) the node's score counts what cards say of taking so many of them
-    model_allowed: NDArray[np.int8]  # (models,) by interned model: 0, 1, or OTHER_MODE
-    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
-    order: NDArray[np.int64]  # sort keys, most significant first
+
+
+class AllowedCards(NamedTuple):
+    """Which cards the pod may have."""
+
+    models: NDArray[np.int8]  # (models,) by interned model: 0, 1, or OTHER_MODE
+    barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
+    numa_bind: bool  # those of a container are on one NUMA node
+    mutex: bool  # only those that nobody uses
+    pieces: bool  # also those that are given out in pieces
+
+
+class TryOrder(NamedTuple):
+    """In which order cards are tried, and among how many of them is chosen."""
+
+    keys: NDArray[np.int64]  # sort keys, most significant first
     weights: NDArray[np.float32]  # (3,) of slots, memory, cores in the card score
-    numa_bind: bool
-    mutex: bool
-    pieces: bool = True  # cards that are given out in pieces may be used
     topology: bool = False  # every card is looked at, as HAMi's topology-aware choice does
     first_node: bool = False  # with it and numa_bind: the first NUMA node with enough of them, not the last one
     by_share: bool = False  # the card score is Koordinator's, with these terms
     share: ShareTerms = NO_SHARE
-    left: NDArray[np.int64] = NO_QUOTA  # (C, 2) memory and cores of the claim's vendor that the quotas of the pod's
-    # namespace leave to the pod as a whole; (0, 2) where no quota could be exceeded
+
+
+class Request(NamedTuple):
+    """What a fit is asked: the claims of one pod and the rules that hold for it."""
+
+    claims: PodDemand
+    rules: ClaimRules
+    cards: AllowedCards
+    order: TryOrder
+    quota_left: NDArray[np.int64] = NO_QUOTA  # (C, 2) memory and cores of the claim's vendor that the quotas of the
+    # pod's namespace leave to the pod as a whole; (0, 2) where no quota could be exceeded
 
 
 class LinkScratch(NamedTuple):
@@ -181,26 +203,26 @@ class FitResult(NamedTuple):
 @kernel
 def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
     """Return what a claim takes of a dimension of a device; percent is multiplied before it is divided (C-10)."""
-    amount = request.amounts[claim, dimension]
+    amount = request.claims.amounts[claim, dimension]
     if amount > 0:
         return amount  # type: ignore[no-any-return]
-    return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]
+    return total[device, dimension] * request.claims.percent[claim, dimension] // 100  # type: ignore[no-any-return]
 
 
 @kernel
 def claimed_cores(request: Request, claim: int, total: NDArray[np.int64], device: int) -> int:
     """Return the compute that a claim takes of a device: at most a whole one, at least one unit of a part."""
-    if request.percent[claim, CORES] > 0:
+    if request.claims.percent[claim, CORES] > 0:
         return max(resolve(request, claim, total, device, CORES), 1)
-    return min(request.amounts[claim, CORES], WHOLE)  # type: ignore[no-any-return]
+    return min(request.claims.amounts[claim, CORES], WHOLE)  # type: ignore[no-any-return]
 
 
 @kernel
 def is_last_of_vendor(request: Request, claim: int) -> bool:
     """Tell whether no claim after this one is on the same vendor."""
     last = claim
-    for other in range(claim + 1, request.vendor.shape[0]):
-        last = other if request.vendor[other] == request.vendor[claim] else last
+    for other in range(claim + 1, request.claims.vendor.shape[0]):
+        last = other if request.claims.vendor[other] == request.claims.vendor[claim] else last
     return last == claim
 
 
@@ -208,6 +230,6 @@ def is_last_of_vendor(request: Request, claim: int) -> bool:
 def is_pick(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     """Tell whether a claim that was fitted gets a device."""
     found = False
-    for i in range(request.wanted[claim]):
+    for i in range(request.claims.wanted[claim]):
         found = found or scratch.picks[claim, i] == device
     return found

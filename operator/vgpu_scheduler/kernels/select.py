@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel
+from vgpu_scheduler.kernels.sentinels import NO_ROW
 
 
 @entry_kernel
@@ -27,14 +28,14 @@ def select_best(
     Returns
     -------
     int
-        The row, or -1 when none is feasible.
+        The row, or ``NO_ROW`` when none is feasible.
     """
-    best = -1
+    best = NO_ROW
     for i in range(rows.shape[0]):
         row = rows[i]
         if not feasible[row]:
             continue
-        if best < 0:
+        if best == NO_ROW:
             best = row
             continue
         if score[row] > score[best] or (score[row] == score[best] and rank[row] < rank[best]):

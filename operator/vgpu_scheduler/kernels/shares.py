@@ -16,7 +16,8 @@ from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
-from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, NO_REASON, FitResult
+from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, FitResult, PodDemand
+from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -31,14 +32,9 @@ _UNREGISTERED = int(CardReason.NodeUnregistered)
 
 
 class ShareRequest(NamedTuple):
-    """The claims of one pod: ``C`` claims in container order, ``K`` dimensions."""
+    """What a fit is asked: the claims of one pod, and which devices are tried in which order."""
 
-    container: NDArray[np.int64]  # (C,) number of the container, ascending
-    kind: NDArray[np.int64]  # (C,) ContainerKind of that container
-    vendor: NDArray[np.int32]  # (C,)
-    wanted: NDArray[np.int64]  # (C,) number of devices
-    amounts: NDArray[np.int64]  # (C, K) what is asked of each device; 0 where nothing is
-    percent: NDArray[np.int64]  # (C, K) seen by the score of resources that are counted in percent, never compared
+    claims: PodDemand
     device_barred: NDArray[np.int8]  # (D,) 0 or BARRED_BY_POLICY; (0,) when none is
     reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
     idle: bool  # only devices that nobody uses
@@ -51,7 +47,7 @@ class ShareScratch(NamedTuple):
     used: NDArray[np.int64]  # (2, M, K): [0] of what is running, [1] an init container's own
     score: NDArray[np.int64]  # (M,)
     tried: NDArray[np.bool_]  # (M,) for the claim at hand
-    picks: NDArray[np.int64]  # (C, M) device numbers; -1 where unused
+    picks: NDArray[np.int64]  # (C, M) device numbers; NO_CARD where unused
 
 
 @kernel
@@ -75,7 +71,7 @@ def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], us
         free = max(total[dimension] - used[dimension], 0)
         # A thing that the device has not, and of which nobody uses anything, is not compared.
         has = total[dimension] > 0 or used[dimension] > 0
-        if has and request.amounts[claim, dimension] > free:
+        if has and request.claims.amounts[claim, dimension] > free:
             return request.reason[dimension]  # type: ignore[no-any-return]
         anything_left = anything_left or free > 0
         anything_used = anything_used or used[dimension] > 0
@@ -108,19 +104,19 @@ def score_devices(
     """
     for position in range(used.shape[0]):
         device = base + position
-        if columns.vendor[device] == request.vendor[claim]:
-            asked = ShareAsk(columns.vendor[device], request.amounts[claim], request.percent[claim])
+        if columns.vendor[device] == request.claims.vendor[claim]:
+            asked = ShareAsk(columns.vendor[device], request.claims.amounts[claim], request.claims.percent[claim])
             score[position] = share_score(columns, device, used[position : position + 1], request.terms, asked)
 
 
 @kernel
 def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int64], tried: NDArray[np.bool_]) -> int:
-    """Return the position of the best device that was not tried yet, or -1."""
-    best = -1
+    """Return the position of the best device that was not tried yet, or ``NO_CARD``."""
+    best = NO_CARD
     for position in range(tried.shape[0]):
         if tried[position] or columns.vendor[base + position] != vendor:
             continue
-        better = best < 0 or score[position] > score[best]
+        better = best == NO_CARD or score[position] > score[best]
         if not better and score[position] == score[best]:
             better = columns.ordinal[base + position] < columns.ordinal[base + best]
         if better:
@@ -143,8 +139,8 @@ def _fit_claim(
     tried[:] = False
     picks = scratch.picks[claim]
     picked = 0
-    position = _next(columns, request.vendor[claim], base, scratch.score, tried)
-    while position >= 0 and picked < request.wanted[claim]:
+    position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
+    while position != NO_CARD and picked < request.claims.wanted[claim]:
         tried[position] = True
         reason = _why_not(columns, request, claim, base + position, used[position])
         if reason == NO_REASON:
@@ -152,14 +148,14 @@ def _fit_claim(
             picked += 1
         else:
             counts[reason] += 1
-        position = _next(columns, request.vendor[claim], base, scratch.score, tried)
-    if picked < request.wanted[claim]:
+        position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
+    if picked < request.claims.wanted[claim]:
         if picked > 0:
             counts[_TOO_FEW] = picked
         return False
     for i in range(picked):
         for dimension in range(used.shape[1]):
-            used[picks[i] - base, dimension] += request.amounts[claim, dimension]
+            used[picks[i] - base, dimension] += request.claims.amounts[claim, dimension]
     return True
 
 
@@ -180,23 +176,23 @@ def _fit_node(
     running = scratch.used[0, :devices]
     own = scratch.used[1, :devices]
     copy_rows(columns.used[base : base + devices], running)
-    container = np.int64(-1)
-    for claim in range(request.container.shape[0]):
+    container = NO_CONTAINER
+    for claim in range(request.claims.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
-        init = request.kind[claim] == _INIT
+        init = request.claims.kind[claim] == _INIT
         used = own if init else running
-        if request.container[claim] != container:
-            container = request.container[claim]
+        if request.claims.container[claim] != container:
+            container = request.claims.container[claim]
             if init:  # init containers run one after the other: each finds only what runs beside it
                 copy_rows(running, own)
         # A container claims devices of a vendor once, so that no claim of its own can have changed this score.
         score_devices(columns, request, claim, base, used, scratch.score)
         choice = 0
         for position in range(devices):
-            if columns.vendor[base + position] == request.vendor[claim]:
+            if columns.vendor[base + position] == request.claims.vendor[claim]:
                 choice += 1
         result.cards[row] = choice
-        if choice < request.wanted[claim]:
+        if choice < request.claims.wanted[claim]:
             counts[_TOO_FEW_CARDS] = 1
             return False
         if not _fit_claim(columns, request, claim, base, used, scratch, counts):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, Role
-from vgpu_scheduler.kernels.request import NO_REASON, OTHER_MODE, WHOLE, Request, claimed_cores
+from vgpu_scheduler.kernels.request import OTHER_MODE, WHOLE, Request, claimed_cores
 from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.kernels.sentinels import NO_REASON
 from vgpu_scheduler.model import CardReason
 
 _CHECK_QUALITY = int(Check.QUALITY)
@@ -28,11 +29,11 @@ def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device:
     used, role = columns.used[device], columns.roles[columns.schema[device]]
     if role[_WITHOUT_CLASS] < 0:
         return NO_REASON
-    without = request.amounts[claim, role[_WITHOUT_CLASS]] > 0
+    without = request.claims.amounts[claim, role[_WITHOUT_CLASS]] > 0
     if (used[role[_ONLINE]] + used[role[_OFFLINE]] if without else used[role[_WITHOUT_CLASS]]) > 0:
         return _APP_CLASS
     if (
-        request.checks[claim] & _CHECK_QUALITY
+        request.rules.checks[claim] & _CHECK_QUALITY
         and used[SLOTS] > 0
         and claimed_cores(request, claim, columns.total, device) != WHOLE
         and _is_of_another_quality(columns, request, claim, device)
@@ -51,10 +52,10 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
     asked, another = 0, 0
     for quality in range(role[_FIRST_QUALITY], role[_END_QUALITY]):
         asked += columns.used[device, quality]
-        another += columns.used[device, quality] if request.amounts[claim, quality] == 0 else 0
+        another += columns.used[device, quality] if request.claims.amounts[claim, quality] == 0 else 0
     if asked > 0:
         return another > 0
-    return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
+    return request.cards.models[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
 
 
 @kernel

@@ -16,6 +16,7 @@ from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import LinkScratch
+from vgpu_scheduler.kernels.sentinels import NO_CARD
 
 STEPS = 3_000_000
 """The most partial subsets that are looked at for one claim on one node; after that the best one found so far holds.
@@ -101,9 +102,9 @@ def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -
 
 @kernel
 def _least_linked(groups: int, work: LinkScratch) -> int:
-    best, lowest = 0, np.int64(0)
+    best, lowest = 0, 0
     for a in range(groups):
-        total = np.int64(0)
+        total = 0
         for b in range(groups):
             total += work.copies[b] * work.pair[a, b]
         if a == 0 or total < lowest:
@@ -163,17 +164,17 @@ def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
 @kernel
 def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
     """Build a good subset from each group in turn, always adding what helps most; return the best one's sum."""
-    highest, any_yet = np.int64(0), False
+    highest, any_yet = 0, False
     for start in range(groups):
         work.trial[:groups] = 0
         work.trial[start] = 1
         for b in range(groups):
             work.weight[b] = work.pair[start, b]
-        total = np.int64(0)
+        total = 0
         for _ in range(wanted - 1):
-            added = -1
+            added = NO_CARD
             for b in range(groups):
-                if work.trial[b] < work.copies[b] and (added < 0 or work.weight[b] > work.weight[added]):
+                if work.trial[b] < work.copies[b] and (added == NO_CARD or work.weight[b] > work.weight[added]):
                     added = b
             total += work.weight[added]
             work.trial[added] += 1
@@ -189,9 +190,9 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
 @kernel
 def _exchange(groups: int, work: LinkScratch) -> int:
     """Exchange single cards of a subset as long as that helps; return what it gains."""
-    gained = np.int64(0)
+    gained = 0
     while True:
-        most, out, come = np.int64(0), -1, -1
+        most, out, come = 0, NO_CARD, NO_CARD
         for a in range(groups):
             if work.trial[a] == 0:
                 continue
@@ -199,7 +200,7 @@ def _exchange(groups: int, work: LinkScratch) -> int:
                 gain = work.weight[b] - work.weight[a] - work.pair[a, b]
                 if work.trial[b] < work.copies[b] and b != a and gain > most:
                     most, out, come = gain, a, b
-        if out < 0:
+        if out == NO_CARD:
             return int(gained)
         gained += most
         work.trial[out] -= 1
@@ -218,7 +219,7 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
     """
     gain = work.gain[depth]
     for a in range(depth, groups):
-        others, total, at = left - 1, np.int64(0), 0
+        others, total, at = left - 1, 0, 0
         work.last[a], work.used[a] = groups - 1, 0
         while others > 0 and at < groups - 1 and work.pair[a, work.near[a, at]] > 0:
             b = work.near[a, at]
@@ -232,11 +233,11 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
             work.last[a], work.used[a] = groups - 1, others
         work.beside[a], work.taken[a] = total, 0
         work.weight[a] = 2 * gain[a] + total
-    twice = np.int64(0)
+    twice = 0
     for more in range(left, 0, -1):
-        top = -1
+        top = NO_CARD
         for a in range(depth, groups):
-            if work.taken[a] < work.copies[a] and (top < 0 or work.weight[a] > work.weight[top]):
+            if work.taken[a] < work.copies[a] and (top == NO_CARD or work.weight[a] > work.weight[top]):
                 top = a
         if twice + more * work.weight[top] < 2 * least:
             return int(twice + more * work.weight[top]) // 2

@@ -1,8 +1,8 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
-from vgpu_scheduler.kube.beside import NodeInventory
 from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
+    STORAGE_DECODERS,
     decode_attachment,
     decode_csi_driver,
     decode_csi_node,
@@ -20,11 +20,20 @@ from vgpu_scheduler.kube.decoding import (
     decode_page,
 )
 from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
-from vgpu_scheduler.kube.images import Image
-from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
+from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
-from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.objects import (
+    ANY_ADDRESS,
+    Condition,
+    Container,
+    HostPort,
+    Image,
+    Node,
+    NodeInventory,
+    Pod,
+    PodSpec,
+)
 from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
@@ -43,7 +52,6 @@ from vgpu_scheduler.kube.quantities import (
     to_int,
     to_milli,
 )
-from vgpu_scheduler.kube.quotas import ResourceQuota, decode_quota
 from vgpu_scheduler.kube.selecting import SELECTING_KINDS, SERVICE, SelectingObject, decode_selecting
 from vgpu_scheduler.kube.selectors import (
     LabelSelector,
@@ -98,6 +106,7 @@ __all__ = [
     "SELECTED_NODE",
     "SELECTING_KINDS",
     "SERVICE",
+    "STORAGE_DECODERS",
     "UNSCHEDULABLE_TAINT",
     "WAIT_FOR_FIRST_CONSUMER",
     "AttachedVolume",

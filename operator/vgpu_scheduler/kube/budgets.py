@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.objects import Pod
 from vgpu_scheduler.kube.selectors import LabelSelector
 from vgpu_scheduler.kube.storagedecoding import label_selector
@@ -94,20 +95,6 @@ class _WireBudget(Wire):
     status: _WireBudgetStatus | None = None
 
 
-_budgets = msgspec.json.Decoder(_WireBudget)
-
-
-def decode_budget(obj: Encoded) -> DisruptionBudget:
-    """Read a PodDisruptionBudget.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or the selector cannot be understood; names object and field.
-    """
-    return decode_object(obj, "PodDisruptionBudget", _budgets, _budget)
-
-
 def _budget(wire: _WireBudget) -> DisruptionBudget:
     meta, spec, status = wire.metadata, wire.spec or _WireBudgetSpec(), wire.status or _WireBudgetStatus()
     return DisruptionBudget(
@@ -119,3 +106,7 @@ def _budget(wire: _WireBudget) -> DisruptionBudget:
         allowed=status.disruptions_allowed,
         disrupted=frozenset(status.disrupted_pods or ()),
     )
+
+
+decode_budget: Final[Decode[DisruptionBudget]] = decoder_of("PodDisruptionBudget", _WireBudget, _budget)
+"""Reads a PodDisruptionBudget."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.storage import CSIDriver, CSINode, StorageCapacity, VolumeAttachment
-from vgpu_scheduler.kube.storagedecoding import bytes_of, label_selector
+from vgpu_scheduler.kube.storagedecoding import (
+    bytes_of,
+    decode_claim,
+    decode_storage_class,
+    decode_volume,
+    label_selector,
+)
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
 
-__all__ = ["decode_attachment", "decode_csi_driver", "decode_csi_node", "decode_storage_capacity"]
+__all__ = ["STORAGE_DECODERS", "decode_attachment", "decode_csi_driver", "decode_csi_node", "decode_storage_capacity"]
 
 _MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -42,20 +49,6 @@ class _WireCSINode(Wire):
     spec: _WireCSINodeSpec = msgspec.field(default_factory=_WireCSINodeSpec)
 
 
-_csi_nodes = msgspec.json.Decoder(_WireCSINode)
-
-
-def decode_csi_node(obj: Encoded) -> CSINode:
-    """Read a CSINode.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type; names object and field.
-    """
-    return decode_object(obj, "CSINode", _csi_nodes, _csi_node)
-
-
 def _csi_node(wire: _WireCSINode) -> CSINode:
     meta = wire.metadata
     plugins = (meta.annotations or {}).get(_MIGRATED_PLUGINS, "")
@@ -72,6 +65,10 @@ def _csi_node(wire: _WireCSINode) -> CSINode:
     )
 
 
+decode_csi_node: Final[Decode[CSINode]] = decoder_of("CSINode", _WireCSINode, _csi_node)
+"""Reads a CSINode."""
+
+
 class _WireCSIDriverSpec(Wire):
     """``CSIDriverSpec``."""
 
@@ -85,20 +82,6 @@ class _WireCSIDriver(Wire):
     spec: _WireCSIDriverSpec = msgspec.field(default_factory=_WireCSIDriverSpec)
 
 
-_csi_drivers = msgspec.json.Decoder(_WireCSIDriver)
-
-
-def decode_csi_driver(obj: Encoded) -> CSIDriver:
-    """Read a CSIDriver.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type; names object and field.
-    """
-    return decode_object(obj, "CSIDriver", _csi_drivers, _csi_driver)
-
-
 def _csi_driver(wire: _WireCSIDriver) -> CSIDriver:
     meta = wire.metadata
     return CSIDriver(
@@ -109,6 +92,10 @@ def _csi_driver(wire: _WireCSIDriver) -> CSIDriver:
     )
 
 
+decode_csi_driver: Final[Decode[CSIDriver]] = decoder_of("CSIDriver", _WireCSIDriver, _csi_driver)
+"""Reads a CSIDriver."""
+
+
 class _WireCapacity(Wire):
     """``CSIStorageCapacity``."""
 
@@ -117,20 +104,6 @@ class _WireCapacity(Wire):
     capacity: str | int | float | None = None
     maximum_volume_size: str | int | float | None = None
     node_topology: WireLabelSelector | None = None
-
-
-_capacities = msgspec.json.Decoder(_WireCapacity)
-
-
-def decode_storage_capacity(obj: Encoded) -> StorageCapacity:
-    """Read a CSIStorageCapacity.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity or the selector is none; names object and field.
-    """
-    return decode_object(obj, "CSIStorageCapacity", _capacities, _capacity)
 
 
 def _capacity(wire: _WireCapacity) -> StorageCapacity:
@@ -147,6 +120,10 @@ def _capacity(wire: _WireCapacity) -> StorageCapacity:
         largest=capacity,
         nodes=label_selector(wire.node_topology, "nodeTopology"),
     )
+
+
+decode_storage_capacity: Final[Decode[StorageCapacity]] = decoder_of("CSIStorageCapacity", _WireCapacity, _capacity)
+"""Reads a CSIStorageCapacity."""
 
 
 class _WireAttachmentSource(Wire):
@@ -170,20 +147,6 @@ class _WireAttachment(Wire):
     spec: _WireAttachmentSpec
 
 
-_attachments = msgspec.json.Decoder(_WireAttachment)
-
-
-def decode_attachment(obj: Encoded) -> VolumeAttachment:
-    """Read a VolumeAttachment.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type; names object and field.
-    """
-    return decode_object(obj, "VolumeAttachment", _attachments, _attachment)
-
-
 def _attachment(wire: _WireAttachment) -> VolumeAttachment:
     meta, spec = wire.metadata, wire.spec
     return VolumeAttachment(
@@ -194,3 +157,19 @@ def _attachment(wire: _WireAttachment) -> VolumeAttachment:
         node_name=spec.node_name,
         volume_name=spec.source.persistent_volume_name or "",
     )
+
+
+decode_attachment: Final[Decode[VolumeAttachment]] = decoder_of("VolumeAttachment", _WireAttachment, _attachment)
+"""Reads a VolumeAttachment."""
+
+
+STORAGE_DECODERS: Final[Mapping[str, Decode[Any]]] = {
+    "StorageClass": decode_storage_class,
+    "CSIDriver": decode_csi_driver,
+    "CSINode": decode_csi_node,
+    "CSIStorageCapacity": decode_storage_capacity,
+    "VolumeAttachment": decode_attachment,
+    "PersistentVolume": decode_volume,
+    "PersistentVolumeClaim": decode_claim,
+}
+"""What reads the objects of each kind that says where volumes can be mounted."""

@@ -1,6 +1,9 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values of any kind."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -13,7 +16,7 @@ from vgpu_scheduler.kube.wire import (
     WireEvent,
     WireList,
 )
-from vgpu_scheduler.model import MESSAGE, cut
+from vgpu_scheduler.model import MESSAGE, BoundedCache, bytes_of, cut
 
 __all__ = [
     "DecodeError",
@@ -24,7 +27,9 @@ __all__ = [
     "decode_items",
     "decode_object",
     "decode_page",
+    "decoder_of",
 ]
+
 
 _Wire = TypeVar("_Wire")
 _Value = TypeVar("_Value", bound=Versioned)
@@ -110,7 +115,7 @@ class ListPage(NamedTuple):
         Where the next page starts; empty on the last page.
     """
 
-    items: Sequence[Encoded]
+    items: Sequence[msgspec.Raw]
     resource_version: str
     continue_token: str
 
@@ -239,6 +244,22 @@ def decode_object(
         raise DecodeError(kind, _key_of(obj), place, problem) from error
 
 
+def decoder_of(kind: str, wire: type[_Wire], build: Callable[[_Wire], _Value]) -> Decode[_Value]:
+    """Return what reads objects of a kind, as :func:`decode_object` does.
+
+    Parameters
+    ----------
+    wire
+        The typed form of an object as the API writes it.
+    """
+    typed = msgspec.json.Decoder(wire)
+
+    def decode(obj: Encoded) -> _Value:
+        return decode_object(obj, kind, typed, build)
+
+    return decode
+
+
 def _key_of(obj: object) -> str:
     """``namespace/name`` of an object that could not be read as a whole, as far as it can be."""
     try:
@@ -273,3 +294,34 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_MOST_BYTES: Final = 4 * 2**20
+"""What the maps that are remembered for the next object may take."""
+_NONE: Final[Mapping[str, str]] = {}
+
+_Items = tuple[tuple[str, str], ...]
+
+
+class SharedMaps:
+    """Maps of texts of which equal ones are one object, as long as they were used lately.
+
+    Parameters
+    ----------
+    most_bytes
+        About how much the maps may take that are remembered; what is held elsewhere does not count.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._known: BoundedCache[_Items, Mapping[str, str]] = BoundedCache(most_bytes)
+
+    def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
+        """Return a map that equals this one; nobody may change it."""
+        if not texts:
+            return _NONE
+        items = tuple(texts.items())
+        known = self._known.get(items)
+        if known is None:
+            known = texts
+            self._known.put(items, known, bytes_of(items) + getsizeof(known))
+        return known

@@ -1,14 +1,13 @@
-"""Namespaces, as far as they are understood here."""
+"""Namespaces, and the quotas that limit what their pods may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-import msgspec
-
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
-from vgpu_scheduler.kube.wire import Wire, WireMeta
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
+from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +26,55 @@ class _WireNamespace(Wire):
     metadata: WireMeta
 
 
-_namespaces = msgspec.json.Decoder(_WireNamespace)
-
-
-def decode_namespace(obj: Encoded) -> Namespace:
-    """Read a namespace.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type.
-    """
-    return decode_object(obj, "Namespace", _namespaces, _namespace)
-
-
 def _namespace(wire: _WireNamespace) -> Namespace:
     meta = wire.metadata
     return Namespace(meta.name, meta.labels or {}, meta.version, meta.uid)
+
+
+decode_namespace: Final[Decode[Namespace]] = decoder_of("Namespace", _WireNamespace, _namespace)
+"""Reads a namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """A quota of a namespace.
+
+    Attributes
+    ----------
+    hard
+        Limits as they are written, by resource name; whoever uses one reads its quantity.
+    """
+
+    namespace: str
+    name: str
+    hard: Mapping[str, str]
+    uid: str = ""
+    resource_version: int = 0
+
+
+class _WireQuotaSpec(Wire):
+    """``ResourceQuotaSpec``."""
+
+    hard: Quantities | None = None
+
+
+class _WireQuota(Wire):
+    """``ResourceQuota``."""
+
+    metadata: WireMeta
+    spec: _WireQuotaSpec | None = None
+
+
+def _quota(wire: _WireQuota) -> ResourceQuota:
+    meta = wire.metadata
+    return ResourceQuota(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        hard={resource: str(limit) for resource, limit in ((wire.spec and wire.spec.hard) or {}).items()},
+        uid=meta.uid,
+        resource_version=meta.version,
+    )
+
+
+decode_quota: Final[Decode[ResourceQuota]] = decoder_of("ResourceQuota", _WireQuota, _quota)
+"""Reads a ResourceQuota."""

@@ -3,32 +3,11 @@
 from functools import lru_cache
 from typing import Final
 
-import msgspec
-
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
-from vgpu_scheduler.kube.images import node_images
-from vgpu_scheduler.kube.objects import Node
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
+from vgpu_scheduler.kube.objects import Node, node_images
 from vgpu_scheduler.kube.quantities import CPU, PODS, QuantityError, is_schedulable, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode
-
-_nodes: Final = msgspec.json.Decoder(WireNode)
-
-
-def decode_node(obj: Encoded) -> Node:
-    """Read a node.
-
-    Parameters
-    ----------
-    obj
-        The object as a dict (as kopf hands it out) or as JSON.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity is none.
-    """
-    return decode_object(obj, "Node", _nodes, _node)
 
 
 def _node(wire: WireNode) -> Node:
@@ -49,6 +28,10 @@ def _node(wire: WireNode) -> Node:
         declared_features=_features(tuple(wire.status.declared_features or ())),
         images=node_images(wire.status.images or ()),
     )
+
+
+decode_node: Final[Decode[Node]] = decoder_of("Node", WireNode, _node)
+"""Reads a node."""
 
 
 @lru_cache(maxsize=1024)

@@ -10,16 +10,14 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
-from vgpu_scheduler.kube.images import pod_images
-from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec
+from vgpu_scheduler.kube.decoding import Decode, SharedMaps, decoder_of
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec, pod_images
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
 from vgpu_scheduler.kube.preferences import compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.quantities import ContainerKind, QuantityError, pod_requests, to_nano, unrequested
 from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
-from vgpu_scheduler.kube.sharing import SharedMaps
 from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import (
     REQUIRED,
@@ -300,24 +298,7 @@ def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
-_pods: Final = msgspec.json.Decoder(WirePod)
 _labels: Final = SharedMaps()
-
-
-def decode_pod(obj: Encoded) -> Pod:
-    """Read a pod.
-
-    Parameters
-    ----------
-    obj
-        The object as a dict (as kopf hands it out) or as JSON.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity is none.
-    """
-    return decode_object(obj, "Pod", _pods, _pod)
 
 
 def _pod(wire: WirePod) -> Pod:
@@ -352,6 +333,10 @@ def _pod(wire: WirePod) -> Pod:
         disruption=_disruption(status),
         rejection=kubelet_rejection(status) if status.reason else "",
     )
+
+
+decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
+"""Reads a pod."""
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:

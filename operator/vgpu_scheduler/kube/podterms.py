@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, SelectorError, compile_label_selector
+from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, compile_each, compile_label_selector
 from vgpu_scheduler.kube.wire import WireLabelSelector, WirePodTerm
 
 __all__ = ["PodSelector", "PodTerm", "TopologyTerm", "compile_pod_terms"]
@@ -95,22 +95,8 @@ class PodTerm(msgspec.Struct, frozen=True):
 
 
 def compile_pod_terms(terms: Sequence[WirePodTerm], field: str) -> tuple[tuple[PodTerm, ...], str]:
-    """Compile the required terms of an affinity.
-
-    Returns
-    -------
-    terms : tuple of PodTerm
-        Those that can be compiled.
-    problem : str
-        What is wrong with the first other one, naming the field; empty if there is none.
-    """
-    compiled, problem = [], ""
-    for index, term in enumerate(terms):
-        try:
-            compiled.append(_compile(term))
-        except SelectorError as error:
-            problem = problem or f"{field}[{index}]: {error}"
-    return tuple(compiled), problem
+    """Compile the required terms of an affinity; see :func:`compile_each`."""
+    return compile_each(terms, _compile, field + "[{}]")
 
 
 def _compile(term: WirePodTerm) -> PodTerm:

@@ -50,15 +50,15 @@ class InlineDisk(msgspec.Struct, frozen=True):
     ----------
     keys
         What the disk is known by; disks that share a key are the same. Empty for those that pods may share.
-    read_only
-        Whether it may be shared with others that only read.
     migrated
         The CSI volume that it is served as; None if it is none.
+    read_only
+        Whether it may be shared with others that only read.
     """
 
     keys: tuple[DiskKey, ...]
-    read_only: bool
-    migrated: InTreeDisk | None
+    migrated: InTreeDisk | None = None
+    read_only: bool = False
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
@@ -126,7 +126,9 @@ def read_pod_volumes(volumes: Sequence[Mapping[str, Any]]) -> PodVolumes:
             if source == "persistentVolumeClaim":
                 claims.append(ClaimVolume(_typed(volume[source], _WireClaimSource, field).claim_name))
             elif source == "ephemeral":
-                claims.append(ClaimVolume(_typed(volume.get("name"), str, f"spec.volumes[{index}].name"), True))
+                claims.append(
+                    ClaimVolume(_typed(volume.get("name"), str, f"spec.volumes[{index}].name"), ephemeral=True)
+                )
             elif source in _SOURCES:
                 disks.append(_inline_disk(source, _typed(volume[source], _SOURCES[source], field)))
             else:
@@ -146,12 +148,12 @@ def _typed(content: object, wire: type[_Wire], field: str) -> _Wire:
 def _inline_disk(source: str, wire: Wire) -> InlineDisk:
     migrated = disk_of(source, wire)
     if isinstance(wire, WireGceDisk):
-        return InlineDisk(((source, wire.pd_name),), wire.read_only, migrated)
+        return InlineDisk(((source, wire.pd_name),), migrated, read_only=wire.read_only)
     if isinstance(wire, WireVolumeId) and source == "awsElasticBlockStore":
-        return InlineDisk(((source, wire.volume_id),), False, migrated)  # one pod, even if it only reads
+        return InlineDisk(((source, wire.volume_id),), migrated)  # one pod, even if it only reads
     if isinstance(wire, _WireIscsi):
-        return InlineDisk(((source, wire.iqn),), wire.read_only, None)
+        return InlineDisk(((source, wire.iqn),), read_only=wire.read_only)
     if isinstance(wire, _WireRbd):
         keys = tuple((source, monitor, wire.pool, wire.image) for monitor in wire.monitors or ())
-        return InlineDisk(keys, wire.read_only, None)
-    return InlineDisk((), True, migrated)
+        return InlineDisk(keys, read_only=wire.read_only)
+    return InlineDisk((), migrated, read_only=True)

@@ -4,10 +4,10 @@ The rules are those of apimachinery's ``labels.Requirement`` and of component-he
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "RawRequirement",
     "Requirement",
     "SelectorError",
+    "compile_each",
     "compile_label_selector",
     "compile_node_selector",
     "compile_node_term",
@@ -30,6 +31,9 @@ __all__ = [
     "label_equals",
     "parse_label_selector",
 ]
+
+_Wire = TypeVar("_Wire")
+_Compiled = TypeVar("_Compiled")
 
 NODE_NAME_FIELD: Final = "metadata.name"
 
@@ -344,3 +348,29 @@ def compile_node_selector(
         with suppress(SelectorError):
             compiled.append(compile_node_term(expressions, fields))
     return NodeSelector(tuple(compiled), names if any_term else None)
+
+
+def compile_each(
+    wires: Sequence[_Wire], compile_one: Callable[[_Wire], _Compiled], field: str
+) -> tuple[tuple[_Compiled, ...], str]:
+    """Compile what of a list can be compiled.
+
+    Parameters
+    ----------
+    field
+        The path of one of them, with ``{}`` for its number.
+
+    Returns
+    -------
+    compiled : tuple
+        Those that can be compiled.
+    problem : str
+        What is wrong with the first other one, naming the field; empty if there is none.
+    """
+    compiled, problem = [], ""
+    for index, wire in enumerate(wires):
+        try:
+            compiled.append(compile_one(wire))
+        except SelectorError as error:
+            problem = problem or f"{field.format(index)}: {error}"
+    return tuple(compiled), problem

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, SelectorError, compile_label_selector
+from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, compile_each, compile_label_selector
 from vgpu_scheduler.kube.wire import WireSpread
 
 __all__ = ["SpreadConstraint", "compile_spread"]
@@ -58,22 +58,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
 
 def compile_spread(constraints: Sequence[WireSpread]) -> tuple[tuple[SpreadConstraint, ...], str]:
-    """Compile the topology spread constraints of a pod.
-
-    Returns
-    -------
-    constraints : tuple of SpreadConstraint
-        Those that can be compiled.
-    problem : str
-        What is wrong with the first other one, naming the field; empty if there is none.
-    """
-    compiled, problem = [], ""
-    for index, wire in enumerate(constraints):
-        try:
-            compiled.append(_compile(wire))
-        except SelectorError as error:
-            problem = problem or f"spec.topologySpreadConstraints[{index}].labelSelector: {error}"
-    return tuple(compiled), problem
+    """Compile the topology spread constraints of a pod; see :func:`compile_each`."""
+    return compile_each(constraints, _compile, "spec.topologySpreadConstraints[{}].labelSelector")
 
 
 def _compile(wire: WireSpread) -> SpreadConstraint:

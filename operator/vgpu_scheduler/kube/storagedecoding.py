@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.migration import (
     InTreeDisk,
     WireAzureDisk,
@@ -112,20 +112,6 @@ class _WireClaim(Wire):
     status: _WirePhase = msgspec.field(default_factory=_WirePhase)
 
 
-_claims = msgspec.json.Decoder(_WireClaim)
-
-
-def decode_claim(obj: Encoded) -> Claim:
-    """Read a PersistentVolumeClaim.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity or the selector is none; names object and field.
-    """
-    return decode_object(obj, "PersistentVolumeClaim", _claims, _claim)
-
-
 def _claim(wire: _WireClaim) -> Claim:
     meta, spec = wire.metadata, wire.spec
     annotations = meta.annotations or {}
@@ -149,6 +135,10 @@ def _claim(wire: _WireClaim) -> Claim:
         attributes_class=spec.volume_attributes_class_name or "",
         controller=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
     )
+
+
+decode_claim: Final[Decode[Claim]] = decoder_of("PersistentVolumeClaim", _WireClaim, _claim)
+"""Reads a PersistentVolumeClaim."""
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------
@@ -201,20 +191,6 @@ class _WireVolume(Wire):
     status: _WirePhase = msgspec.field(default_factory=_WirePhase)
 
 
-_volumes = msgspec.json.Decoder(_WireVolume)
-
-
-def decode_volume(obj: Encoded) -> Volume:
-    """Read a PersistentVolume.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or the capacity is no quantity; names object and field.
-    """
-    return decode_object(obj, "PersistentVolume", _volumes, _volume)
-
-
 def _volume(wire: _WireVolume) -> Volume:
     meta, spec = wire.metadata, wire.spec
     labels, annotations = meta.labels or {}, meta.annotations or {}
@@ -241,6 +217,10 @@ def _volume(wire: _WireVolume) -> Volume:
         disk=disk,
         migrated_affinity=migrated_affinity(disk.plugin, terms, labels) if disk else None,
     )
+
+
+decode_volume: Final[Decode[Volume]] = decoder_of("PersistentVolume", _WireVolume, _volume)
+"""Reads a PersistentVolume."""
 
 
 def _reference(wire: _WireClaimReference | None) -> ClaimReference | None:
@@ -285,20 +265,6 @@ class _WireClass(Wire):
     allowed_topologies: list[_WireTopologyTerm] | None = None
 
 
-_classes = msgspec.json.Decoder(_WireClass)
-
-
-def decode_storage_class(obj: Encoded) -> StorageClass:
-    """Read a StorageClass.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type; names object and field.
-    """
-    return decode_object(obj, "StorageClass", _classes, _class)
-
-
 def _class(wire: _WireClass) -> StorageClass:
     meta = wire.metadata
     return StorageClass(
@@ -310,6 +276,10 @@ def _class(wire: _WireClass) -> StorageClass:
         allowed_topologies=_topologies(wire.allowed_topologies),
         driver=csi_driver(wire.provisioner),
     )
+
+
+decode_storage_class: Final[Decode[StorageClass]] = decoder_of("StorageClass", _WireClass, _class)
+"""Reads a StorageClass."""
 
 
 def _topologies(terms: list[_WireTopologyTerm] | None) -> NodeSelector | None:

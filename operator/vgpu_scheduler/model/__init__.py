@@ -12,20 +12,16 @@ from vgpu_scheduler.model.decision import (
     Shortage,
     worded_shortage,
 )
-from vgpu_scheduler.model.device_policies import (
+from vgpu_scheduler.model.devices import (
     BEST_FIT,
     BINPACK,
     DEVICE_POLICIES,
     MUTEX,
+    NO_TERMS,
     NUMA,
+    PLAIN_SCHEMA,
     SPREAD,
     TOPOLOGY,
-    OrderKind,
-    policy_words,
-)
-from vgpu_scheduler.model.devices import (
-    NO_TERMS,
-    PLAIN_SCHEMA,
     Amounts,
     Claim,
     ClaimTerms,
@@ -35,6 +31,7 @@ from vgpu_scheduler.model.devices import (
     Device,
     DeviceResource,
     Dimension,
+    OrderKind,
     Piece,
     PodClaims,
     QuotaResource,
@@ -42,6 +39,7 @@ from vgpu_scheduler.model.devices import (
     VendorKey,
     claims_devices,
     dialect_of,
+    policy_words,
 )
 from vgpu_scheduler.model.placement import (
     NO_USAGE,
@@ -59,11 +57,19 @@ from vgpu_scheduler.model.placement import (
     makers,
     peak,
 )
-from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
-from vgpu_scheduler.model.spelling import closest, did_you_mean
-from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, counted, cut, internal_error, quoted
-from vgpu_scheduler.model.wake_set import WakeSet
-from vgpu_scheduler.model.wording import worded
+from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint, WakeSet
+from vgpu_scheduler.model.texts import (
+    MESSAGE,
+    QUOTED,
+    InputError,
+    closest,
+    counted,
+    cut,
+    did_you_mean,
+    internal_error,
+    quoted,
+    worded,
+)
 
 __all__ = [
     "BEST_FIT",

@@ -253,7 +253,7 @@ def satisfiable(selectors: Iterable[LabelSelector | None]) -> bool:
 
 
 def _key_satisfiable(requirements: Sequence[Requirement]) -> bool:
-    """Tell whether one label, or its absence, satisfies all requirements on it."""
+    """Tell whether some value of a label, or its absence, satisfies all requirements on that label."""
     named = {value for requirement in requirements for value in requirement.values}
     # Absence, every value that is named, and one that nobody names stand for all there is.
     other = "x"

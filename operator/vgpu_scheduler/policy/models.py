@@ -15,18 +15,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import cut
-from vgpu_scheduler.policy.rules import QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
+from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
+from vgpu_scheduler.policy.rules import MOST, QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
 from vgpu_scheduler.policy.spec import (
-    MOST,
     DefaultsSection,
     DevicesSection,
     DeviceWeights,
     LimitsSection,
-    NodesSection,
     PodOverrides,
-    ScorerEntry,
-    ScoringStrategy,
-    StrategyResource,
     TypesRule,
 )
 

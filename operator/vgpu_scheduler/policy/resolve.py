@@ -284,7 +284,7 @@ def overruled(annotation: str, why: str) -> str:
 
 
 def _joined(sources: Sequence[str]) -> str:
-    """List sources; not all of very many, for the list goes into annotations and events."""
+    """Join the names of sources to a text, cut after the first few: it goes into annotations and events."""
     more = len(sources) - _NAMED
     return ", ".join(sources[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 

@@ -218,6 +218,9 @@ _QUANTITY: Final = re.compile("^[+]?[0-9]{0,19}([.][0-9]{0,9})?([mkMGTPE]|[KMGTP
 
 _NO_MEMORY: Final = "must be a quantity of bytes between 1Mi and 1Pi, such as 4Gi (a plain 4096 is bytes: write 4096Mi)"
 
+MOST: Final = 1_000_000
+"""Bound of priorities and weights: far beyond any use, and sums of them stay exact in a double."""
+Weight = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 Memory = Annotated[
     int,
     GetPydanticSchema(lambda _source, _handler: core_schema.no_info_plain_validator_function(_bytes)),

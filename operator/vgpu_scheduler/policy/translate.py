@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import CardChoice, ShareOrder, Strategy, Weights
 from vgpu_scheduler.model import OrderKind
-from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
+from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry
+from vgpu_scheduler.policy.spec import DevicesSection
 from vgpu_scheduler.scorers import (
     BIN_PACKING,
     DEFAULT_WEIGHTS,

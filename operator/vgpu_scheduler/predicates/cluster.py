@@ -2,14 +2,12 @@
 
 from typing import Final
 
+from vgpu_scheduler.predicates.compiled import NODE_AFFINITY_SCORE, TAINT_TOLERATION_SCORE
 from vgpu_scheduler.predicates.filters import ClusterPlugin
-from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN, INTER_POD_AFFINITY_SCORE
 from vgpu_scheduler.predicates.refusals import NODE_DECLARED_FEATURES_PLUGIN
 from vgpu_scheduler.predicates.scores import ScorePlugin
-from vgpu_scheduler.predicates.soft_interpod import INTER_POD_AFFINITY_SCORE
-from vgpu_scheduler.predicates.soft_nodes import NODE_AFFINITY_SCORE, TAINT_TOLERATION_SCORE
-from vgpu_scheduler.predicates.soft_spread import POD_TOPOLOGY_SPREAD_SCORE
-from vgpu_scheduler.predicates.spread import POD_TOPOLOGY_SPREAD_PLUGIN
+from vgpu_scheduler.predicates.spread import POD_TOPOLOGY_SPREAD_PLUGIN, POD_TOPOLOGY_SPREAD_SCORE
 from vgpu_scheduler.predicates.volumes import (
     NODE_VOLUME_LIMITS_PLUGIN,
     VOLUME_BINDING_PLUGIN,

@@ -53,89 +53,89 @@ class Reason(msgspec.Struct, frozen=True):
         The kube-scheduler plugin that says so.
     text
         What it says, word for word: people search for it.
-    resolvable
-        Whether removing pods could help. For resources it depends on the node as well: see :class:`Rejection`.
     hint
         What kind of change could help.
+    resolvable
+        Whether removing pods could help. For resources it depends on the node as well: see :class:`Rejection`.
     """
 
     plugin: str
     text: str
-    resolvable: bool
     hint: Hint
+    resolvable: bool = False
 
 
-UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", False, Hint.TAINTS)
-NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", False, Hint.NODE)
-TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", False, Hint.TAINTS)
-AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.LABELS)
-NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
-AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
-PORTS: Final = Reason("NodePorts", "node(s) didn't have free ports for the requested pod ports", True, Hint.RESOURCES)
-TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.ALLOCATABLE | Hint.RESOURCES)
+UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", Hint.TAINTS)
+NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", Hint.NODE)
+TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", Hint.TAINTS)
+AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", Hint.LABELS)
+NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", Hint.NODE)
+AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", Hint.NONE)
+PORTS: Final = Reason(
+    "NodePorts", "node(s) didn't have free ports for the requested pod ports", Hint.RESOURCES, resolvable=True
+)
+TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", Hint.ALLOCATABLE | Hint.RESOURCES, resolvable=True)
 
 
 POLICY_SELECTOR: Final = Reason(
-    "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.LABELS | Hint.POLICY
+    "VGPUPolicy", "node(s) didn't match the policy's node selector", Hint.LABELS | Hint.POLICY
 )
-NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.LABELS)
+NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", Hint.LABELS)
 
 INTER_POD_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod affinity rules", False, Hint.LABELS | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't match pod affinity rules", Hint.LABELS | Hint.AFFINITY
 )
 INTER_POD_ANTI_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", True, Hint.LABELS | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", Hint.LABELS | Hint.AFFINITY, resolvable=True
 )
 INTER_POD_EXISTING: Final = Reason(
-    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.LABELS | Hint.AFFINITY
+    "InterPodAffinity",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
+    Hint.LABELS | Hint.AFFINITY,
+    resolvable=True,
 )
 SPREAD: Final = Reason(
     "PodTopologySpread",
     "node(s) didn't match pod topology spread constraints",
-    True,
     Hint.LABELS | Hint.TAINTS | Hint.AFFINITY,
+    resolvable=True,
 )
 SPREAD_LABEL: Final = Reason(
-    "PodTopologySpread",
-    "node(s) didn't match pod topology spread constraints (missing required label)",
-    False,
-    Hint.LABELS,
+    "PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)", Hint.LABELS
 )
 
-FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.FEATURES)
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", Hint.FEATURES)
 
 
 _VOLUMES: Final = Hint.LABELS | Hint.VOLUMES
 CLAIM_IN_USE: Final = Reason(
     "VolumeRestrictions",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
-    True,
     _VOLUMES,
+    resolvable=True,
 )
-DISK_IN_USE: Final = Reason("VolumeRestrictions", "node(s) had no available disk", True, _VOLUMES)
-TOO_MANY_VOLUMES: Final = Reason("NodeVolumeLimits", "node(s) exceed max volume count", True, Hint.ATTACH_LIMIT)
-VOLUME_ELSEWHERE: Final = Reason(
-    "VolumeBinding", "node(s) didn't match PersistentVolume's node affinity", False, _VOLUMES
+DISK_IN_USE: Final = Reason("VolumeRestrictions", "node(s) had no available disk", _VOLUMES, resolvable=True)
+TOO_MANY_VOLUMES: Final = Reason(
+    "NodeVolumeLimits", "node(s) exceed max volume count", Hint.ATTACH_LIMIT, resolvable=True
 )
-NO_VOLUME: Final = Reason("VolumeBinding", "node(s) didn't find available persistent volumes to bind", False, _VOLUMES)
-NO_STORAGE: Final = Reason("VolumeBinding", "node(s) did not have enough free storage", False, _VOLUMES)
+VOLUME_ELSEWHERE: Final = Reason("VolumeBinding", "node(s) didn't match PersistentVolume's node affinity", _VOLUMES)
+NO_VOLUME: Final = Reason("VolumeBinding", "node(s) didn't find available persistent volumes to bind", _VOLUMES)
+NO_STORAGE: Final = Reason("VolumeBinding", "node(s) did not have enough free storage", _VOLUMES)
 VOLUME_GONE: Final = Reason(
-    "VolumeBinding", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", False, _VOLUMES
+    "VolumeBinding", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", _VOLUMES
 )
-UNBOUND_IMMEDIATE: Final = Reason(
-    "VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", False, Hint.VOLUMES
-)
-WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone", False, _VOLUMES)
+UNBOUND_IMMEDIATE: Final = Reason("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", Hint.VOLUMES)
+WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone", _VOLUMES)
 
 
 def volume_problem(plugin: str, text: str) -> Reason:
     """Return the reason of a pod that no node is tried for, because of one of its claims."""
-    return Reason(plugin, text, False, Hint.VOLUMES)
+    return Reason(plugin, text, Hint.VOLUMES)
 
 
 def insufficient(what: str) -> Reason:
     """Return the reason of a node that has too little of a resource."""
-    return Reason("NodeResourcesFit", f"Insufficient {what}", True, Hint.ALLOCATABLE | Hint.RESOURCES)
+    return Reason("NodeResourcesFit", f"Insufficient {what}", Hint.ALLOCATABLE | Hint.RESOURCES, resolvable=True)
 
 
 class Rejection(NamedTuple):

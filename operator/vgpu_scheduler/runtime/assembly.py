@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vgpu_scheduler.admission import AdmissionRules
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer
@@ -33,9 +33,9 @@ def make_dialects(settings: Settings) -> list[Dialect]:
         If the device configuration cannot be read; the message names the file and the field.
     """
     makers: Mapping[str, Callable[[], Dialect]] = {
+        **DIALECTS,
         "hami": lambda: hami_dialect(device_config(settings)),
         "volcano": lambda: volcano_dialect(plugin=PluginVersion(settings.volcano.plugin_version)),
-        "koordinator": koordinator_dialect,
     }
     return [makers[name]() for name in settings.dialects]
 

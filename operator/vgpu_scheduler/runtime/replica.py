@@ -7,7 +7,7 @@ sweep comes after the Lease was won, so that whatever the last leader bound is k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from vgpu_scheduler.binding import (
@@ -28,7 +28,7 @@ from vgpu_scheduler.intake import (
     SELECTING,
     SWEPT,
     VOLUMES,
-    DepartedPods,
+    FinalStateReader,
     Kind,
     KopfSource,
     ObjectStream,
@@ -47,7 +47,6 @@ from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
-from vgpu_scheduler.runtime.tasks import Named, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
@@ -228,8 +227,27 @@ class Replica:
         for selection in pod_selections(self._engine.scheduler_names, self._engine.coexist_with):
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
-        found.append(("departed-pods", DepartedPods(self._api, observer).run()))
+        found.append(("final-states", FinalStateReader(self._api, observer).run()))
         for kind in (NODES, *self._optional):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found
+
+
+Named = tuple[str, Coroutine[Any, Any, None]]
+
+
+def start(works: Sequence[Named]) -> list[asyncio.Task[None]]:
+    """Start works under their names."""
+    return [asyncio.create_task(work, name=name) for name, work in works]
+
+
+async def first_of(*works: Named) -> None:
+    """Run works until the first of them ends, end the others, and raise what that one raised."""
+    tasks = start(works)
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await end(tasks)

@@ -1,7 +1,7 @@
 """Scorers: pure functions that rank nodes."""
 
 from vgpu_scheduler.scorers.allocation import BIN_PACKING, AllocationRule, AllocationScorer
-from vgpu_scheduler.scorers.base import CompiledScorer, NodeScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, NodeRanking, NodeScorer, WeightedScorer, Workload
 from vgpu_scheduler.scorers.binpack import (
     DEFAULT_WEIGHTS,
     BinpackArguments,
@@ -18,7 +18,6 @@ from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
 from vgpu_scheduler.scorers.images import ImageLocalityScorer
 from vgpu_scheduler.scorers.plain import PlainScorer
 from vgpu_scheduler.scorers.prices import LEAST_SEEN, Asked, learn_prices, same_prices
-from vgpu_scheduler.scorers.ranking import NodeRanking, WeightedScorer
 
 __all__ = [
     "BIN_PACKING",

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns, Weights
-from vgpu_scheduler.kernels import WeighedResources, binpack_nodes
+from vgpu_scheduler.kernels import NO_LINE, NO_VENDOR, WeighedResources, binpack_nodes
 from vgpu_scheduler.kube import CPU, MEMORY, PODS
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
-from vgpu_scheduler.scorers.demand import pod_demand
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload, bounded_demand
 from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
 
 DEFAULT_WEIGHTS: Weights = ((CPU, 1), (MEMORY, 1))
@@ -126,7 +125,7 @@ class CompiledBinpack(CompiledScorer):
             nodes.used.T,
             devices.columns,
             self._resources(nodes, devices),
-            pod_demand(self._claims, devices),
+            bounded_demand(self._claims, devices),
             rows,
             scores,
         )
@@ -136,9 +135,11 @@ class CompiledBinpack(CompiledScorer):
         columns = nodes.resources
         return WeighedResources(
             weight=self._weight,
-            column=np.array([columns.get(name, -1) for name in self._names], dtype=np.int64),
+            column=np.array([columns.get(name, NO_LINE) for name in self._names], dtype=np.int64),
             asked=self._asked,
-            vendor=np.array([devices.vendor_number(d.vendor) if d else -1 for d in self._devices], dtype=np.int32),
+            vendor=np.array(
+                [devices.vendor_number(d.vendor) if d else NO_VENDOR for d in self._devices], dtype=np.int32
+            ),
             dimension=np.array([d.dimension if d else 0 for d in self._devices], dtype=np.int64),
             percent=np.array([d.percent if d else False for d in self._devices], dtype=np.bool_),
         )

@@ -20,8 +20,7 @@ from vgpu_scheduler.kernels import (
     priced_nodes,
 )
 from vgpu_scheduler.kube import CPU
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
-from vgpu_scheduler.scorers.demand import pod_demand
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload, bounded_demand
 from vgpu_scheduler.state import DeviceMatrix, State
 
 
@@ -119,7 +118,7 @@ class CompiledFragmentation(CompiledScorer):
         nodes, devices = state.nodes, state.matrix(self._dialect)
         column = nodes.resources[CPU]
         cpu = NodeCpu(self._cpu, nodes.allocatable.T[column], nodes.used.T[column])
-        demand, scratch = pod_demand(self._claims, devices), _scratch(devices)
+        demand, scratch = bounded_demand(self._claims, devices), _scratch(devices)
         scores, terms = np.zeros(rows.shape[0], dtype=np.float64), np.zeros(TERMS, dtype=np.float64)
         prices = self._prices(state, devices)
         if prices is None:

@@ -53,7 +53,7 @@ _DIMENSIONS: Final = (MEMORY, CORES)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """Pods that ask for the same.
+    """Pods with the same request, and how many there are.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def same_prices(one: CardPrices | None, other: CardPrices | None) -> bool:
 
 
 def _without_knowledge(models: int, sizes: int) -> CardPrices:
-    """Return prices by which a card is worth what is left of it."""
+    """Return the prices used before anything was learned: a card is worth the share of it that is free."""
     linear = np.arange(PERCENT + 1) / PERCENT
     return CardPrices(
         known=np.zeros(models, dtype=np.bool_),

@@ -200,7 +200,7 @@ class Settings(BaseSettings):
 
     @property
     def whole_is_exclusive(self) -> bool:
-        """Whether whole cards are given with all their compute."""
+        """Whether a claim of a whole card (HAMi: wholeIsExclusive) takes all of its compute, too."""
         if self.exclusive_when_unspecified is not None:
             return self.exclusive_when_unspecified
         return self.profile is Profile.HAMI210

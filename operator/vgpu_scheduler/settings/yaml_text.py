@@ -18,7 +18,11 @@ class MapError(ValueError):
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that is there twice: YAML forbids it, and PyYAML takes the last one in silence."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - the signature is PyYAML's
+    ) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
@@ -26,7 +30,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                     problem = f"{key.value} is there already, in line {lines[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 lines[key.value] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep)
+        return super().construct_mapping(node, deep=deep)
 
 
 def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int, str]:

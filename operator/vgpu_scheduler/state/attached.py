@@ -108,7 +108,7 @@ class AttachedVolumes:
         return self._by_pods, self._attachments, nodes_of, columns, migrated
 
     def take_freed(self) -> bool:
-        """Tell whether some driver can attach more to a node than when this was asked last, all changes taken together.
+        """Tell whether some driver can attach more volumes to a node than at the last call.
 
         So it can where a pod has come to a volume that is attached already, or beyond the limit: it is there for all.
         """

@@ -127,7 +127,7 @@ class Books:
         return hint
 
     def take_off(self, uid: str) -> Hint:
-        """Take a reservation off the books; return whom among those that ask for other pods this may help."""
+        """Take a reservation off the books; return hints for pods with inter-pod terms that this may help."""
         reservation = self._reservations.pop(uid)
         self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]

@@ -1,14 +1,19 @@
-"""Columns of interned values: one small integer per row instead of a string or a tuple."""
+"""Columns of interned values, one small integer per row; and the labels of nodes that somebody asks about as such."""
 
-from collections.abc import Hashable, Sequence
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
+__all__ = ["ABSENT", "InternedColumn", "NodeLabels"]
+
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ABSENT", "InternedColumn"]
 
 ABSENT: Final = -1
 """The id of rows without a value."""
@@ -67,7 +72,7 @@ class InternedColumn(Generic[_Value]):
         ids[: self.ids.shape[0]] = self.ids
         self.ids = ids
 
-    def copy(self) -> "InternedColumn[_Value]":
+    def copy(self) -> InternedColumn[_Value]:
         """Copy that can change on its own."""
         other: InternedColumn[_Value] = InternedColumn(0)
         other.ids = self.ids.copy()
@@ -97,3 +102,74 @@ class InternedColumn(Generic[_Value]):
         self._limit = max(_SMALLEST_LIMIT, 2 * len(self._values))
         self.epoch += 1
         self.version += 1
+
+
+_NONE: Mapping[str, str] = {}
+
+
+class NodeLabels:
+    """A column for each label that was asked about, by node row.
+
+    Parameters
+    ----------
+    rows
+        Number of rows.
+    """
+
+    __slots__ = ("_absent", "_columns", "_keys", "_labels", "_rows")
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._labels: dict[int, Mapping[str, str]] = {}
+        self._columns: dict[str, InternedColumn[str]] = {}
+        self._keys: Counter[str] = Counter()
+        self._absent: InternedColumn[str] = InternedColumn(rows)
+
+    def column(self, key: str) -> InternedColumn[str]:
+        """Values of a label as a column, which is kept up to date from the first time it is asked for.
+
+        A label that no node has costs nothing: whoever may create pods may select by any number of those.
+        """
+        column = self._columns.get(key)
+        if column is not None:
+            return column
+        if key not in self._keys:
+            return self._absent
+        column = self._columns[key] = InternedColumn(self._rows)
+        for row, labels in self._labels.items():
+            column.set(row, labels.get(key))
+        return column
+
+    def set(self, row: int, labels: Mapping[str, str]) -> None:
+        """Give a row the labels of its node; empty ones when the node is gone."""
+        old = self._labels.get(row, _NONE)
+        if old == labels:
+            return
+        self._keys.update(labels.keys())
+        for key in old:
+            self._keys[key] -= 1
+            if not self._keys[key]:
+                del self._keys[key]
+        if labels:
+            self._labels[row] = labels
+        else:
+            del self._labels[row]
+        for key, column in self._columns.items():
+            column.set(row, labels.get(key))
+
+    def grow(self, rows: int) -> None:
+        """Make room for more rows, without labels."""
+        self._rows = rows
+        self._absent.grow(rows)
+        for column in self._columns.values():
+            column.grow(rows)
+
+    def copy(self) -> NodeLabels:
+        """Return a copy that can change on its own."""
+        twin = NodeLabels(0)
+        twin._rows = self._rows
+        twin._labels = dict(self._labels)
+        twin._columns = {key: column.copy() for key, column in self._columns.items()}
+        twin._keys = Counter(self._keys)
+        twin._absent = self._absent.copy()
+        return twin

@@ -76,7 +76,7 @@ class NodeImages:
             self.counted_anew()
 
     def counted_anew(self) -> None:
-        """Raise the epoch: whoever knows sizes asks for them anew, and they are kept again from then on."""
+        """Raise the epoch: cached sizes of images are void, and are read again and kept from then on."""
         self.epoch += 1
         self._forgotten = False
 

@@ -51,7 +51,7 @@ class PodCounter:
     users: int = 0
 
     def selects(self, namespace: str, namespace_labels: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod is one of them."""
+        """Tell whether the term selects a pod."""
         return all(selector.selects(namespace, namespace_labels, labels) for selector in self.selectors)
 
     @property

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
-from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
-from vgpu_scheduler.state.nominations import Nominations
-from vgpu_scheduler.state.reservations import Reservation
+from vgpu_scheduler.state.reservations import Assumptions, Nominations, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 
@@ -37,9 +36,14 @@ class KnownPod:
         """The pod's version."""
         return self.pod.resource_version
 
+    def counts_otherwise(self, pod: Pod) -> bool:
+        """Tell whether inter-pod terms, spread constraints or volumes see a difference in a newer observation."""
+        before = self.pod
+        return before.labels != pod.labels or before.spec is not pod.spec or before.deleting is not pod.deleting
+
 
 class Known:
-    """What is known, as it is now; :class:`State` is what changes it.
+    """What is known, as it is now, and as it would be; :class:`State` is what changes it.
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ class Known:
         return uid in self._books or uid in self.nominations
 
     def closing_cards(self) -> list[Reservation]:
-        """Return what those hold of whom nobody can tell which cards they are on, by name."""
+        """Return the reservations of pods whose cards are not known, by name of the pod."""
         return sorted((self._books[uid] for uid in self._books.closing), key=lambda held: (held.pod, held.uid))
 
     def pods(self) -> Iterable[Pod]:
@@ -171,6 +175,20 @@ class Known:
         then were decided with this one in sight.
         """
         return self._assumptions.holds(self._books[uid], pod)
+
+    def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
+        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        return self._books.without(uids)
+
+    def having(self, reservation: Reservation) -> AbstractContextManager[None]:
+        """Have a pod hold something for the time of a question."""
+        return self._books.having(reservation)
+
+    def counting(
+        self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()
+    ) -> AbstractContextManager[None]:
+        """Count other pods in what depends on more than one node, for the time of a question; see :class:`Books`."""
+        return self._books.counting(without, beside)
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels import NO_PAIRS
 from vgpu_scheduler.model import Device
 
 _MIN_SIZE = 64
@@ -35,7 +36,7 @@ class LinkBlocks:
         """Make room for node rows up to ``rows``."""
         more = rows - self.first.shape[0]
         if more > 0:
-            self.first = np.pad(self.first, (0, more), constant_values=-1)
+            self.first = np.pad(self.first, (0, more), constant_values=NO_PAIRS)
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row the links of these devices."""
@@ -54,7 +55,7 @@ class LinkBlocks:
     def clear(self, row: int) -> None:
         """Take the links from a node row."""
         self._live -= self._size.pop(row, 0)
-        self.first[row] = -1
+        self.first[row] = NO_PAIRS
 
     def copy(self) -> LinkBlocks:
         """Return an independent copy."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import CORES, DeviceColumns, Role, is_explained, role_row
+from vgpu_scheduler.kernels import CORES, NO_GROUP, DeviceColumns, Role, is_explained, role_row
 from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Compute, Device, Piece, Schema
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
@@ -74,7 +74,7 @@ class DeviceMatrix:
         self._explained = np.ones(rows, dtype=np.bool_)
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
-        self._group = np.full(rows, -1, dtype=np.int64)
+        self._group = np.full(rows, NO_GROUP, dtype=np.int64)
         self._link_score = np.zeros((rows, 4), dtype=np.float32)
         self._in_percent = np.zeros(rows, dtype=np.bool_)
         self._has_slices = np.zeros(rows, dtype=np.bool_)

@@ -103,7 +103,7 @@ class NodeResources:
         used[self._columns[PODS]] += sign
 
     def clear(self, row: int) -> None:
-        """Forget what a row offers and all that is charged to it."""
+        """Set the allocatable and the used amounts of a row to nothing."""
         self._aside.pop(row, None)
         self._allocatable[:, row] = 0
         self._used[:, row] = 0

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, HostPort, Node, Taint
 from vgpu_scheduler.model import Hint
-from vgpu_scheduler.state.columns import InternedColumn
+from vgpu_scheduler.state.columns import InternedColumn, NodeLabels
 from vgpu_scheduler.state.images import NodeImages
-from vgpu_scheduler.state.labels import NodeLabels
 from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
 
 __all__ = ["NodeTable", "changes"]

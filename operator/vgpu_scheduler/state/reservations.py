@@ -1,17 +1,18 @@
-"""What a pod holds on a node, as a value."""
+"""What a pod holds on a node, or keeps free of it: reservations, what assumed ones rest on, and nominations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.kube import HostPort
+from vgpu_scheduler.kube import HostPort, Pod, PodSpec
 from vgpu_scheduler.model import (
     NO_USAGE,
     NO_VOLUMES,
     Amounts,
     Device,
+    Hint,
     Placement,
     PodClaims,
     Usage,
@@ -22,6 +23,10 @@ from vgpu_scheduler.model import (
     peak,
 )
 from vgpu_scheduler.model.placement import Assignment
+from vgpu_scheduler.state.matrix import DeviceMatrix
+from vgpu_scheduler.state.nodes import NodeTable
+
+__all__ = ["Assumptions", "Nominations"]
 
 
 class Phase(Enum):
@@ -142,3 +147,129 @@ def _widen(old: Usage, new: Usage) -> Usage:
     displaced = {**old.displaced, **new.displaced}
     vendors = {**old.vendors, **new.vendors}
     return Usage(merged, new.unreadable or old.unreadable, new.problem, displaced, vendors)
+
+
+_Basis = tuple[PodSpec, Mapping[str, str], int, int]
+"""What a pod asks for (spec and annotations), the version of its node's columns, the number of its list of devices."""
+
+
+class Assumptions:
+    """The pods with an assumed placement, each with what it was decided on.
+
+    Parameters
+    ----------
+    nodes, matrices
+        What is known of the nodes, and of their devices by dialect; it is only read.
+    """
+
+    def __init__(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> None:
+        self._nodes = nodes
+        self._matrices = matrices
+        self._bases: dict[str, _Basis] = {}
+        self._device_lists: dict[str, int] = {}
+        self._lists = 0
+        """Counts the lists of all nodes: one of a node that is made anew never has the number of an earlier one."""
+
+    def note(self, pod: Pod, node: str) -> None:
+        """Note that a placement on a node holds for the pod and the node as they are now."""
+        self._bases[pod.uid] = self._basis(pod, node)
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod that is assumed no more."""
+        self._bases.pop(uid, None)
+
+    def devices_listed(self, node: str) -> None:
+        """Note that the list of devices of a node has changed."""
+        self._lists += 1
+        self._device_lists[node] = self._lists
+
+    def node_went(self, node: str) -> None:
+        """Forget a node that is gone; what rests on its list of devices does not hold any more."""
+        self._device_lists.pop(node, None)
+
+    def holds(self, held: Reservation, pod: Pod) -> bool:
+        """Tell whether an assumed placement needs no second look; see :meth:`State.unchanged_since_assumed`."""
+        row = self._nodes.row(held.node)
+        if row is None or self._bases.get(held.uid) != self._basis(pod, held.node):
+            return False
+        for devices in self._matrices.values():
+            if devices.unexplained(row):
+                return False  # somebody may be anywhere on a card of the node
+            if devices.over_capacity(row):
+                return False
+        if self._nodes.ports.contested(row, held.ports):
+            return False
+        return not self._over_allocatable(row, held.requests)
+
+    def _basis(self, pod: Pod, node: str) -> _Basis:
+        row = self._nodes.row(node)
+        version = -1 if row is None else int(self._nodes.static_version[row])
+        return (pod.spec, pod.annotations, version, self._device_lists.get(node, 0))
+
+    def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
+        used, allocatable, columns = self._nodes.used, self._nodes.allocatable, self._nodes.resources
+        known = (columns[name] for name in ("pods", *requests) if name in columns)
+        return any(used[row, column] > allocatable[row, column] for column in known)
+
+    def copy(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> Assumptions:
+        """Return an independent copy over copies of what is known."""
+        twin = Assumptions(nodes, matrices)
+        twin._bases = dict(self._bases)
+        twin._device_lists = dict(self._device_lists)
+        twin._lists = self._lists
+        return twin
+
+
+_FREED = Hint.RESOURCES | Hint.AFFINITY | Hint.DEVICE_FREED
+
+
+class Nominations:
+    """The pods that are not bound and name a node in ``status.nominatedNodeName``."""
+
+    __slots__ = ("_node_of", "_on_node")
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._on_node: dict[str, set[str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._node_of
+
+    def __iter__(self) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the nodes by name, each with the UIDs of the pods that are nominated to it."""
+        return ((node, frozenset(uids)) for node, uids in sorted(self._on_node.items()))
+
+    def on(self, node: str) -> frozenset[str]:
+        """Return the UIDs of the pods that are nominated to a node."""
+        return frozenset(self._on_node.get(node, ()))
+
+    def observe(self, pod: Pod) -> Hint:
+        """Take in a pod; return what it may help that it is no longer nominated where it was."""
+        node = "" if pod.node_name or pod.terminal else pod.nominated_node_name
+        if node == self._node_of.get(pod.uid, ""):
+            return Hint.NONE
+        hint = self.remove(pod.uid)
+        if node:
+            self._node_of[pod.uid] = node
+            self._on_node.setdefault(node, set()).add(pod.uid)
+        return hint
+
+    def remove(self, uid: str) -> Hint:
+        """Take in that a pod is gone; return what that may help."""
+        node = self._node_of.pop(uid, "")
+        if not node:
+            return Hint.NONE
+        self._on_node[node].discard(uid)
+        if not self._on_node[node]:
+            del self._on_node[node]
+        return _FREED
+
+    def copy(self) -> Nominations:
+        """Return an independent copy."""
+        twin = Nominations()
+        twin._node_of = dict(self._node_of)
+        twin._on_node = {node: set(uids) for node, uids in self._on_node.items()}
+        return twin

@@ -8,7 +8,6 @@ one that :meth:`State.rebuild` makes from the objects alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
@@ -28,11 +27,6 @@ from vgpu_scheduler.state.volumes import Volumes
 
 Registered = Mapping[str, Sequence[Device]]
 """The devices of a node by dialect; of a dialect that is missing the last good list stays."""
-
-
-def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
-    return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
 
 
 _DECIDED = frozenset((Phase.ASSUMED, Phase.IN_DOUBT))
@@ -152,7 +146,7 @@ class State(Known):
         self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
-        if held and known and _counts_otherwise(known.pod, pod):
+        if held and known and known.counts_otherwise(pod):
             hint |= self._books.recount(held)
         if pod.terminal:
             return hint | self._release(pod.uid)
@@ -242,6 +236,18 @@ class State(Known):
         )
         return self._books.hold(reservation)
 
+    def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
+        """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
+        held = self._books[uid]
+        assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
+        hint = self._release(uid)
+        try:
+            return hint | self.assume(uid, placement, usage, requests)
+        except Exception:
+            self._release(uid)
+            self._books.hold(held)
+            raise
+
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
         held = self._books.get(uid)
@@ -271,15 +277,7 @@ class State(Known):
         self._books.take_off(uid)
         self._in_flight.discard(uid)
 
-    def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
-        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
-        return self._books.without(uids)
-
-    def having(self, reservation: Reservation) -> AbstractContextManager[None]:
-        """Have a pod hold something for the time of a question."""
-        return self._books.having(reservation)
-
-    def reassure(self, uid: str) -> None:
+    def mark_rechecked(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
         self._assumptions.note(self._pods[uid].pod, self._books[uid].node)
 
@@ -291,8 +289,6 @@ class State(Known):
         """Take in what cards are worth from now on, by dialect."""
         self.prices = prices
         self.price_epoch += 1
-
-    # Namespaces ------------------------------------------------------------------------------------------------------
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
         """Take in the labels of a namespace, None if it is gone; return what this may help."""
@@ -306,12 +302,6 @@ class State(Known):
         self._pods.forget_versions()
         self._node_objects.forget_versions()
         self._books.doubt_confirmations()
-
-    def counting(
-        self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()
-    ) -> AbstractContextManager[None]:
-        """Count other pods in what depends on more than one node, for the time of a question; see :class:`Books`."""
-        return self._books.counting(without, beside)
 
     def _release(self, uid: str) -> Hint:
         self._assumptions.drop(uid)

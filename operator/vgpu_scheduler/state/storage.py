@@ -112,7 +112,7 @@ class StorageObjects:
         return self._attachments_of.get(volume, ())
 
     def kept_for(self, claim: str) -> Iterable[str]:
-        """Return the volumes whose reference names a claim of this ``namespace/name``."""
+        """Return the volumes whose ``claimRef`` names a claim, given as ``namespace/name``."""
         return self._kept_for.get(claim, ())
 
     def capacities_of(self, class_name: str) -> Places | None:

@@ -186,14 +186,14 @@ class Volumes:
             self._users.setdefault(claim, {})[uid, ephemeral] = use.node
             if claim not in self._counted:
                 self._counted[claim] = self._count(claim)
-            self._use(claim, uid, ephemeral, use.node, 1)
+            self._use(claim, uid, ephemeral=ephemeral, node=use.node, change=1)
         self._use_disks(use, 1)
         self._decide(use.plan, use.node, 1)
 
     def _take_off(self, uid: str, use: _Use) -> None:
         del self._uses[uid]
         for claim, ephemeral in use.claims:
-            self._use(claim, uid, ephemeral, use.node, -1)
+            self._use(claim, uid, ephemeral=ephemeral, node=use.node, change=-1)
             users = self._users[claim]
             del users[uid, ephemeral]
             if not users:
@@ -237,7 +237,7 @@ class Volumes:
         return helps(before, after) | self._freed()
 
     def _freed(self) -> Hint:
-        """Return whether those may be helped whom attach limits keep away."""
+        """Return the hint for pods that attach limits keep away, if a node can attach more now."""
         return Hint.ATTACH_LIMIT if self.attached.take_freed() else Hint.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:
@@ -303,7 +303,7 @@ class Volumes:
         claim = self.objects.claims.get(key)
         return _NOTHING if claim is None else _Counted(self.objects.attached_as(claim), claim.controller)
 
-    def _use(self, claim: str, uid: str, ephemeral: bool, node: str, change: int) -> None:
+    def _use(self, claim: str, uid: str, *, ephemeral: bool, node: str, change: int) -> None:
         """Count a use of a claim in what is attached; an ephemeral volume only where the claim is the pod's own."""
         attached, controller = self._counted[claim]
         if attached is not None and (not ephemeral or controller == uid):
@@ -317,7 +317,7 @@ class Volumes:
         for counted, change in ((before, -1), (after, 1)):
             self._counted[claim] = counted
             for (uid, ephemeral), node in self._users[claim].items():
-                self._use(claim, uid, ephemeral, node, change)
+                self._use(claim, uid, ephemeral=ephemeral, node=node, change=change)
 
     def _reattach(self, name: str) -> None:
         before, after = self._attached_by.pop(name, None), self.objects.attachment(name)

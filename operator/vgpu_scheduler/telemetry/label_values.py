@@ -12,7 +12,7 @@ OTHER: Final = "other"
 
 
 def bounded(ranks: Mapping[str, float], most: int) -> Callable[[str], str]:
-    """Return what says under which value of a label a name is shown: its own, or with the others.
+    """Return a function that maps a name to a label value: its own for the first names, a common one for the rest.
 
     Parameters
     ----------

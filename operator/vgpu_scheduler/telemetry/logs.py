@@ -143,7 +143,7 @@ def _plain(error: str) -> str:
 
 
 def _ended(record: logging.LogRecord, found: re.Match[str]) -> None:
-    """Leave the end of a part of kopf to whoever starts kopf again, and says why."""
+    """Log only for debugging that a task of kopf ended: its supervisor logs the reason when it starts kopf again."""
     _put(record, logging.DEBUG, f"a part of kopf ended ({found['what']}): {found['why']}")
 
 

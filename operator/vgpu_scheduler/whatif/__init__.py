@@ -17,7 +17,6 @@ from vgpu_scheduler.whatif.policy_reach import matches_nothing
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
-from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems, known_problems, policy_remedies
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
@@ -27,7 +26,6 @@ from vgpu_scheduler.whatif.world import World
 __all__ = [
     "MOST_COPIES",
     "MOST_MOVES",
-    "STORAGE_DECODERS",
     "WORKLOADS",
     "Answer",
     "Capacity",

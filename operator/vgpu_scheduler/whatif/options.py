@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
+from vgpu_scheduler.dialects.factory import DIALECTS
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.objects import WorldError
-
-_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
-    "hami": hami_dialect,
-    "volcano": volcano_dialect,
-    "koordinator": koordinator_dialect,
-}
 
 
 def make_dialect(name: str) -> Dialect:
@@ -28,9 +20,9 @@ def make_dialect(name: str) -> Dialect:
     WorldError
         If there is none of that name.
     """
-    if name not in _DIALECTS:
-        raise WorldError(f"dialect: {name!r} is none of {', '.join(_DIALECTS)}")
-    return _DIALECTS[name]()
+    if name not in DIALECTS:
+        raise WorldError(f"dialect: {name!r} is none of {', '.join(DIALECTS)}")
+    return DIALECTS[name]()
 
 
 def plain_options(dialect: str, defaults: PolicyDefaults | None = None) -> EngineOptions:

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.kube import (
-    StorageObject,
-    decode_attachment,
-    decode_claim,
-    decode_csi_driver,
-    decode_csi_node,
-    decode_storage_capacity,
-    decode_storage_class,
-    decode_volume,
-)
-
 Object = Mapping[str, Any]
-
-STORAGE_DECODERS: Final[Mapping[str, Callable[[Object], StorageObject]]] = {
-    "PersistentVolumeClaim": decode_claim,
-    "PersistentVolume": decode_volume,
-    "StorageClass": decode_storage_class,
-    "CSINode": decode_csi_node,
-    "CSIDriver": decode_csi_driver,
-    "CSIStorageCapacity": decode_storage_capacity,
-    "VolumeAttachment": decode_attachment,
-}
-"""How objects of each kind are read."""
 
 _IS_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 

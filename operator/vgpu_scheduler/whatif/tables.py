@@ -52,7 +52,7 @@ def _fitted(rows: Sequence[Sequence[str]], width: int, *, wrapped: bool) -> list
         widths[widths.index(max(widths))] -= 1
     return [
         [
-            cell if _visible(cell) <= most else _shortened(cell, most, wrapped)
+            cell if _visible(cell) <= most else _shortened(cell, most, wrapped=wrapped)
             for cell, most in zip(row, widths, strict=True)
         ]
         for row in rows
@@ -63,7 +63,7 @@ def _visible(cell: str) -> int:
     return len(_COLOUR.sub("", cell))
 
 
-def _shortened(cell: str, width: int, wrapped: bool) -> str:
+def _shortened(cell: str, width: int, *, wrapped: bool) -> str:
     return "\n".join(wrap(cell, width)) if wrapped else f"{cell[: width - 1]}…"
 
 

@@ -13,6 +13,7 @@ import msgspec
 from vgpu_scheduler.engine import Engine, EngineOptions, review_locks
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
+    STORAGE_DECODERS,
     DisruptionBudget,
     Namespace,
     Node,
@@ -34,7 +35,7 @@ from vgpu_scheduler.policy import (
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of, with_uid
-from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
+from vgpu_scheduler.whatif.storage import ephemeral_claims, is_default_class, with_default_class
 
 
 class World:

@@ -47,7 +47,7 @@ def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
         return plain.place(cards, wish, switch)  # HAMi 2.6 knows neither
     result = NodeFit26()
     group = [card.copy() for card in cards]
-    tally = Tally(wish.quotas, 0, False, switch)
+    tally = Tally(wish.quotas, 0, padded=False, switch=switch)
     for container in wish.containers:
         tally.begin(container.kind)
         if not _place_container(group, container.asks, wish, tally, result):

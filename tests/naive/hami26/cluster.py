@@ -62,10 +62,10 @@ def _decide(case: Obj, switch: Switches) -> Answer26:
         tuple(containers), pods.rules_of(annotations, switch), policy, numa_first=True, weights=weighting, quotas=limits
     )
     spread = annotations.get("hami.io/node-scheduler-policy", case["config"]["nodeSchedulerPolicy"]) == "spread"
-    return _over_nodes(ledger(case, names, switch), wish, spread, switch)
+    return _over_nodes(ledger(case, names, switch), wish, spread=spread, switch=switch)
 
 
-def _over_nodes(nodes: Mapping[str, Sequence[Card]], wish: Wish, spread: bool, switch: Switches) -> Answer26:
+def _over_nodes(nodes: Mapping[str, Sequence[Card]], wish: Wish, *, spread: bool, switch: Switches) -> Answer26:
     answer = Answer26("unschedulable")
     for name, cards in nodes.items():
         if not cards:

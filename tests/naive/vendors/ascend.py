@@ -25,7 +25,7 @@ SOFT = "hami-core"
 class Ascend(Maker):
     knows_direction = False
 
-    def __init__(self, chip: Obj, soft_nodes: bool) -> None:
+    def __init__(self, chip: Obj, *, soft_nodes: bool) -> None:
         word = chip["commonWord"]
         self.vendor = word
         self.count, self.memory, self.cores = chip["resourceName"], chip["resourceMemoryName"], chip["resourceCoreName"]

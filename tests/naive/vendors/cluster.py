@@ -73,7 +73,7 @@ def makers_of(case: Obj) -> dict[str, Maker]:
         elif name == "iluvatars":
             found += [simple.Iluvatar(chip) for chip in section]
         elif name == "vnpus":
-            found += [Ascend(chip, bool(section.get("hamiVnpuCore"))) for chip in section["configs"]]
+            found += [Ascend(chip, soft_nodes=bool(section.get("hamiVnpuCore"))) for chip in section["configs"]]
         else:
             found += [make(section) for make in MAKERS[name]]
     return {maker.vendor: maker for maker in sorted(found, key=lambda maker: maker.vendor)}

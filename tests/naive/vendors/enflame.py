@@ -70,7 +70,18 @@ class EnflameDrs(Maker):
             memory = max(profile.gigabytes for profile in known) * 1024
             devices.append(
                 Device(
-                    uuid, self.vendor, self.vendor, position, int(index), 0, "", True, count, memory, 100, custom=custom
+                    uuid,
+                    self.vendor,
+                    self.vendor,
+                    position,
+                    int(index),
+                    0,
+                    "",
+                    healthy=True,
+                    count=count,
+                    memory=memory,
+                    cores=100,
+                    custom=custom,
                 )
             )
         if not devices:

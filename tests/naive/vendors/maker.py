@@ -91,7 +91,7 @@ class Maker:
     def alike(self, ids: Sequence[str], count: int, memory: int, cores: int) -> list[Device]:
         """Make devices of a node that tells no more than how many there are."""
         return [
-            Device(uuid, self.vendor, self.vendor, i, i, 0, "", True, count, memory, cores)
+            Device(uuid, self.vendor, self.vendor, i, i, 0, "", healthy=True, count=count, memory=memory, cores=cores)
             for i, uuid in enumerate(ids)
         ]
 
@@ -107,7 +107,7 @@ class Maker:
         return (self.count,)
 
     def amounts(self, resources: Obj) -> Amounts:
-        found = Amounts.of(resources, self.resources, self.limits_only)
+        found = Amounts.of(resources, self.resources, limits_only=self.limits_only)
         return replace(found, unit={self.memory: self.factor})
 
     def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:

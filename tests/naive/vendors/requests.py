@@ -25,7 +25,7 @@ class Amounts:
     """What a plain number of a resource is in, of what is counted; 1 where it is not said."""
 
     @classmethod
-    def of(cls, resources: Obj, names: Collection[str], limits_only: bool = False) -> Amounts:
+    def of(cls, resources: Obj, names: Collection[str], *, limits_only: bool = False) -> Amounts:
         text: dict[str, str] = {}
         for where in ("limits",) if limits_only else ("requests", "limits"):
             text |= {name: str(value) for name, value in (resources.get(where) or {}).items() if name in names and name}

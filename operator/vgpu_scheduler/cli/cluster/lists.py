@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse
-from vgpu_scheduler.kube import of_any_depth
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, list_pages
 
-_PAGE = 500
-_FORBIDDEN, _NOT_FOUND, _GONE = (401, 403), 404, 410
+_FORBIDDEN, _NOT_FOUND = (401, 403), 404
 
 
 @dataclass(slots=True)
@@ -40,16 +38,6 @@ class ListResult:
         return wanted if self.refusal.status in _FORBIDDEN else f"{wanted}: {self.refusal.message}"
 
 
-class _Page(msgspec.Struct):
-    """A page of a list."""
-
-    items: list[msgspec.Raw] | None = None
-    metadata: dict[str, Any] = {}
-
-
-_PAGES = msgspec.json.Decoder(_Page)
-
-
 async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
     """List all objects of a kind page by page, at the first path that the API server knows.
 
@@ -59,21 +47,18 @@ async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
         If the API server does not answer.
     """
     for path in paths:
-        found, token = ListResult(), ""
-        while True:
-            page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
-            response = await api.request("GET", path, params=page)
-            if response.status == _NOT_FOUND:
-                break
-            if response.status == _GONE and token:
-                found, token = ListResult(), ""  # the snapshot behind the pages expired: begin again
+        found = ListResult()
+        try:
+            async with aclosing(list_pages(api, path)) as pages:
+                async for listed in pages:
+                    if listed is None:
+                        found = ListResult()
+                        continue
+                    page, found.read_at = listed
+                    found.items += page.items
+        except ApiError as error:
+            if error.response.status == _NOT_FOUND:
                 continue
-            if not response.ok:
-                return ListResult(refusal=response)
-            content = of_any_depth(response.body, _PAGES.decode)
-            found.items += content.items or ()
-            found.read_at = response.time
-            token = str(content.metadata.get("continue") or "")
-            if not token:
-                return found
+            return ListResult(refusal=error.response)
+        return found
     return ListResult()

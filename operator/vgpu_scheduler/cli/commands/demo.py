@@ -20,7 +20,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--kubeconfig", type=_FILE, help="With --keep: write the kubeconfig here; it is removed in the end.")
 @click.option("--pods", type=click.IntRange(min=1), default=200, show_default=True, help="Slices in a burst.")
 @click.option("--keep-log", type=_FILE, help="Write the operator's log here.")
-def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: Path | None) -> None:
+def demo(*, once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: Path | None) -> None:
     """Show placements on an embedded cluster with simulated cards."""
     if kubeconfig is not None and not keep:
         raise click.UsageError("--kubeconfig goes with --keep: the cluster is gone at the end otherwise")

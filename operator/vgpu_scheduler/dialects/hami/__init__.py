@@ -3,6 +3,7 @@
 from vgpu_scheduler.dialects.allocation import realign
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import (
+    LOCK_ANNOTATION,
     AssignedDevice,
     RegisteredDevice,
     decode_assignments,
@@ -10,9 +11,11 @@ from vgpu_scheduler.dialects.hami.codec import (
     encode_assignments,
     encode_register_colon,
     encode_register_json,
+    format_lock,
+    format_time,
+    parse_lock,
 )
 from vgpu_scheduler.dialects.hami.dialect import hami_dialect
-from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft, Refusal

@@ -7,14 +7,17 @@ segments of 7 or 9 comma-separated fields; plugins since 2.8 write JSON in which
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
+from vgpu_scheduler.dialects.node_side import LockValue
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import QUOTED, cut, quoted
 
 _GO_BOOL = {
@@ -233,3 +236,40 @@ def encode_assignments(containers: Sequence[Sequence[AssignedDevice]]) -> str:
         "".join(f"{device.uuid},{device.type},{device.memory},{device.cores}:" for device in container) + ";"
         for container in containers
     )
+
+
+LOCK_ANNOTATION = "hami.io/mutex.lock"
+
+# Go's RFC 3339 layout: upper-case letters, seconds, an optional fraction, Z or an offset with a colon.
+_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})")
+_PARTS = 3
+
+
+def parse_lock(value: str) -> LockValue:
+    """Decode a lock value.
+
+    Raises
+    ------
+    ValueError
+        If it is malformed; such a lock is nobody's to take or release, an administrator has to look at it.
+    """
+    parts = value.split(",")
+    if len(parts) not in {1, _PARTS}:
+        raise ValueError(f"lock value {quoted(value)} has {len(parts)} parts, not 3")
+    if not _RFC3339.fullmatch(parts[0]):
+        raise ValueError(f"lock value {quoted(value)} does not begin with an RFC 3339 time")
+    try:
+        taken_at = datetime.fromisoformat(parts[0])
+    except ValueError as error:
+        raise ValueError(f"lock value {quoted(value)}: {error}") from None
+    return LockValue(taken_at, *parts[1:])
+
+
+def format_lock(now: datetime, namespace: str, name: str) -> str:
+    """Encode a lock value for a pod; ``now`` must know its time zone."""
+    return f"{format_time(now)},{namespace},{name}"
+
+
+def format_time(now: datetime) -> str:
+    """Encode the value of a lock that names nobody; ``now`` must know its time zone."""
+    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

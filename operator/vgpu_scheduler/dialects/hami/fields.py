@@ -138,7 +138,7 @@ class Fields:
         return item
 
     def object(self, name: str) -> Fields | None:
-        """Return an object, None where it is absent."""
+        """Return the JSON object of a field, None where the field is absent."""
         item = self._fields.get(name)
         return None if item is None else Fields(item, f"{self._where}: {name}")
 

@@ -6,12 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from vgpu_scheduler.dialects.cached_dialect import RememberedDevices
 from vgpu_scheduler.dialects.errors import CodecError, RegistrationError
 from vgpu_scheduler.dialects.hami.codec import all_healthy
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
-from vgpu_scheduler.dialects.inventory import InventoryObject, with_annotations
+from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension
 

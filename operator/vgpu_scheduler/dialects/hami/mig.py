@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import INT64, Fields, decode_list
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, Piece, Schema
 
 SLICES = 8

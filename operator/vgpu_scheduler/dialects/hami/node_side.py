@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from vgpu_scheduler.dialects.hami.lock import format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects.hami.codec import format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, UnservedPod
 from vgpu_scheduler.kube import Pod
@@ -60,7 +60,7 @@ class HamiNodeSide:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
         return format_lock(now, pod.namespace, pod.name) if lock.names_owner else format_time(now)
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
         return claims_devices(claims)
 

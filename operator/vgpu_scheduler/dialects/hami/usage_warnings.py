@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from vgpu_scheduler.dialects.annotation_values import no_boolean, no_card, no_such_word, number_of, odd_modes
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
+from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
 from vgpu_scheduler.kube import Container
 
 _CORES, _MEMORY = 2, 1

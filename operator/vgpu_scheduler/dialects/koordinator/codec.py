@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.inventory import InventoryObject
 from vgpu_scheduler.dialects.koordinator.names import (
@@ -22,6 +21,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     PARTITION_POLICY_LABEL,
     VENDOR_LABEL,
 )
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node, QuantityError, to_int
 from vgpu_scheduler.model import Amounts, Assignment, Device, add, quoted
 

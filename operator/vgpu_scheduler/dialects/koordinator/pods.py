@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
     GPU,
+    GPU_MEMORY,
     HINT_ANNOTATION,
     ISOLATION_LABEL,
     JOINT_ANNOTATION,
@@ -23,7 +24,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     RATIO,
     TYPE_OF,
 )
-from vgpu_scheduler.dialects.koordinator.oddities import odd_amounts
+from vgpu_scheduler.dialects.values import number_of
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, CardReason, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
@@ -128,3 +129,19 @@ class KoordinatorClaims:
         """Tell whether a container asks for devices; nothing is written into it."""
         del pod, unclaimed
         return names_any(container, self.resources)
+
+
+_MIB = 2**20
+
+
+def odd_amounts(container: Container) -> Iterator[str]:
+    """Yield what is odd about the amounts that a container asks: zeros beside other amounts, and memory in MiB."""
+    asked = {**container.requests, **container.limits}
+    amounts = {name: number_of(asked[name]) for name in TYPE_OF if name in asked}
+    kinds = {TYPE_OF[name] for name, amount in amounts.items() if amount}
+    for name, amount in amounts.items():
+        if amount == 0 and TYPE_OF[name] in kinds:
+            yield f"{name}: {asked[name]} counts as if it were not there"
+    memory = amounts.get(GPU_MEMORY)
+    if memory and memory < _MIB:
+        yield f"{GPU_MEMORY}: {asked[GPU_MEMORY]} is in bytes, and hardly any memory: for MiB write {memory}Mi"

@@ -5,8 +5,8 @@ Volcano drops in silence what it does not follow, or lets the pod wait for ever;
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 
 # Both plugins come from one root: the cards of a container are written alike, and so are Go's booleans.
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments, go_bool
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import quoted
 
 __all__ = [

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from vgpu_scheduler.dialects.cached_dialect import RememberedDevices
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import InventoryObject, with_annotations
+from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames

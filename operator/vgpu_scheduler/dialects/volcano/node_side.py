@@ -61,7 +61,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         self._names = names
         self._version = version
 
-    def in_turn(self, claims: PodClaims) -> bool:
+    def serializes(self, claims: PodClaims) -> bool:
         """Tell whether any container claims cards: the plugin takes the oldest pod of its node."""
         return claims_devices(claims)
 

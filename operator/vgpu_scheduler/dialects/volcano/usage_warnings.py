@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_scheduler.dialects.annotation_values import no_card, no_such_mode, number_of
+from vgpu_scheduler.dialects.values import no_card, no_such_mode, number_of
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kube import Container

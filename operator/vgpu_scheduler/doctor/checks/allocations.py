@@ -135,7 +135,7 @@ def _charges(
 
 
 def _beyond(seen: Seen, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
-    """Say what is used of each amount of which too much is, and by whom."""
+    """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
     for column, about in enumerate(seen.books.engine.dialects[dialect].inventory.dimensions[: len(device.total)]):
         each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
 from vgpu_scheduler.engine.preemption.victims import Victims, reprieve
 from vgpu_scheduler.kube import DisruptionBudget, Pod
@@ -18,8 +17,8 @@ from vgpu_scheduler.state import State, Trial
 __all__ = ["NOT_HELPFUL", "NO_VICTIMS", "Asked", "Candidates", "VictimSearch", "ineligible"]
 
 _PLUGIN: Final = ""
-NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", False, Hint.NONE)
-NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", False, Hint.NONE)
+NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
+NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""

@@ -29,6 +29,6 @@ def choose_least_contended(
 def score_contention(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
     """Return how little contention there is on the cards of a claim; 0 at best."""
     total = 0
-    for i in range(request.wanted[here.claim]):
+    for i in range(request.claims.wanted[here.claim]):
         total += contention(columns, scratch.picks[here.claim, i])
     return np.float32(-total)

@@ -28,7 +28,7 @@ _CONTENTION, _ZONE = int(Selection.CONTENTION), int(Selection.ZONE)
 @kernel
 def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
     """Choose among the candidates as the claim has it; see :mod:`kernels.choose`."""
-    selection = request.selection[here.claim]
+    selection = request.rules.selection[here.claim]
     if selection == _LINKED:
         kept = choose_linked(columns, request, scratch, here, found)
     elif selection == _GROUPED:
@@ -51,7 +51,7 @@ def choose(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cla
 @kernel
 def score_choice(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
     """Return how good the cards of a claim are, on the scale of the way in which they were chosen."""
-    selection = request.selection[here.claim]
+    selection = request.rules.selection[here.claim]
     if selection == _HALVES:
         return score_halves(columns, request, scratch, here)
     if selection == _CONTENTION:

@@ -8,6 +8,7 @@ from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.sentinels import NO_GROUP
 
 _TAKEN, _LEFT = 1, 0
 
@@ -18,7 +19,7 @@ def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, h
 
     Of groups with equally many candidates the one comes first whose first candidate does.
     """
-    if found <= request.wanted[here.claim]:
+    if found <= request.claims.wanted[here.claim]:
         return choose_first(columns, request, scratch, here, found)
     device, state = scratch.candidates.device, scratch.spare
     state[:found] = _LEFT
@@ -37,7 +38,7 @@ def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, h
 def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
     """Return the group that most of the candidates are of which are left."""
     device, state = scratch.candidates.device, scratch.spare
-    largest, most = -1, 0
+    largest, most = NO_GROUP, 0
     for number in range(found):
         if state[number] != _LEFT:
             continue
@@ -53,7 +54,7 @@ def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
 @kernel
 def score_group(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
     """Return the part of a claim's cards that is of one group, the largest such part; 0 if any is in no group."""
-    wanted, picks = request.wanted[here.claim], scratch.picks[here.claim]
+    wanted, picks = request.claims.wanted[here.claim], scratch.picks[here.claim]
     most = 0
     for i in range(wanted):
         if columns.group[picks[i]] < 0:

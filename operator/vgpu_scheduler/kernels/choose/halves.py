@@ -13,12 +13,12 @@ from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.request import BARRED_BY_UUID, ClaimOnNode, Request, Scratch, is_last_of_vendor, is_pick
 from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.kernels.sentinels import NO_CARD
 from vgpu_scheduler.model import CardReason
 
 _HALF = 4
 _SERVER = 2 * _HALF
 _LEFT, _RIGHT, _NEITHER = 0, 1, -1
-_NOBODY = -1
 _IDLE = int(Check.IDLE)
 _RANK_FOR_ONE = (4, 0, 2, 1, 3)
 """How well a half suits where one card is asked for, by its number of free cards: 1, 3, 2, 4."""
@@ -45,7 +45,7 @@ def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, he
 
     The candidates are taken from the last one on: HAMi's Fit for these cards walks the sorted list the other way round.
     """
-    wanted, free = request.wanted[here.claim], scratch.spare[:found]
+    wanted, free = request.claims.wanted[here.claim], scratch.spare[:found]
     on_left = 0
     for i in range(found):
         free[i] = found - 1 - i
@@ -107,14 +107,14 @@ def _take_across(columns: DeviceColumns, scratch: Scratch, wanted: int, free: ND
         for number in free:
             place = columns.ordinal[scratch.candidates.device[number]]
             across = _number_at(columns, scratch, (place + _HALF) % _SERVER, free)
-            if place < _SERVER and across != _NOBODY:
+            if place < _SERVER and across != NO_CARD:
                 chosen[0], chosen[1] = number, across
                 return wanted
     elif wanted == _HALF:
         for one, other in _PAIRS:
             for i, place in enumerate((one, other, one + _HALF, other + _HALF)):
                 chosen[i] = _number_at(columns, scratch, place, free)
-            if count_of(chosen[:_HALF], _NOBODY) == 0:
+            if count_of(chosen[:_HALF], NO_CARD) == 0:
                 return wanted
     return 0
 
@@ -122,7 +122,7 @@ def _take_across(columns: DeviceColumns, scratch: Scratch, wanted: int, free: ND
 @kernel
 def _number_at(columns: DeviceColumns, scratch: Scratch, place: int, free: NDArray[np.int64]) -> int:
     """Return the free card with a place in the server, if there is one."""
-    found = _NOBODY
+    found = NO_CARD
     for number in free:
         found = number if columns.ordinal[scratch.candidates.device[number]] == place else found
     return found
@@ -138,11 +138,11 @@ def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> No
     for reason in _NOT_TOLD:
         counts[reason] = 0
     counts[_UUID] = 0
-    if request.device_barred.shape[0] > 0:
+    if request.cards.barred.shape[0] > 0:
         for device in range(here.base, here.base + here.used.shape[0]):
-            if columns.vendor[device] == request.vendor[here.claim]:
-                counts[_UUID] += int(request.device_barred[device] == BARRED_BY_UUID)
-    if request.checks[here.claim] & _IDLE:
+            if columns.vendor[device] == request.claims.vendor[here.claim]:
+                counts[_UUID] += int(request.cards.barred[device] == BARRED_BY_UUID)
+    if request.rules.checks[here.claim] & _IDLE:
         counts[_IN_USE] = 0
     if count_of(counts, 0) == counts.shape[0]:
         counts[_NUMA] = 1
@@ -155,7 +155,7 @@ def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, her
         return np.float32(0.0)
     left_before = right_before = left_after = right_after = 0
     for device in range(here.base, here.base + here.used.shape[0]):
-        if columns.vendor[device] == request.vendor[here.claim]:
+        if columns.vendor[device] == request.claims.vendor[here.claim]:
             before = int(columns.used[device, SLOTS] > 0)
             after = int(before > 0 or _is_taken(request, scratch, here.claim, device))
             if columns.ordinal[device] < _HALF:
@@ -177,6 +177,6 @@ def _fragments(left: int, right: int) -> int:
 def _is_taken(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     """Tell whether any container of the pod, up to this claim, got a card."""
     for other in range(claim + 1):
-        if request.vendor[other] == request.vendor[claim] and is_pick(request, scratch, other, device):
+        if request.claims.vendor[other] == request.claims.vendor[claim] and is_pick(request, scratch, other, device):
             return True
     return False

@@ -13,7 +13,7 @@ from vgpu_scheduler.kernels.topology import best_linked
 @kernel
 def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
     """Take the best-linked cards, or the single one that is linked least; see :mod:`kernels.choose`."""
-    wanted = request.wanted[here.claim]
+    wanted = request.claims.wanted[here.claim]
     if found <= wanted:
         return choose_first(columns, request, scratch, here, found)
     device, picks = scratch.candidates.device, scratch.spare

@@ -5,11 +5,10 @@ from __future__ import annotations
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.sentinels import COUNTED_AS_NONE, NO_CARD
 from vgpu_scheduler.model import CardReason
 
 _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
-_COUNTED_AS_NONE = -1
-_NOBODY = -1
 
 
 @kernel
@@ -23,15 +22,15 @@ def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, her
         left[number] = device[number]
     kept = 0
     for one in range(found):
-        if left[one] == _NOBODY:
+        if left[one] == NO_CARD:
             continue
         for other in range(one + 1, found):
-            if left[other] != _NOBODY and columns.ordinal[left[other]] // 2 == columns.ordinal[left[one]] // 2:
-                left[other] = _NOBODY
+            if left[other] != NO_CARD and columns.ordinal[left[other]] // 2 == columns.ordinal[left[one]] // 2:
+                left[other] = NO_CARD
                 scratch.chosen[kept], scratch.chosen[kept + 1] = one, other
                 kept += 2
                 break
-    here.cards[0] = request.wanted[here.claim]
+    here.cards[0] = request.claims.wanted[here.claim]
     if kept == 0:
-        here.counts[_TOO_FEW] = _COUNTED_AS_NONE
+        here.counts[_TOO_FEW] = COUNTED_AS_NONE
     return kept

@@ -6,11 +6,11 @@ from vgpu_scheduler.kernels.arrays import copy, count_of
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.sentinels import NO_CARD
 from vgpu_scheduler.model import CardReason
 
 _NUMA = int(CardReason.NumaNotFit)
 _LINKED = (4, 8, 16)
-_NOBODY = -1
 
 
 @kernel
@@ -20,16 +20,16 @@ def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here:
     Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,
     eights and sixteens: a run is one of these.
     """
-    wanted, number_at = request.wanted[here.claim], scratch.spare
+    wanted, number_at = request.claims.wanted[here.claim], scratch.spare
     anywhere = found > 0 and columns.group[scratch.candidates.device[0]] >= 0
     if found >= wanted and (anywhere or wanted in _LINKED):
-        number_at[:] = _NOBODY
+        number_at[:] = NO_CARD
         for number in range(found):
             ordinal = columns.ordinal[scratch.candidates.device[number]]
             if 0 <= ordinal < number_at.shape[0]:
                 number_at[ordinal] = number
         for start in range(0, number_at.shape[0] - wanted + 1, 1 if anywhere else wanted):
-            if count_of(number_at[start : start + wanted], _NOBODY) == 0:
+            if count_of(number_at[start : start + wanted], NO_CARD) == 0:
                 copy(number_at[start : start + wanted], scratch.chosen)
                 return wanted  # type: ignore[no-any-return]
     here.counts[:] = 0

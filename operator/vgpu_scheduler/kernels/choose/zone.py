@@ -8,6 +8,7 @@ from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch, is_pick
+from vgpu_scheduler.kernels.sentinels import NO_GROUP
 
 _LINK, _BROKEN_LINK = 100, 10
 """What a link between two cards of a zone adds that are taken together, and takes away where one of them is left."""
@@ -19,8 +20,8 @@ def choose_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here
 
     Where none has enough the first candidates are taken.
     """
-    wanted, device = request.wanted[here.claim], scratch.candidates.device
-    zone, smallest = np.int64(-1), found + 1
+    wanted, device = request.claims.wanted[here.claim], scratch.candidates.device
+    zone, smallest = NO_GROUP, found + 1
     for one in range(found):
         members = 0
         for other in range(found):
@@ -61,7 +62,7 @@ def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 @kernel
 def _are_linked(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int, other: int) -> bool:
     """Tell whether two cards of the maker that nobody else uses are in one zone."""
-    vendor = request.vendor[here.claim]
+    vendor = request.claims.vendor[here.claim]
     return (  # type: ignore[no-any-return]
         columns.group[device] > 0
         and columns.group[device] == columns.group[other]

@@ -1,9 +1,11 @@
 """kube-scheduler's plugins for volumes, and what is to be done about a pod's claims on the node that was chosen."""
 
 from vgpu_scheduler.predicates.volumes.binding import VOLUME_BINDING_PLUGIN, volume_plan
-from vgpu_scheduler.predicates.volumes.limits import NODE_VOLUME_LIMITS_PLUGIN
-from vgpu_scheduler.predicates.volumes.restrictions import VOLUME_RESTRICTIONS_PLUGIN
-from vgpu_scheduler.predicates.volumes.zones import VOLUME_ZONE_PLUGIN
+from vgpu_scheduler.predicates.volumes.filters import (
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_RESTRICTIONS_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+)
 
 __all__ = [
     "NODE_VOLUME_LIMITS_PLUGIN",

@@ -27,7 +27,7 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.common import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
+from vgpu_scheduler.predicates.volumes.filters import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
 from vgpu_scheduler.state import Item, State, Wanted, from_size
 
 __all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
@@ -232,7 +232,7 @@ class _Binding(VolumeFilter):
         return places.count(self._state.nodes, rows, self._selected, claim.requested) > 0
 
     def _match(self, claims: Sequence[Claim], rows: Rows, asked: Mask) -> list[Mask]:
-        """Return for each claim the nodes where a volume is found for it, which no claim before it takes there."""
+        """Return, for each claim, the nodes that have a matching volume which no earlier claim of the pod takes."""
         matched: dict[str, Mask] = {}
         others: dict[Hashable, list[tuple[Claim, Wanted]]] = {}
         for claim in claims:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.allocation import Stamp
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import SOFT, SOFT_POD, Chip, NpuTemplate
@@ -23,6 +22,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Compute, Device
 
@@ -135,7 +135,7 @@ def ascend(config: Section) -> tuple[Vendor, ...]:
     listed = config.sections("vnpus") if config.is_list("vnpus") else section.sections("configs")  # a list up to 2.8
     chips = tuple(map(_chip, listed)) or CHIPS
     soft = section.boolean("hamiVnpuCore")
-    return tuple(_vendor(chip, soft) for chip in chips)
+    return tuple(_vendor(chip, soft=soft) for chip in chips)
 
 
 def _chip(section: Section) -> Chip:
@@ -161,7 +161,7 @@ def _chip(section: Section) -> Chip:
     )
 
 
-def _vendor(chip: Chip, soft: bool) -> Vendor:
+def _vendor(chip: Chip, *, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
     fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)

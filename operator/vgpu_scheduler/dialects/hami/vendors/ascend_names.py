@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
-from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
 from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -65,18 +65,8 @@ def _amounts(mask: int) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class NeuronCards:
+class NeuronCards(CountedCards):
     """Devices that are counted; the node's instance type says how they are linked."""
-
-    counted: Counted
-
-    cordon = ""
-    health = ""
-
-    @property
-    def source(self) -> str:
-        """What an error names."""
-        return self.counted.source
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the counts and the instance type."""
@@ -141,7 +131,7 @@ class NeuronNames:
         return claim.percent[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names any of them, however malformed."""
+        """Tell whether the container requests any of the maker's resources, however malformed."""
         return is_asked(container, self.cores if self.in_cores(container) else self.devices)
 
     def in_cores(self, container: Container) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Compute, Device
 
@@ -92,3 +92,18 @@ class Counted:
             )
             for number in range(kind.number)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCards:
+    """Cards that are counted, of which the node says something more: where ``decode`` and ``facts`` begin."""
+
+    counted: Counted
+
+    cordon = ""
+    health = ""
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return self.counted.source

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, Whole
-from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
@@ -17,6 +16,7 @@ from vgpu_scheduler.dialects.hami.vendors.admitting.enflame import slices_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -191,7 +191,7 @@ class DrsNames:
         return claim.amounts[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container names any of them, however malformed."""
+        """Tell whether the container requests any of the maker's resources, however malformed."""
         if amount_text(container, self.slices) is not None:  # it goes before the others
             return is_asked(container, self.slices)
         return is_asked(container, self.memory) or is_asked(container, self.cores)

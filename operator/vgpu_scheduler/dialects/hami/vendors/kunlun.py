@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
-from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.hami.vendors.admitting.kunlun import SIZES, vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
 

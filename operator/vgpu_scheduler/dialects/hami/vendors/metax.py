@@ -9,7 +9,7 @@ from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Node
@@ -30,18 +30,8 @@ def _kind(cards: int) -> CardKind:
 
 
 @dataclass(frozen=True, slots=True)
-class MetaxCards:
+class MetaxCards(CountedCards):
     """Cards that are counted; annotations say what is lost, or won, by taking so many of them."""
-
-    counted: Counted
-
-    cordon = ""
-    health = ""
-
-    @property
-    def source(self) -> str:
-        """What an error names."""
-        return self.counted.source
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the count and both annotations."""

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
-from vgpu_scheduler.dialects.amounts import INT32, amount_text, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
@@ -32,6 +31,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit
 from vgpu_scheduler.model import (
     NO_TERMS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vgpu_scheduler.dialects.amounts import INT32
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.model import did_you_mean
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, exact
+from vgpu_scheduler.dialects.values import INT32
 
 PER_DEVICE = 2
 """Cores of a device, as HAMi counts a claim of many cores."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import Refusal
+from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import QuantityError, to_exact_int
 
 __all__ = ["Admit", "Draft", "Refusal", "exact"]

@@ -12,7 +12,7 @@ from vgpu_scheduler.intake.lister import read_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError
 
-__all__ = ["DepartedPods"]
+__all__ = ["FinalStateReader"]
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _GRACE: Final = 2.0
 """Seconds that the stream of bound pods has: on a busy cluster it tells at once, on an idle one within a minute."""
 
 
-class DepartedPods:
+class FinalStateReader:
     """Reads the pods that left their selection and hold something, where no stream says what became of them.
 
     Parameters
@@ -56,7 +56,7 @@ class DepartedPods:
         ApiUnreachableError
             If there is no answer.
         """
-        for pod in self._observer.engine.unsettled(self._observer.monotonic() - self._grace):
+        for pod in self._observer.engine.unresolved(self._observer.monotonic() - self._grace):
             try:
                 found = await read_one(self._api, PODS, pod.namespace, pod.name)
             except (ApiError, DecodeError) as error:

@@ -1,4 +1,4 @@
-"""Who is woken by a change: of the pods that were found unschedulable, those whom it may help."""
+"""Requeues unschedulable pods that a change in the cluster may help, as kube-scheduler's queueing hints do."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.parked import ParkedClass
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
-from vgpu_scheduler.engine.queued_pod import Diagnosis
+from vgpu_scheduler.engine.queued_pod import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
 
-__all__ = ["Waker"]
+__all__ = ["Requeuer"]
 
 _FEW: Final = 32
 """As long as no more classes wait, each is tried on all nodes when a change could help it: what it says stays exact."""
@@ -29,8 +27,8 @@ _MOST_LOOKED_AT: Final = 1024
 """If more nodes have changed, all are asked."""
 
 
-class Waker:
-    """Wakes the pods that a change may help, and tells which nodes to look at for them.
+class Requeuer:
+    """Requeues the pods that a change may help, and tells which nodes to look at for them.
 
     Whatever alters a decision about a node raises that node's version. So versions say which nodes have changed, and
     nobody who gives a hint has to.
@@ -65,7 +63,7 @@ class Waker:
         """The version of the nodes up to which their changes were held against the waiting pods."""
 
     def drain(self, now: float) -> None:
-        """Wake whom all may help that has changed since this was last done; always in the same order."""
+        """Requeue the pods that the changes since the last call may help; always in the same order."""
         if self._rejected.expire(now):
             self._state.wakes.hints |= Hint.REJECTION
         if self._state.wakes:
@@ -79,7 +77,7 @@ class Waker:
             self._state.interpod.nobody_waits()
 
     def hint(self, hints: Hint, now: float) -> None:
-        """Wake the pods that a change could help; of those that nodes reject only whom a changed node has room for."""
+        """Requeue the pods that a change could help; per-node rejections only where a changed node has room."""
         if not hints:
             return
         few = len(self._needs) <= _FEW
@@ -88,9 +86,9 @@ class Waker:
         self._queue.hint(hints, now, helped, anew=few)
 
     def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
-        """Have those tried again for whom something else is in force now, in some namespaces or in all."""
+        """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
         changed = []
-        for uid in self._queue.parked():
+        for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
             about = pod is not None and (namespaces is None or pod.namespace in namespaces)
             if pod is not None and about and not self._policies.as_decided(pod):
@@ -98,14 +96,14 @@ class Waker:
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
     def _wake_by_quota(self, namespaces: set[str], now: float) -> None:
-        """Have those tried again that wait for the quota of one of some namespaces."""
+        """Requeue the pods that wait for the quota of some namespaces."""
         if namespaces:
-            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.parked(Hint.QUOTA))
+            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(Hint.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
             self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
-    def _helped(self, hints: Hint) -> list[ParkedClass]:
-        """Return whom the nodes that changed may help, and whom they reject for something else now."""
+    def _helped(self, hints: Hint) -> list[UnschedulableClass]:
+        """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
         others = hints & ~_OF_ROOM
         if others:
@@ -114,17 +112,17 @@ class Waker:
 
     # Of those whom nodes reject for what they are --------------------------------------------------------------------
 
-    def note(self, pod: Pod, parked_class: ParkedClass | None) -> None:
+    def note(self, pod: Pod, unschedulable_class: UnschedulableClass | None) -> None:
         """Note what the pods of a class need, of which one was just found unschedulable."""
-        if parked_class is None or not parked_class.per_node:
+        if unschedulable_class is None or not unschedulable_class.per_node:
             return
         need = self._classes.need(pod)
         if need is not None:
-            self._needs.put(parked_class, pod, *need)
+            self._needs.put(unschedulable_class, pod, *need)
 
-    def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
+    def changed_since(self, pod: Pod, last_attempt: LastAttempt) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
         if self._state.nominations or not self._policies.as_decided(pod):
             return None
-        rows = self._state.nodes.changed_since(diagnosis.clock)
+        rows = self._state.nodes.changed_since(last_attempt.clock)
         return rows if rows.size <= _MOST_LOOKED_AT else None

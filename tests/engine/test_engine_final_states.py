@@ -10,7 +10,7 @@ import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, make_engine, node, pod, pod_object
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.departures import Departures
+from vgpu_scheduler.engine.final_states import UnknownFinalStates
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import Outcome
 
@@ -58,7 +58,7 @@ def test_a_pod_that_is_bound_is_charged_all_the_time(order: tuple[int, ...]) -> 
         assert engine.state.ledger() == HELD
     engine.bound_shown_up_to(9, 1.0)
     assert engine.state.ledger() == HELD
-    assert not engine.unsettled(1.0)
+    assert not engine.unresolved(1.0)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -112,9 +112,9 @@ def test_what_the_api_has_confirmed_is_not_taken_for_gone() -> None:
     engine.observe_pod(pod("p", version=3), 0.0)
     assert engine.attempt(0.0) is not None
     engine.leave_selection("uid-p", 5, 0.0)
-    assert [found.name for found in engine.unsettled(0.0)] == ["p"]
+    assert [found.name for found in engine.unresolved(0.0)] == ["p"]
     engine.confirmed("uid-p")
-    assert not engine.unsettled(0.0)
+    assert not engine.unresolved(0.0)
     engine.bound_shown_up_to(9, 0.0)
     assert engine.state.reservation("uid-p") is not None
 
@@ -139,14 +139,14 @@ def test_fifty_thousand_pods_that_are_deleted_unbound_leave_nothing() -> None:
             engine.bound_shown_up_to(2 * each + 2, 0.0)
     assert not list(engine.state.pods())
     assert (len(engine.queue), engine.gated) == (0, 0)
-    assert not engine.unsettled(1.0)
+    assert not engine.unresolved(1.0)
 
 
 def test_departures_that_are_settled_otherwise_leave_nothing() -> None:
-    departures = Departures()
+    states = UnknownFinalStates()
     for number in range(10_000):
-        departures.note(f"uid-{number}", number + 1, 0.0)
-        departures.settle(f"uid-{number}")
-    departures.note("last", 20_000, 0.0)
-    assert len(departures._by_version) < 200
-    assert departures.settle_up_to(20_000) == [("last", 20_000)]
+        states.note(f"uid-{number}", number + 1, 0.0)
+        states.resolve(f"uid-{number}")
+    states.note("last", 20_000, 0.0)
+    assert len(states._by_version) < 200
+    assert states.resolve_up_to(20_000, lambda _: False) == [("last", 20_000)]

@@ -1,0 +1,346 @@
+"""Kube-scheduler's VolumeRestrictions, NodeVolumeLimits and VolumeZone, and what all plugins for volumes share.
+
+A filter of these plugins is one for all pods: it keeps nothing of a pod, and reads the claims anew for each decision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import (
+    READ_WRITE_ONCE_POD,
+    AttachedVolume,
+    Claim,
+    NodeSelector,
+    NodeSelectorTerm,
+    Operator,
+    Pod,
+    Requirement,
+    Volume,
+)
+from vgpu_scheduler.model import BoundedCache, bytes_of
+from vgpu_scheduler.predicates.filters import ClusterPlugin, FilterError
+from vgpu_scheduler.predicates.lookups import TermLookup
+from vgpu_scheduler.predicates.reasons import (
+    CLAIM_IN_USE,
+    DISK_IN_USE,
+    TOO_MANY_VOLUMES,
+    WRONG_ZONE,
+    Reason,
+    Rejections,
+    volume_problem,
+)
+from vgpu_scheduler.state import NodeTable, State, Wanted
+
+__all__ = [
+    "NODE_VOLUME_LIMITS_PLUGIN",
+    "VOLUME_RESTRICTIONS_PLUGIN",
+    "VOLUME_ZONE_PLUGIN",
+    "NamedClaim",
+    "SelectedNodes",
+    "VolumeFilter",
+    "claims_of",
+    "existing_claims",
+    "has_claims",
+]
+
+
+_MOST_BYTES: Final = 4 * 2**20
+"""What selectors may take that are remembered."""
+_LOOKUP: Final = 4 * 2**10
+"""What one takes beside itself: a byte per value of the labels that it asks about."""
+_PENDING: Final = "Pending"
+
+
+class NamedClaim(NamedTuple):
+    """A claim that a pod names; None if there is none of that name."""
+
+    key: str
+    ephemeral: bool
+    claim: Claim | None
+
+    @property
+    def name(self) -> str:
+        """The claim's name."""
+        return self.key.partition("/")[2]
+
+
+def has_claims(pod: Pod, state: State) -> Hashable | None:
+    """Return a key for pods with claims: one filter serves all of them."""
+    del state
+    return () if pod.spec.claims else None
+
+
+def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
+    """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
+    for volume in pod.spec.claims:
+        key = f"{pod.namespace}/{volume.claim(pod.name)}"
+        yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
+
+
+def existing_claims(pod: Pod, state: State) -> Iterator[Claim]:
+    """Yield the claims of a pod that are there, each once, in the order of the pod."""
+    seen = set()
+    for key, _, claim in claims_of(pod, state):
+        if claim is not None and key not in seen:
+            seen.add(key)
+            yield claim
+
+
+class SelectedNodes:
+    """Which nodes selectors over node labels select; each condition is asked once per distinct value of a label.
+
+    Parameters
+    ----------
+    nodes
+        The nodes.
+    """
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._lookups: BoundedCache[NodeSelector, list[TermLookup]] = BoundedCache(_MOST_BYTES)
+
+    def __call__(self, selector: NodeSelector, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell for each of the rows whether it is selected; shape as ``rows``."""
+        lookups = self._lookups.get(selector)
+        if lookups is None:
+            lookups = [TermLookup(term) for term in selector.terms]
+            self._lookups.put(selector, lookups, bytes_of(selector) + _LOOKUP)
+        selected = np.zeros(rows.shape[0], dtype=np.bool_)
+        for lookup in lookups:
+            selected |= lookup(self._nodes, rows)
+        return selected
+
+
+class VolumeFilter:
+    """Base of the filters: nothing is kept for one of them alone, and nodes are to be tried unless it says otherwise.
+
+    Parameters
+    ----------
+    pod
+        Any pod.
+    state
+        What is known.
+    """
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        del pod
+        self._state = state
+        self._selected = SelectedNodes(state.nodes)
+
+    def pre_filter(self, pod: Pod) -> Reason | None:
+        """Return why no node need be tried for a pod now; None if they are to be tried."""
+        del pod
+        return None
+
+    def equivalence(self, pod: Pod) -> Hashable:
+        """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
+        volumes = self._state.volumes
+        asked: list[Hashable] = []
+        for key, ephemeral, claim in claims_of(pod, self._state):
+            open_to_all = (
+                claim is not None
+                and not (claim.volume_name or claim.deleting)
+                and claim.phase == _PENDING
+                and not (ephemeral and claim.controller != pod.uid)
+                and READ_WRITE_ONCE_POD not in claim.access_modes
+                and volumes.selected_node(claim) is None
+                and volumes.kept_for(claim) is None
+            )
+            asked.append((claim.class_name, Wanted.by(claim)) if claim is not None and open_to_all else key)
+        return pod.spec.disks, tuple(asked)
+
+    def close(self) -> None:
+        """Give back nothing."""
+
+
+_LIMIT_REJECTIONS: Final = Rejections((TOO_MANY_VOLUMES,))
+_TOO_MANY: Final = 1
+
+
+def _limit_key(pod: Pod, state: State) -> Hashable | None:
+    del state
+    return () if pod.spec.claims or any(disk.migrated for disk in pod.spec.disks) else None
+
+
+class _Limits(VolumeFilter):
+    """Keeps pods away from nodes where a driver could not attach their volumes beside those that are there."""
+
+    rejections: Final = _LIMIT_REJECTIONS
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`.
+
+        Raises
+        ------
+        FilterError
+            If a disk of the pod has no CSI name, and some of the nodes have CSI drivers.
+        """
+        attached, capacity = self._state.volumes.attached, self._state.nodes.capacity
+        for disk in pod.spec.disks:
+            if disk.migrated is not None and disk.migrated.problem:
+                with_drivers = attached.migrated_column(capacity).ids.take(rows) >= 0
+                if with_drivers.any():
+                    raise FilterError(f"converting volume from inline to csi: {disk.migrated.problem}")
+        by_driver: dict[str, set[AttachedVolume]] = {}
+        for volume in self._volumes(pod):
+            by_driver.setdefault(volume[0], set()).add(volume)
+        exceeded = [over for volumes in by_driver.values() if (over := self._over(volumes)) is not None]
+        return np.logical_or.reduce(exceeded).take(rows) * np.int32(_TOO_MANY) if exceeded else None
+
+    def _over(self, volumes: set[AttachedVolume]) -> NDArray[np.bool_] | None:
+        """Return the nodes where a driver cannot attach some volumes of its, by row; None if there is none."""
+        attached = self._state.volumes.attached
+        driver, _ = next(iter(volumes))
+        columns = attached.driver(driver, self._state.nodes.capacity)
+        if columns is None:
+            return None
+        over: NDArray[np.bool_] = columns.left < len(volumes)
+        if not over.any():
+            return None
+        there = Counter(row for volume in volumes for row in attached.used_on(volume))
+        for row, known in there.items():  # these count already
+            more = len(volumes) - known
+            over[row] = more > 0 and columns.left[row] < more
+        return over
+
+    def _volumes(self, pod: Pod) -> list[AttachedVolume]:
+        objects = self._state.volumes.objects
+        claimed = [objects.attached_as(claim) for claim in existing_claims(pod, self._state)]
+        disks = [(disk.migrated.driver, disk.migrated.handle) for disk in pod.spec.disks if disk.migrated is not None]
+        return [volume for volume in (*claimed, *disks) if volume is not None]
+
+
+NODE_VOLUME_LIMITS_PLUGIN: Final = ClusterPlugin("NodeVolumeLimits", _limit_key, _Limits)
+
+
+_RESTRICTIONS: Final = "VolumeRestrictions"
+_RESTRICTION_REJECTIONS: Final = Rejections((DISK_IN_USE, CLAIM_IN_USE))
+_DISK, _CLAIM = 1, 2
+
+
+def _restriction_key(pod: Pod, state: State) -> Hashable | None:
+    del state
+    return () if pod.spec.claims or any(disk.keys for disk in pod.spec.disks) else None
+
+
+class _Restrictions(VolumeFilter):
+    """Keeps pods away from disks in use on a node, and from claims that one pod has for itself."""
+
+    rejections: Final = _RESTRICTION_REJECTIONS
+
+    def pre_filter(self, pod: Pod) -> Reason | None:
+        """Return that a claim that the pod names is not there."""
+        for named in claims_of(pod, self._state):
+            if named.claim is None and not named.ephemeral:
+                return volume_problem(_RESTRICTIONS, f'persistentvolumeclaim "{named.name}" not found')
+        return None
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`."""
+        in_use = self._claim_in_use(pod)
+        busy = self._nodes_with_disks_of(pod)
+        if not busy and not in_use:
+            return None
+        codes = np.full(rows.shape[0], _CLAIM if in_use else Rejections.PASSES, dtype=np.int32)
+        codes[np.isin(rows, busy)] = _DISK
+        return codes
+
+    def _claim_in_use(self, pod: Pod) -> bool:
+        """Tell whether a pod on some node uses a claim that only one pod may use."""
+        nodes, volumes = self._state.nodes, self._state.volumes
+        return any(
+            node in nodes
+            for key, ephemeral, claim in claims_of(pod, self._state)
+            if claim is not None and not ephemeral and READ_WRITE_ONCE_POD in claim.access_modes
+            for node in volumes.pods_of(key)
+        )
+
+    def _nodes_with_disks_of(self, pod: Pod) -> list[int]:
+        """Return the rows where somebody uses one of the pod's disks; those who only read may share it."""
+        used = (
+            (node, disk.read_only, use)
+            for disk in pod.spec.disks
+            for key in disk.keys
+            for node, use in self._state.volumes.disk_use(key).items()
+        )
+        found = {self._state.nodes.row(node) for node, read_only, use in used if use.writers or not read_only}
+        return [row for row in found if row is not None]
+
+
+VOLUME_RESTRICTIONS_PLUGIN: Final = ClusterPlugin(_RESTRICTIONS, _restriction_key, _Restrictions)
+
+
+_ZONE: Final = "VolumeZone"
+_ZONE_REJECTIONS: Final = Rejections((WRONG_ZONE,))
+_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels that say where volumes and nodes are, each with its name of today, which nodes may have instead."""
+_DELIMITER: Final = "__"
+
+
+class _Zones(VolumeFilter):
+    """Keeps pods away from nodes in other zones or regions than their volumes."""
+
+    rejections: Final = _ZONE_REJECTIONS
+
+    def pre_filter(self, pod: Pod) -> Reason | None:
+        """Return that the volume of a claim is not there."""
+        for _, ephemeral, claim in claims_of(pod, self._state):
+            if claim is None or ephemeral or not claim.volume_name:
+                continue
+            if claim.volume_name not in self._state.volumes.objects.volumes:
+                return volume_problem(_ZONE, f'persistentvolume "{claim.volume_name}" not found')
+        return None
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`."""
+        inside: NDArray[np.bool_] | None = None
+        for volume in self._volumes(pod):
+            for key in _LABELS:
+                if (text := volume.labels.get(key)) and (selector := _in_zones(key, text)) is not None:
+                    selected = self._selected(selector, rows)
+                    inside = selected if inside is None else inside & selected
+        if inside is None:
+            return None
+        return (~inside & self._is_somewhere(rows)).astype(np.int32)
+
+    def _volumes(self, pod: Pod) -> Iterator[Volume]:
+        for _, ephemeral, claim in claims_of(pod, self._state):
+            volume = None if claim is None else self._state.volumes.objects.volumes.get(claim.volume_name)
+            if volume is not None and not ephemeral:
+                yield volume
+
+    def _is_somewhere(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which nodes say where they are at all; the others are not asked."""
+        nodes, said = self._state.nodes, np.zeros(rows.shape[0], dtype=np.bool_)
+        for key in _LABELS:
+            said |= nodes.label(key).ids.take(rows) >= 0
+        return said
+
+
+@lru_cache(maxsize=1024)
+def _in_zones(key: str, text: str) -> NodeSelector | None:
+    """Return what selects the nodes in the zones of a volume's label; None if the label cannot be read."""
+    zones = frozenset(zone.strip() for zone in text.split(_DELIMITER))
+    if "" in zones:
+        return None
+    inside = Requirement(key, Operator.IN, zones)
+    terms = [NodeSelectorTerm((inside,), ())]
+    if _LABELS[key] != key:
+        absent = Requirement(key, Operator.DOES_NOT_EXIST)
+        terms.append(NodeSelectorTerm((absent, Requirement(_LABELS[key], Operator.IN, zones)), ()))
+    return NodeSelector(tuple(terms), None)
+
+
+VOLUME_ZONE_PLUGIN: Final = ClusterPlugin(_ZONE, has_claims, _Zones)
