@@ -17,7 +17,8 @@ from tests.golden.kubernetes_preemption import fast_path_differences, nominated_
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
-from vgpu_scheduler.engine.equivalence import ClusterParts, NodePart
+from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence_classes import ClusterParts
 from vgpu_scheduler.engine.preemption import Asked
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (

@@ -11,6 +11,7 @@ from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card, Piece
+from vgpu_scheduler.whatif.forms import annotations_of, device_of
 
 Object = dict[str, Any]
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{name}" for name in ("number", "memory", "cores"))
@@ -37,11 +38,11 @@ def cluster(dialect: str, *nodes: list[list[tuple[int, int]]]) -> list[Object]:
         objects += [*made.objects, written]
         for index, tenants in enumerate(cards):
             for memory, cores in tenants:
-                device = world.device(name, f"{name}-{index}")
+                device = device_of(world, name, f"{name}-{index}")
                 assert device is not None
                 piece = Piece(device, memory, cores)
                 tenant = pod(f"p{len(objects)}", dict(writer.asked([piece])), nodeName=name)
-                tenant["metadata"]["annotations"] = world.annotations(name, [writer.assignment(piece)])
+                tenant["metadata"]["annotations"] = annotations_of(world, name, [writer.assignment(piece)])
                 tenant["status"] = {"phase": "Running", "containerStatuses": [{"name": "main"}]}
                 objects.append(tenant)
     return objects

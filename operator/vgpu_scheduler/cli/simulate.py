@@ -374,20 +374,16 @@ def _nobody_waits(world: World, scenario: _Scenario) -> str:
 
 
 def _row(answer: Answer) -> tuple[str, ...]:
+    """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
+    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
     return (
         answer.pod.key,
         answer.decision.outcome.value,
         answer.node or "-",
         ",".join(answer.cards) or "-",
         number(answer.decision.score) if answer.node else "-",
-        _policies(answer),
+        ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-",
     )
-
-
-def _policies(answer: Answer) -> str:
-    """Name the policies of which a section is in force for a pod; where there is none, the settings decide."""
-    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
-    return ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-"
 
 
 def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:

@@ -20,7 +20,6 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, dialect_of
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import (
-    CLUSTER_PLUGINS,
     ClusterFilter,
     CompiledPredicates,
     FilterError,
@@ -30,7 +29,7 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
 from vgpu_scheduler.state import InUse, State
 
-__all__ = ["ClusterPart", "ClusterParts", "PodPlugins"]
+__all__ = ["ClusterPart", "PodPlugins"]
 
 
 _MOST_BYTES: Final = 8 * 2**20
@@ -144,24 +143,6 @@ class ClusterPart:
                 rejected.append((each.rejections, rows, codes))
                 rows = rows[codes == Rejections.PASSES]
         return rows, rejected
-
-
-class ClusterParts:
-    """Makes the cluster parts of pods; pods that ask the same share filters.
-
-    Parameters
-    ----------
-    state
-        What is known.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._plugins = PodPlugins(((plugin, plugin.key, plugin.make) for plugin in CLUSTER_PLUGINS), state)
-
-    def of(self, pod: Pod) -> ClusterPart | None:
-        """Return what a pod asks of more than one node; None if that is nothing."""
-        found = self._plugins.of(pod)
-        return ClusterPart(tuple(each for _, each in found)) if found else None
 
 
 _NEVER = -1

@@ -10,10 +10,10 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence import (
     Claimed,
     ClusterPart,
-    ClusterParts,
     EquivalenceClass,
     Fitted,
     NodePart,
+    PodPlugins,
     Refused,
 )
 from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
@@ -21,10 +21,10 @@ from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
-from vgpu_scheduler.predicates import refusals
+from vgpu_scheduler.predicates import CLUSTER_PLUGINS, refusals
 from vgpu_scheduler.state import State
 
-__all__ = ["EquivalenceClasses"]
+__all__ = ["ClusterParts", "EquivalenceClasses"]
 
 _CLAIMS_BYTES: Final = 32 * 2**20
 """Memory for what pods say in the keys by which their claims are remembered."""
@@ -42,6 +42,24 @@ class _Noted(NamedTuple):
     def holds(self, pod: Pod, generation: int) -> bool:
         """Tell whether it is what the pod asks now."""
         return self.pod is pod and self.generation == generation
+
+
+class ClusterParts:
+    """Makes the cluster parts of pods; pods that ask the same share filters.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._plugins = PodPlugins(((plugin, plugin.key, plugin.make) for plugin in CLUSTER_PLUGINS), state)
+
+    def of(self, pod: Pod) -> ClusterPart | None:
+        """Return what a pod asks of more than one node; None if that is nothing."""
+        found = self._plugins.of(pod)
+        return ClusterPart(tuple(each for _, each in found)) if found else None
 
 
 class EquivalenceClasses:

@@ -10,8 +10,8 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
-from vgpu_scheduler.model import closest, worded
-from vgpu_scheduler.whatif.cards import Card, Piece
+from vgpu_scheduler.model import Assignment, Device, Placement, closest, worded
+from vgpu_scheduler.whatif.cards import Card, Piece, card_name
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -237,7 +237,7 @@ class RunningPod(ShortPod):
             raise WorldError(f"node: there is no node {self.node}")
         pieces = []
         for number, piece in enumerate(self.cards):
-            device = world.device(self.node, piece.card)
+            device = device_of(world, self.node, piece.card)
             if device is None:
                 raise WorldError(f"cards[{number}].card: node {self.node} has no card {piece.card}")
             pieces.append(Piece(device, piece.memory, piece.cores, piece.whole))
@@ -245,7 +245,7 @@ class RunningPod(ShortPod):
         asked = world.cards.asked(pieces)
         for amounts in pod["spec"]["containers"][0]["resources"].values():
             amounts.update({name: amount for name, amount in asked.items() if name not in amounts})
-        pod["metadata"]["annotations"] |= world.annotations(self.node, [world.cards.assignment(p) for p in pieces])
+        pod["metadata"]["annotations"] |= annotations_of(world, self.node, [world.cards.assignment(p) for p in pieces])
         pod["spec"]["nodeName"] = self.node
         pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
         return [pod]
@@ -277,3 +277,15 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
         raise WorldError(problems(error, place)) from None
     except WorldError as error:
         raise WorldError(f"{place}.{error}") from None
+
+
+def device_of(world: World, node: str, name: str) -> Device | None:
+    """Return a device of a node by its UUID, or by what people call it; None if the node has none such."""
+    found = (each for each in world.devices(node) if name in {each.uuid, card_name(each.vendor, each.uuid)})
+    return next(found, None)
+
+
+def annotations_of(world: World, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
+    """Return what is written on a pod with one container that was given these devices, and has them."""
+    placement = Placement(node, (tuple(assignments),), world.cards.name)
+    return {**world.engine.dialects.annotations(placement, 0), **world.cards.answer}

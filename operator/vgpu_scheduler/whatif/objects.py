@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from vgpu_scheduler.kube import DecodeError
+from vgpu_scheduler.kube import DecodeError, Node, decode_node
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
 Object = Mapping[str, Any]
@@ -94,3 +94,15 @@ def with_uid(kind: str, obj: Object) -> dict[str, Any]:
     metadata = metadata_of(obj)
     uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
     return {**metadata, "uid": uid}
+
+
+def read_node(obj: Object) -> Node:
+    """Read a node; one without a UID gets one.
+
+    Raises
+    ------
+    WorldError
+        If it cannot be understood.
+    """
+    metadata = metadata_of(obj)
+    return decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})

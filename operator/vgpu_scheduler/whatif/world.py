@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,15 +16,13 @@ from vgpu_scheduler.kube import (
     STORAGE_DECODERS,
     DisruptionBudget,
     Namespace,
-    Node,
     Pod,
     decode_budget,
-    decode_node,
     decode_pod,
     decode_quota,
     decode_selecting,
 )
-from vgpu_scheduler.model import Assignment, Device, Placement
+from vgpu_scheduler.model import Device
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
     NAMESPACED_KIND,
@@ -33,8 +31,17 @@ from vgpu_scheduler.policy import (
     title,
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
-from vgpu_scheduler.whatif.cards import WRITERS, card_name
-from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of, with_uid
+from vgpu_scheduler.whatif.cards import WRITERS
+from vgpu_scheduler.whatif.objects import (
+    Object,
+    WorldError,
+    decoded,
+    flatten,
+    metadata_of,
+    origin_of,
+    read_node,
+    with_uid,
+)
 from vgpu_scheduler.whatif.storage import ephemeral_claims, is_default_class, with_default_class
 
 
@@ -259,7 +266,7 @@ class World:
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
     def _add_node(self, obj: Object) -> None:
-        node = _node(obj)
+        node = read_node(obj)
         if self.has_node(node.name):
             self._problem(f"Node {node.name} is there twice")
         self.nodes[node.name] = obj
@@ -335,7 +342,7 @@ class World:
         WorldError
             If it cannot be understood.
         """
-        node = _node(obj)
+        node = read_node(obj)
         self.nodes[node.name] = obj
         if beside is not None:
             self._add_device(node.name, beside)
@@ -389,18 +396,3 @@ class World:
         row = self.engine.state.nodes.row(node)
         matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
         return () if row is None else matrix.devices(row)
-
-    def device(self, node: str, name: str) -> Device | None:
-        """Return a device by its UUID, or by what people call it; None if the node has none such."""
-        found = (d for d in self.devices(node) if name in {d.uuid, card_name(d.vendor, d.uuid)})
-        return next(found, None)
-
-    def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
-        """Return what is written on a pod with one container that was given these devices, and has them."""
-        placement = Placement(node, (tuple(assignments),), self.cards.name)
-        return {**self.engine.dialects.annotations(placement, 0), **self.cards.answer}
-
-
-def _node(obj: Object) -> Node:
-    metadata = metadata_of(obj)
-    return decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})
