@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tests.cli.typos import letters_off
 from tests.whatif.test_whatif_remedies import node, running
 
-from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.allocators.hami import HamiAllocator
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.state import DeviceMatrix
@@ -657,9 +656,9 @@ def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(m
     fitted: list[int] = []
     fit = HamiAllocator.fit
 
-    def counted(self: HamiAllocator, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
+    def counted(self: HamiAllocator, devices: DeviceMatrix, rows: NDArray[np.int64], *more: Any) -> None:
         fitted.append(len(rows))
-        fit(self, devices, rows, into)
+        fit(self, devices, rows, *more)
 
     shown: list[str] = []
     monkeypatch.setattr(HamiAllocator, "fit", counted)
