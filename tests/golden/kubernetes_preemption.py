@@ -42,7 +42,7 @@ def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -
         return {"candidates": {}, "node_statuses": {}, "best": {}, "message": f"preemption: {message}"}
     budgets = [decode_budget(budget) for budget in case["objects"].get("poddisruptionbudgets", ())]
     search = VictimSearch(state, nominated_pods(state), lambda: budgets, lambda _: True)
-    candidates = search.candidates(asked, (name for name, each in rejections.items() if each.resolvable))
+    candidates = search.candidates(asked, search.helpful(asked, found))
     if not candidates.victims:
         tried = [*candidates.rejections.values()]
         tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (len(nodes) - len(tried))

@@ -98,4 +98,5 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
     if node.feasible[row]:
         return None
     cards = count_reasons(node.fit.counts[rows])
-    return Rejection(tuple(Reason(_DEVICES, card.text, card.hint, resolvable=True) for card in cards), resolvable=True)
+    reasons = tuple(Reason(_DEVICES, card.text, card.hint, resolvable=card.resolvable) for card in cards)
+    return Rejection(reasons, any(card.resolvable for card in cards))

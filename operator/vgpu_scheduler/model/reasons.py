@@ -117,6 +117,11 @@ class CardReason(IntEnum):
         """What could help."""
         return _HINTS.get(self, Hint.DEVICE_FREED | Hint.DEVICES)
 
+    @property
+    def resolvable(self) -> bool:
+        """Whether the card might serve the pod once other pods on it are gone."""
+        return Hint.DEVICE_FREED in self.hint
+
 
 _HINTS = {
     CardReason.CardNotHealth: Hint.DEVICES,

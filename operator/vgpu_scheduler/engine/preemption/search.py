@@ -9,8 +9,9 @@ from typing import Final
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
 from vgpu_scheduler.engine.preemption.victims import Victims, reprieve
+from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection
 from vgpu_scheduler.state import State, Trial
 
@@ -20,6 +21,7 @@ _PLUGIN: Final = ""
 NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
+_RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
 
@@ -113,6 +115,20 @@ class VictimSearch:
         self._budgets = budgets
         self._may_end = may_end
         self._trial = Trial(state.nodes, state.matrices)
+
+    def helpful(self, asked: Asked, found: Filtered) -> list[str]:
+        """Return the nodes on which the end of pods might help, by name.
+
+        Parameters
+        ----------
+        found
+            What the filters of the pod say; the columns of its node part are up to date.
+        """
+        names, counts = self._state.nodes, asked.node.fit.counts
+        rejections = found.rejections()
+        rows = [row for row, rejection in rejections.items() if rejection.resolvable]
+        rows += [row for row in found.passing.tolist() if row not in rejections and counts[row, _RESOLVABLE].any()]
+        return sorted(map(names.name, rows))
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
         """Search each of some nodes.
