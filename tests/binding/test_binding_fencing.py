@@ -17,7 +17,7 @@ from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import ANY_CARD, Cause, Place
 from vgpu_scheduler.kube import Pod, podspecs
-from vgpu_scheduler.kube.wire import FieldError, WireMeta
+from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 
 TOKEN = "vgpu-scheduler.io/last-allocated"
 ON_A: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
@@ -209,7 +209,7 @@ def unreadable() -> Iterator[Callable[[], None]]:
     """Have pods of the name ``odd`` be such that no decoder reads them; give what ends that."""
     owner = podspecs._owner
 
-    def refuse(meta: WireMeta) -> str:
+    def refuse(meta: WireMeta) -> WireOwner | None:
         if meta.name == "odd":
             raise FieldError("metadata.ownerReferences", "nobody can read that")
         return owner(meta)

@@ -17,7 +17,7 @@ from vgpu_scheduler.binding import Step
 from vgpu_scheduler.engine import Cause, Place
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, podspecs
-from vgpu_scheduler.kube.wire import FieldError, WireMeta
+from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 from vgpu_scheduler.state import Phase
 
 ON_A: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
@@ -80,7 +80,7 @@ async def test_a_pod_that_cannot_be_read_tells_where_it_is(tmp_path: Path, monke
         await b.learn()
         lose(b, carried_out=True)
 
-        def refuse(_: WireMeta) -> str:
+        def refuse(_: WireMeta) -> WireOwner | None:
             raise FieldError("metadata.ownerReferences", "nobody can read that")
 
         monkeypatch.setattr(podspecs, "_owner", refuse)

@@ -24,6 +24,8 @@ from vgpu_scheduler.kube.wire import (
     FieldError,
     Quantities,
     WireContainer,
+    WireMeta,
+    WireOwner,
     WirePod,
     WirePodSpec,
     WirePodStatus,
@@ -304,7 +306,7 @@ _labels: Final = SharedMaps()
 def _pod(wire: WirePod) -> Pod:
     meta, pod, status = wire.metadata, wire.spec, wire.status
     spec = intern_pod_spec(pod)
-    owner = next((each for each in meta.owner_references or () if each.controller), None)
+    owner = _owner(meta)
     reported = bool(status.container_statuses or status.init_container_statuses)
     return Pod(
         uid=meta.uid,
@@ -337,6 +339,11 @@ def _pod(wire: WirePod) -> Pod:
 
 decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
 """Reads a pod."""
+
+
+def _owner(meta: WireMeta) -> WireOwner | None:
+    """Return the controller."""
+    return next((owner for owner in meta.owner_references or () if owner.controller), None)
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
