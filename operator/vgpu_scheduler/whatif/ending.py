@@ -51,6 +51,43 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     ]
     for _, _, _, node, ending, back in sorted(followed, key=lambda each: each[:4])[:_MOST_OF_A_KIND]:
         yield _remedy(waiting, node, ending, back)
+    if not followed:
+        yield from _end_pods_of_namespace(waiting)
+
+
+def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Search the pods of the pod's namespace, wherever they are, that hold what a quota leaves it too little of."""
+    namespace, state = waiting.pod.namespace, waiting.world.engine.state
+    holding = [
+        pod
+        for pod in waiting.world.bound.values()
+        if pod.namespace == namespace and (held := state.reservation(pod.uid)) is not None and held.uses_devices
+    ]
+    pods = _unprotected(waiting.world.budgets, holding) if waiting.world.quotas_of(namespace) else []
+
+    def node_without(gone: Sequence[Pod]) -> str:
+        with state.without(pod.uid for pod in gone):
+            return waiting.node()
+
+    if not pods or not node_without(pods):
+        return
+    ending = next(([pod] for pod in pods if node_without([pod])), list(pods))
+    for pod in reversed(list(ending)) if len(ending) > 1 else ():
+        without = [other for other in ending if other is not pod]
+        if node_without(without):
+            ending = without
+    ended = [pod for pod in ending if not pod.deleting]
+    names = ", ".join(pod.key for pod in ending)
+    text = (
+        f"{'end' if ended else 'wait until the end of'} {counted(len(ending), 'pod')} of namespace {namespace}: {names}"
+    )
+    nameless = f"have {counted(len(ending), 'pod')} of namespace {namespace} end, not all of which you may delete"
+    if any(controller_of(waiting.world.written(pod)) for pod in ending):
+        for_good = "; this has to be for good, or what their controllers make instead may take the room first"
+        text, nameless = text + for_good, nameless + for_good
+    kind = RemedyKind.END_PODS if ended else RemedyKind.WAIT
+    uids = tuple(pod.uid for pod in ending)
+    yield Remedy(kind, text, node_without(ending), ended=uids, nameless=nameless)
 
 
 def _unprotected(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> list[Pod]:

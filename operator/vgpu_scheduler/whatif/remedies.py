@@ -18,6 +18,8 @@ from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
+from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.searching import largest_that_fits
@@ -33,7 +35,6 @@ _MOST_TRIED: Final = 32
 """Nodes of a kind of which one has to say how one more would be."""
 _MOST_NEW_NODES: Final = 8
 """New nodes that are added at most, where others that wait take the first ones."""
-_DIGITS: Final = 12
 _KIND_LABELS: Final = (
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone",
@@ -43,8 +44,6 @@ _KIND_LABELS: Final = (
 """Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
 _MOST_LOOKED_AT: Final = 10_000
 """Amounts of one resource of which it is found out for each whether it may be asked."""
-_LARGEST: Final = 2**40
-"""The most that an amount is searched up to, in steps."""
 
 
 def remedies(world: World, pod: Pod) -> list[Remedy]:
@@ -194,44 +193,6 @@ def _with_node(waiting: WaitingPod, node: Object) -> str:
         waiting.world.replace_node(before)
 
 
-def _raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay."""
-    for written in waiting.world.quotas_of(waiting.pod.namespace):
-        spec = written.get("spec") or {}
-        for name, limit in (spec.get("hard") or {}).items():
-
-            def with_limit(value: int, name: str = name, written: Object = written, spec: Object = spec) -> Object:
-                return {**written, "spec": {**spec, "hard": {**spec["hard"], name: str(value)}}}
-
-            found = _smallest(waiting, written, with_limit, str(limit))
-            if found:
-                value, node = found
-                title = f"ResourceQuota {waiting.pod.namespace}/{written['metadata']['name']}"
-                text = f"raise {name} of {title} to {value} (it is {limit})"
-                yield Remedy(RemedyKind.RAISE_QUOTA, text, node, objects=(with_limit(value),))
-
-
-def _smallest(
-    waiting: WaitingPod, written: Object, with_limit: Callable[[int], Object], limit: str
-) -> tuple[int, str] | None:
-    """Return the smallest limit that lets the pod in, and the node that it goes to then."""
-
-    def node_with(value: int) -> str:
-        waiting.world.replace_quota(with_limit(value))
-        return waiting.node()
-
-    try:
-        low, high = int(limit) if limit.isdecimal() and len(limit) < _DIGITS else 0, _LARGEST
-        if not node_with(high):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if node_with(middle) else (middle, high)
-        return high, node_with(high)
-    finally:
-        waiting.world.replace_quota(written)
-
-
 def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
     """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
     kinds: dict[object, list[str]] = {}
@@ -296,7 +257,8 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _uncordon_cards,
     repair_nodes,
     end_pods,
-    _raise_quotas,
+    raise_quotas,
     raise_limits,
+    lift_restrictions,
     _add_node,
 )

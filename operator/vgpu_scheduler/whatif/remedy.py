@@ -36,6 +36,7 @@ class RemedyKind(StrEnum):
     END_PODS = "end pods"
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
+    CHANGE_POLICY = "change a policy"
     ADD_NODE = "add a node"
 
 
