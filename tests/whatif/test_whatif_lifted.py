@@ -1,0 +1,116 @@
+"""Policies that keep a pod away, and quotas that do so together: what would have to change is named, and does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, running, world_of
+
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, remedies
+
+Object = dict[str, Any]
+
+MODELS = ("A100", "H100", "T4")
+
+
+def policy(name: str, spec: Object, namespace: str = "") -> Object:
+    kind = "VGPUPolicy" if namespace else "ClusterVGPUPolicy"
+    return {"kind": kind, "metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, "spec": spec}
+
+
+def restriction(rng: np.random.Generator) -> Object:
+    """Return a part of a policy that keeps pods from all nodes or cards there are."""
+    others = [str(each) for each in rng.choice(MODELS[1:], size=int(rng.integers(0, 3)), replace=False)]
+    return [
+        {"devices": {"types": {"deny": ["A100", *others]}}},
+        {"devices": {"types": {"allow": ["H100"]}}},
+        {"devices": {"types": {"deny": [*others, "A100"]}, "policy": "binpack"}},
+        {"nodeSelector": {"matchLabels": {"pool": "shared"}}},
+        {"devices": {"modes": ["mig"]}},
+    ][int(rng.integers(5))]
+
+
+def applied(world: World, remedy: Remedy) -> None:
+    for changed in remedy.objects:
+        if changed["kind"] == "ResourceQuota":
+            world.replace_quota(changed)
+        else:
+            world.replace_policy(changed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    strict = policy("strict", restriction(rng), "default" if rng.random() < 0.4 else "")
+    more = policy("more", {"nodes": {"policy": "binpack"}, "limits": {"devicesPerPod": 4}})
+    world, waiting = world_of(node("a"), node("b"), strict, more, pod("p", {GPU: 1, MEMORY: 1000}))
+    lifted = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.CHANGE_POLICY]
+    assert lifted, kinds(remedies(world, waiting))
+    title = f"{strict['kind']} {'default/' if 'namespace' in strict['metadata'] else ''}strict"
+    for remedy in lifted:
+        assert remedy.text.endswith(title), remedy.text
+        (changed,) = remedy.objects
+        denied = strict["spec"].get("devices", {}).get("types", {}).get("deny", [])
+        if denied:
+            left = changed["spec"].get("devices", {}).get("types", {}).get("deny", [])
+            assert left == [each for each in denied if each != "A100"], "no more is taken out than does"
+        applied(world, remedy)
+        assert world.engine.cycle.decide(waiting).placement is not None
+        world.replace_policy(strict)
+
+
+def quota(name: str, **hard: int) -> Object:
+    names = {"memory": f"limits.{MEMORY}", "cores": f"limits.{CORES}"}
+    limits = {names[key]: str(value) for key, value in hard.items()}
+    return {"kind": "ResourceQuota", "metadata": {"name": name, "namespace": "default"}, "spec": {"hard": limits}}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_quotas_that_hold_a_pod_together_are_raised_together_and_no_further(seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    held, asked = int(rng.integers(1, 8)) * 1000, int(rng.integers(1, 8)) * 1000
+    cores, more = int(rng.integers(1, 5)) * 10, int(rng.integers(1, 5)) * 10
+    memory_short, cores_short = int(rng.integers(1, asked + 1)), int(rng.integers(1, more + 1))
+    limits = {"memory": held + asked - memory_short, "cores": cores + more - cores_short}
+    quotas = (
+        [quota("both", **limits)]
+        if rng.random() < 0.5
+        else [quota("memory", memory=limits["memory"]), quota("cores", cores=limits["cores"])]
+    )
+    world, waiting = world_of(
+        node("a"), *quotas, running("r", "a", "GPU-a-0", held, cores), pod("p", {GPU: 1, MEMORY: asked, CORES: more})
+    )
+    found = kinds(remedies(world, waiting))
+    (text,) = found[RemedyKind.RAISE_QUOTA]
+    names = [each["metadata"]["name"] for each in quotas]
+    assert set(text.removeprefix("raise ").split(" and ")) == {
+        f"limits.{MEMORY} of ResourceQuota default/{names[0]} to {held + asked} (it is {limits['memory']})",
+        f"limits.{CORES} of ResourceQuota default/{names[-1]} to {cores + more} (it is {limits['cores']})",
+    }
+    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.RAISE_QUOTA]
+    applied(world, remedy)
+    assert world.engine.cycle.decide(waiting).placement is not None
+    for each in quotas:
+        world.replace_quota(each)
+    alone = asked <= limits["memory"] and more <= limits["cores"]
+    assert found.get(RemedyKind.END_PODS, []) == (["end pod default/r on node a"] if alone else [])
+
+
+def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None:
+    world, waiting = world_of(
+        node("a", labels={"pool": "x"}),
+        node("b", labels={"pool": "y"}),
+        quota("memory", memory=6000),
+        running("r1", "a", "GPU-a-0", 2000),
+        running("r2", "a", "GPU-a-1", 3000),
+        pod("p", {GPU: 1, MEMORY: 3500}, nodeSelector={"pool": "y"}),
+    )
+    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.END_PODS]
+    assert remedy.text == "end 1 pod of namespace default: default/r2"
+    assert remedy.node == "b"
+    assert "r2" not in remedy.without_names().text
+    for uid in remedy.ended:
+        world.remove_pod(uid)
+    assert world.engine.cycle.decide(waiting).placement is not None
