@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, remedies
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
@@ -114,3 +115,24 @@ def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None
     for uid in remedy.ended:
         world.remove_pod(uid)
     assert world.engine.cycle.decide(waiting).placement is not None
+
+
+@pytest.mark.parametrize("gates", [0, 1, 2])
+def test_a_pod_behind_gates_is_gated_and_one_that_asks_too_much_is_refused(gates: int) -> None:
+    more = {"schedulingGates": [{"name": f"example.com/{number}"} for number in range(gates)]} if gates else {}
+    strict = policy("strict", {"limits": {"devicesPerPod": 1}})
+    world, waiting = world_of(node("a"), strict, pod("p", {GPU: 2, MEMORY: 1000}, **more))
+    answer = ask(world, waiting)
+    assert answer.outcome == answer.as_json()["outcome"] == ("gated" if gates else "refused")
+
+
+@pytest.mark.parametrize(("came", "perhaps"), [("2026-01-01T00:00:00Z", True), ("2026-01-01T00:00:05Z", False)])
+def test_of_pods_of_one_second_nobody_can_say_which_is_served_first(came: str, *, perhaps: bool) -> None:
+    first = pod("first", {GPU: 1, MEMORY: 9000}, metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    asked = pod("asked", {GPU: 1, MEMORY: 9000}, metadata={"creationTimestamp": came})
+    made = World(EngineOptions([make_dialect("hami")]))
+    made.add([node("a", cards=1), first, asked])
+    (waiting,) = [each for each in made.pending.values() if each.name == "asked"]
+    text = explain_pod(made, waiting).first
+    assert ("or perhaps, being created in the same second" in text) is perhaps, text
+    assert "1 pod that fits now is served before it" in text

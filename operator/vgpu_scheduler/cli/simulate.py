@@ -378,7 +378,7 @@ def _row(answer: Answer) -> tuple[str, ...]:
     sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
     return (
         answer.pod.key,
-        answer.decision.outcome.value,
+        answer.outcome,
         answer.node or "-",
         ",".join(answer.cards) or "-",
         number(answer.decision.score) if answer.node else "-",

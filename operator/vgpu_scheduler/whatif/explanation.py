@@ -147,20 +147,29 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         engine = world.engine
         over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
         quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-        found = Explanation(
-            answer, cards, left_out, helps, quotas, first=_first(len(going), len(before) - len(going) if helps else 0)
-        )
+        waits = len(before) - len(going) if helps else 0
+        same = (each for each in before if each.priority == pod.priority)
+        at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
+        first = _first(len(going), waits, at_once=at_once)
+        found = Explanation(answer, cards, left_out, helps, quotas, first=first)
         return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
 
 
-def _first(going: int, waits: int) -> str:
-    """Say how many pods are served before one: those that fit now, and those that would take what a change frees."""
+def _first(going: int, waits: int, *, at_once: bool) -> str:
+    """Say how many pods are served before one: those that fit now, and those that would take what a change frees.
+
+    Parameters
+    ----------
+    at_once
+        Some of them were created in the same second as it.
+    """
     parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
     parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
     if not parts:
         return ""
     served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
-    return f"{served} (higher priority, or the same and longer in the queue); the answer leaves them their places."
+    queue = "longer in the queue, or perhaps, being created in the same second" if at_once else "longer in the queue"
+    return f"{served} (higher priority, or the same and {queue}); the answer leaves them their places."
 
 
 def _does(count: int, verb: str) -> str:

@@ -46,6 +46,12 @@ class Answer:
         return self.decision.placement.node if self.decision.placement else ""
 
     @property
+    def outcome(self) -> str:
+        """What came of it, in a word: a pod behind scheduling gates is not refused, it is not tried yet."""
+        waits_for_gates = self.decision.outcome is Outcome.REFUSED and gated(self.pod) is not None
+        return "gated" if waits_for_gates else self.decision.outcome.value
+
+    @property
     def cards(self) -> tuple[str, ...]:
         """The devices that it gets, in the order of its containers."""
         if self.decision.placement is None:
@@ -57,7 +63,7 @@ class Answer:
         decision, placement = self.decision, self.decision.placement
         return {
             "pod": self.pod.key,
-            "outcome": decision.outcome.value,
+            "outcome": self.outcome,
             "node": self.node,
             "containers": [
                 [{"vendor": a.vendor, "device": a.uuid, **self._amounts(a.amounts)} for a in container]
