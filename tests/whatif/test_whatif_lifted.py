@@ -128,10 +128,13 @@ def test_a_pod_behind_gates_is_gated_and_one_that_asks_too_much_is_refused(gates
 
 @pytest.mark.parametrize(("came", "perhaps"), [("2026-01-01T00:00:00Z", True), ("2026-01-01T00:00:05Z", False)])
 def test_of_pods_of_one_second_nobody_can_say_which_is_served_first(came: str, *, perhaps: bool) -> None:
-    first = pod("first", {GPU: 1, MEMORY: 9000}, metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
-    asked = pod("asked", {GPU: 1, MEMORY: 9000}, metadata={"creationTimestamp": came})
+    times = {"first": "2026-01-01T00:00:00Z", "asked": came}
+    pods = [
+        pod(name, {GPU: 1, MEMORY: 9000}, metadata={"creationTimestamp": time}, schedulerName="vgpu-scheduler")
+        for name, time in times.items()
+    ]
     made = World(EngineOptions([make_dialect("hami")]))
-    made.add([node("a", cards=1), first, asked])
+    made.add([node("a", cards=1), *pods])
     (waiting,) = [each for each in made.pending.values() if each.name == "asked"]
     text = explain_pod(made, waiting).first
     assert ("or perhaps, being created in the same second" in text) is perhaps, text
