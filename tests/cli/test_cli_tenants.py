@@ -179,6 +179,28 @@ def test_the_policy_of_the_namespace_that_keeps_a_pod_away_is_named(api: Api, se
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_a_limit_of_memory_is_to_be_raised_only_where_the_pod_leaves_memory_to_the_card(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares: list[tuple[dict[str, Any], bool]] = [
+        ({MEMORY: int(rng.integers(1, 9000))}, False),
+        ({f"{MEMORY}-percentage": int(rng.integers(1, 101))}, True),
+        ({}, True),
+    ]
+    drawn = [shares[int(rng.integers(0, len(shares)))] for _ in range(int(rng.integers(1, 3)))]
+    asked = waiting("p", "0/1 nodes are available: 1 CardDeniedByPolicy.")
+    asked["spec"]["containers"] = [
+        {"name": f"c{n}", "resources": {"limits": {key: str(value) for key, value in {GPU: 1, **share}.items()}}}
+        for n, (share, _) in enumerate(drawn)
+    ]
+    metadata = {"name": "mine", "namespace": "team", "uid": "mine"}
+    spec = {"devices": {"types": {"deny": ["T4"]}}, "limits": {"memoryPerPod": "24Gi"}}
+    api.objects += [asked, {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}]
+    remedies = explained(api, "p")["remedies"]
+    assert any("spec.devices.types.deny" in remedy for remedy in remedies)
+    assert any("limits.memoryPerPod" in remedy for remedy in remedies) == any(left for _, left in drawn)
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
 def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_path: Path) -> None:
     """By explain, and by simulate for pods that wait as for those of files."""
     rng = np.random.default_rng(seed)
