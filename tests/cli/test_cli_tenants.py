@@ -201,6 +201,42 @@ def test_a_limit_of_memory_is_to_be_raised_only_where_the_pod_leaves_memory_to_t
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_quotas_are_told_beside_whatever_else_keeps_a_pod(api: Api, seed: int) -> None:
+    """By the figures that simulate tells, and no advice is given that leaves the quota out."""
+    rng = np.random.default_rng(seed)
+    held, limit, memory = (int(rng.integers(*bounds)) for bounds in ((0, 5000), (0, 9000), (1, 9000)))
+    why = str(rng.choice(["CardUuidMismatch", "CardDeniedByPolicy", "Insufficient cpu", "CardInsufficientMemory"]))
+    asked = waiting("p", f"0/1 nodes are available: 1 {why}.")
+    asked["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": "GPU-nowhere"}
+    asked["spec"]["containers"][0]["resources"]["limits"] |= {MEMORY: str(memory), "cpu": "8"}
+    if rng.random() < 0.3:
+        asked["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
+    tenant = running("held", "a", "GPU-a-0", held)
+    tenant["metadata"]["namespace"] = "team"
+    quota = {"hard": {f"limits.{MEMORY}": str(limit)}}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "d", "namespace": "team", "uid": "d"}}
+    read = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team"}, "spec": quota, "status": quota}
+    api.objects += [asked, tenant, read, {**policy, "spec": {"devices": {"types": {"deny": ["T4"]}}}}]
+    answer = explained(api, "p")
+    pending = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    (known,) = (each for each in pending if each["pod"] == "team/p")
+    assert known["exceeded"] == (held + memory > limit)
+    assert [f"namespace team uses {each}" for each in answer["quotas"]] == [known["quota"]] * known["exceeded"]
+    text = run("explain", "p", "-n", "team").stdout
+    assert (f"Its quota keeps it waiting: {known['quota']}." in text) == known["exceeded"]
+    raised = f"have limits.{MEMORY} raised to {held + memory} (it is {limit}), or end pods of the namespace"
+    left = f"ask {limit - held} of {MEMORY} "
+    if known["exceeded"]:
+        assert answer["remedies"] or why == "CardInsufficientMemory"
+        assert all(raised in remedy or left in remedy for remedy in answer["remedies"])
+        assert any(raised in remedy for remedy in answer["remedies"])
+        alone = [remedy for remedy in answer["remedies"] if remedy == raised or remedy.startswith(left)]
+        assert not alone or why == "CardInsufficientMemory"
+    else:
+        assert not any("quota" in remedy or f"limits.{MEMORY}" in remedy for remedy in answer["remedies"])
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
 def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_path: Path) -> None:
     """By explain, and by simulate for pods that wait as for those of files."""
     rng = np.random.default_rng(seed)

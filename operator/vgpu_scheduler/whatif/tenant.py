@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import CLUSTER_KIND
@@ -15,7 +16,7 @@ from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies"]
+__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies", "quotas_in_the_way"]
 
 Object = Mapping[str, Any]
 
@@ -65,6 +66,20 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
         yield " and ".join(texts)
     yield from gate_remedies(pod)
     yield from claim_problems(world.written(pod), seen)
+
+
+def quotas_in_the_way(world: World, pod: Pod) -> tuple[QuotaReport, ...]:
+    """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
+
+    Parameters
+    ----------
+    world
+        The quotas and all pods of the namespace are in it.
+    """
+    engine = world.engine
+    if not engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state):
+        return ()
+    return tuple(report for report in engine.quotas.report(engine.state) if report.namespace == pod.namespace)
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------
