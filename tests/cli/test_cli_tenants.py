@@ -249,13 +249,22 @@ def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_pat
     meant = "is vgpu-scheduler meant?" if alike else f"names the scheduler {named}"
     answer = explained(api, "p")
     assert answer["scheduler"] == {"named": named, "ours": False}
-    assert any("spec.schedulerName: vgpu-scheduler" in remedy for remedy in answer["remedies"]) == alike
+    anew = f"create it anew with spec.schedulerName: vgpu-scheduler instead of {named}"
+    assert answer["remedies"][0].startswith(anew)
+    assert ("unless a scheduler of that name runs in the cluster" in answer["remedies"][0]) == (not alike)
     assert meant in run("explain", "p", "-n", "team").stdout
     pending = run("simulate", "--pending", "-n", "team")
     assert meant in pending.stdout
     assert "nothing that is known" not in pending.stdout
     result = run("simulate", "-f", asking(tmp_path, asked), "-n", "team")
     assert ("is vgpu-scheduler meant?" in result.stderr) == alike
+
+
+def test_a_pod_of_the_default_scheduler_is_left_to_it(api: Api) -> None:
+    asked = waiting("p")
+    asked["spec"]["schedulerName"] = "default-scheduler"
+    api.objects += [asked]
+    assert not any("schedulerName" in remedy for remedy in explained(api, "p")["remedies"])
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))

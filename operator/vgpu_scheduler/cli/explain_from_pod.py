@@ -13,14 +13,13 @@ import click
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, meant_scheduler
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, named_anew
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, EventReason, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
-from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
     NamespaceObjects,
@@ -83,17 +82,11 @@ def _told(
         counted_for_quotas = all(map(view.has_read, _COUNTED))
     pod = world.pod(found)
     standing = quotas_in_the_way(world, pod) if counted_for_quotas else ()
-    first = _named_otherwise(pod.scheduler_name, error.scheduler.settings)
+    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
-    return world, pod, remedies_from_condition(world, pod, message, event, standing, (first, last))
-
-
-def _named_otherwise(named: str, settings: Settings) -> list[str]:
-    """Return what to do about a pod that names a scheduler which is nobody's, where another one is meant."""
-    meant = meant_scheduler(named, settings)
-    return [f"create it anew with spec.schedulerName: {meant} instead of {named}"] if meant else []
+    return world, pod, remedies_from_condition(world, pod, message, event, standing, ([anew] if anew else [], last))
 
 
 def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
