@@ -34,7 +34,7 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         api.refused = EVERYTHING
         result = run("top", "pods", "-n", space, "-o", "json")
         assert result.exit_code == 0, result.stderr
-        assert json.loads(result.stdout) == [{**row, "cores": None} for row in everything]
+        assert json.loads(result.stdout) == everything
         (warning,) = (line for line in result.stderr.splitlines() if line.startswith("warning: you may see"))
         assert f"you may see namespace {space} only: nodes, " in warning
         assert "could not be seen" not in result.stderr
@@ -42,6 +42,19 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         assert "there is no node" not in result.stderr
         others = [name for name in spaces if name != space]
         assert not any(f"{name}/" in result.stderr for name in others)
+
+
+@pytest.mark.parametrize("maker", ["NVIDIA", "AMD"])
+def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(api: Api, maker: str) -> None:
+    held = running("held", "a", "GPU-a-0", 1000, 40)
+    if maker == "AMD":
+        notes = {"hami.io/vgpu-node": "a", "hami.io/amd-devices-allocated": "amd-0,AMD,1000,40:;"}
+        held["metadata"]["annotations"] = notes
+        held["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "1"}
+    api.objects[:] = [held]
+    api.refused = EVERYTHING
+    (row,) = json.loads(run("top", "pods", "-n", "default", "-o", "json").stdout)
+    assert row["cores"] == (40 if maker == "NVIDIA" else None)
 
 
 @pytest.mark.parametrize("words", [("top", "pods", "-A"), ("top", "nodes"), ("top", "models"), ("top", "namespaces")])
