@@ -34,7 +34,7 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         api.refused = EVERYTHING
         result = run("top", "pods", "-n", space, "-o", "json")
         assert result.exit_code == 0, result.stderr
-        assert json.loads(result.stdout) == [{**row, "cores": None} for row in everything]
+        assert json.loads(result.stdout) == everything
         (warning,) = (line for line in result.stderr.splitlines() if line.startswith("warning: you may see"))
         assert f"you may see namespace {space} only: nodes, " in warning
         assert "could not be seen" not in result.stderr
@@ -42,6 +42,19 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         assert "there is no node" not in result.stderr
         others = [name for name in spaces if name != space]
         assert not any(f"{name}/" in result.stderr for name in others)
+
+
+@pytest.mark.parametrize("maker", ["NVIDIA", "AMD"])
+def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(api: Api, maker: str) -> None:
+    held = running("held", "a", "GPU-a-0", 1000, 40)
+    if maker == "AMD":
+        notes = {"hami.io/vgpu-node": "a", "hami.io/amd-devices-allocated": "amd-0,AMD,1000,40:;"}
+        held["metadata"]["annotations"] = notes
+        held["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "1"}
+    api.objects[:] = [held]
+    api.refused = EVERYTHING
+    (row,) = json.loads(run("top", "pods", "-n", "default", "-o", "json").stdout)
+    assert row["cores"] == (40 if maker == "NVIDIA" else None)
 
 
 @pytest.mark.parametrize("words", [("top", "pods", "-A"), ("top", "nodes"), ("top", "models"), ("top", "namespaces")])
@@ -179,6 +192,64 @@ def test_the_policy_of_the_namespace_that_keeps_a_pod_away_is_named(api: Api, se
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_a_limit_of_memory_is_to_be_raised_only_where_the_pod_leaves_memory_to_the_card(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares: list[tuple[dict[str, Any], bool]] = [
+        ({MEMORY: int(rng.integers(1, 9000))}, False),
+        ({f"{MEMORY}-percentage": int(rng.integers(1, 101))}, True),
+        ({}, True),
+    ]
+    drawn = [shares[int(rng.integers(0, len(shares)))] for _ in range(int(rng.integers(1, 3)))]
+    asked = waiting("p", "0/1 nodes are available: 1 CardDeniedByPolicy.")
+    asked["spec"]["containers"] = [
+        {"name": f"c{n}", "resources": {"limits": {key: str(value) for key, value in {GPU: 1, **share}.items()}}}
+        for n, (share, _) in enumerate(drawn)
+    ]
+    metadata = {"name": "mine", "namespace": "team", "uid": "mine"}
+    spec = {"devices": {"types": {"deny": ["T4"]}}, "limits": {"memoryPerPod": "24Gi"}}
+    api.objects += [asked, {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}]
+    remedies = explained(api, "p")["remedies"]
+    assert any("spec.devices.types.deny" in remedy for remedy in remedies)
+    assert any("limits.memoryPerPod" in remedy for remedy in remedies) == any(left for _, left in drawn)
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_quotas_are_told_beside_whatever_else_keeps_a_pod(api: Api, seed: int) -> None:
+    """By the figures that simulate tells, and no advice is given that leaves the quota out."""
+    rng = np.random.default_rng(seed)
+    held, limit, memory = (int(rng.integers(*bounds)) for bounds in ((0, 5000), (0, 9000), (1, 9000)))
+    why = str(rng.choice(["CardUuidMismatch", "CardDeniedByPolicy", "Insufficient cpu", "CardInsufficientMemory"]))
+    asked = waiting("p", f"0/1 nodes are available: 1 {why}.")
+    asked["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": "GPU-nowhere"}
+    asked["spec"]["containers"][0]["resources"]["limits"] |= {MEMORY: str(memory), "cpu": "8"}
+    if rng.random() < 0.3:
+        asked["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
+    tenant = running("held", "a", "GPU-a-0", held)
+    tenant["metadata"]["namespace"] = "team"
+    quota = {"hard": {f"limits.{MEMORY}": str(limit)}}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "d", "namespace": "team", "uid": "d"}}
+    read = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team"}, "spec": quota, "status": quota}
+    api.objects += [asked, tenant, read, {**policy, "spec": {"devices": {"types": {"deny": ["T4"]}}}}]
+    answer = explained(api, "p")
+    pending = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    (known,) = (each for each in pending if each["pod"] == "team/p")
+    assert known["exceeded"] == (held + memory > limit)
+    assert [f"namespace team uses {each}" for each in answer["quotas"]] == [known["quota"]] * known["exceeded"]
+    text = run("explain", "p", "-n", "team").stdout
+    assert (f"Its quota keeps it waiting: {known['quota']}." in text) == known["exceeded"]
+    raised = f"have limits.{MEMORY} raised to {held + memory} (it is {limit}), or end pods of the namespace"
+    left = f"ask {limit - held} of {MEMORY} "
+    if known["exceeded"]:
+        assert answer["remedies"] or why == "CardInsufficientMemory"
+        assert all(raised in remedy or left in remedy for remedy in answer["remedies"])
+        assert any(raised in remedy for remedy in answer["remedies"])
+        alone = [remedy for remedy in answer["remedies"] if remedy == raised or remedy.startswith(left)]
+        assert not alone or why == "CardInsufficientMemory"
+    else:
+        assert not any("quota" in remedy or f"limits.{MEMORY}" in remedy for remedy in answer["remedies"])
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
 def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_path: Path) -> None:
     """By explain, and by simulate for pods that wait as for those of files."""
     rng = np.random.default_rng(seed)
@@ -191,13 +262,22 @@ def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_pat
     meant = "is vgpu-scheduler meant?" if alike else f"names the scheduler {named}"
     answer = explained(api, "p")
     assert answer["scheduler"] == {"named": named, "ours": False}
-    assert any("spec.schedulerName: vgpu-scheduler" in remedy for remedy in answer["remedies"]) == alike
+    anew = f"create it anew with spec.schedulerName: vgpu-scheduler instead of {named}"
+    assert answer["remedies"][0].startswith(anew)
+    assert ("unless a scheduler of that name runs in the cluster" in answer["remedies"][0]) == (not alike)
     assert meant in run("explain", "p", "-n", "team").stdout
     pending = run("simulate", "--pending", "-n", "team")
     assert meant in pending.stdout
     assert "nothing that is known" not in pending.stdout
     result = run("simulate", "-f", asking(tmp_path, asked), "-n", "team")
     assert ("is vgpu-scheduler meant?" in result.stderr) == alike
+
+
+def test_a_pod_of_the_default_scheduler_is_left_to_it(api: Api) -> None:
+    asked = waiting("p")
+    asked["spec"]["schedulerName"] = "default-scheduler"
+    api.objects += [asked]
+    assert not any("schedulerName" in remedy for remedy in explained(api, "p")["remedies"])
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))

@@ -13,7 +13,7 @@ from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
 from vgpu_scheduler.dialects.hami import Vendor, hami_dialect, vendors
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
-from vgpu_scheduler.model import NO_USAGE, Amounts, Placement, Usage
+from vgpu_scheduler.model import NO_USAGE, Amounts, Compute, Placement, Usage
 from vgpu_scheduler.state import State
 
 DIALECT = hami_dialect()
@@ -135,3 +135,14 @@ def trimmed(usage: Usage) -> dict[str, Amounts]:
         last = max((position for position, amount in enumerate(amounts) if amount), default=-1)
         found[uuid] = amounts[: last + 1]
     return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_makers_are_said_to_count_compute_in_percent_only_where_all_of_their_cards_do(seed: int) -> None:
+    """What is said of the others may depend on the node."""
+    rng = np.random.default_rng(seed)
+    inventory = DIALECT.inventory
+    devices = inventory.devices(decode_node(node("node-0", list(MAKERS.values()), rng)))
+    assert {device.vendor for device in devices} >= inventory.in_percent
+    for device in devices:
+        assert (device.compute is Compute.PERCENT) == (device.vendor in inventory.in_percent), device

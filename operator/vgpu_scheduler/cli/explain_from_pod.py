@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 import click
@@ -14,14 +13,13 @@ import click
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, meant_scheduler
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, named_anew
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, EventReason, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
-from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
     NamespaceObjects,
@@ -29,6 +27,7 @@ from vgpu_scheduler.whatif import (
     WorldError,
     claim_problems,
     policy_remedies,
+    quotas_in_the_way,
     remedies_from_condition,
 )
 
@@ -38,8 +37,9 @@ Object = Mapping[str, Any]
 
 _WAITS: Final = 1
 _RUNBOOK: Final = "the runbook of vgpu-scheduler (the setting runbook_url has its address printed here)"
-_READ: Final = (NAMESPACED_KINDS - {"Pod"}) | {CLUSTER_KIND, "Namespace", "StorageClass"}
-"""What may say something about a pod beside itself."""
+_READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
+"""What may say something about a pod beside itself: other pods hold what counts for a quota."""
+_COUNTED: Final = ("Pod", "ResourceQuota")
 _VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
 
@@ -72,26 +72,21 @@ def _told(
 ) -> tuple[World, Pod, ConditionRemedies]:
     """Return the pod, and what it, its events and the objects of its namespace say."""
     event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
+    counted_for_quotas = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
     except WorldError:  # an object of the namespace that cannot be understood is no reason to say nothing
         world, seen = World(error.scheduler.options), NamespaceObjects()
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
+        counted_for_quotas = all(map(view.has_read, _COUNTED))
     pod = world.pod(found)
-    told = remedies_from_condition(world, pod, message, event)
-    settings = error.scheduler.settings
-    remedies = [*_named_otherwise(pod.scheduler_name, settings), *told.remedies]
-    remedies += policy_remedies(world, pod, message, seen)
+    standing = quotas_in_the_way(world, pod) if counted_for_quotas else ()
+    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
+    last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
-        remedies += claim_problems(found, seen)
-    return world, pod, replace(told, remedies=tuple(dict.fromkeys(remedies)))
-
-
-def _named_otherwise(named: str, settings: Settings) -> list[str]:
-    """Return what to do about a pod that names a scheduler which is nobody's, where another one is meant."""
-    meant = meant_scheduler(named, settings)
-    return [f"create it anew with spec.schedulerName: {meant} instead of {named}"] if meant else []
+        last += claim_problems(found, seen)
+    return world, pod, remedies_from_condition(world, pod, message, event, standing, ([anew] if anew else [], last))
 
 
 def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
@@ -114,9 +109,11 @@ def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies
         click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
     else:
         click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}.")
-    for line in (told.near_miss, *told.quotas):
-        if line is not None:
-            click.echo(f"  {line}")
+    if told.near_miss is not None:
+        click.echo(f"  {told.near_miss}")
+    if told.quotas:
+        uses = ", ".join(map(str, told.quotas))
+        click.echo(f"  Its quota keeps it waiting: namespace {pod.namespace} uses {uses}.")
     if told.remedies:
         click.echo("\nWhat may help, by what its condition and its event say:")
         for remedy in told.remedies:

@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.whatif import WORKLOADS, NamespaceObjects, World, ask, claims_of, known_problems
+from vgpu_scheduler.whatif import WORKLOADS, NamespaceObjects, World, ask, claims_of, known_problems, quotas_in_the_way
 
 __all__ = ["Known", "known_of", "known_of_all", "show_known"]
 
@@ -68,7 +68,7 @@ def known_of(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings,
     engine = world.engine
     decision = ask(world, pod).decision
     refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
-    exceeded = not refused and engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state)
+    exceeded = not refused and bool(quotas_in_the_way(world, pod))
     reasons = list(known_problems(world, pod, seen))
     if waits:
         if not is_ours(pod.scheduler_name, settings):

@@ -50,6 +50,8 @@ class Inventory(Protocol):
         The dimension that is compute in percent of a device.
     compute_units
         How much compute a device of a vendor has in the unit of its claims, where that is not percent.
+    in_percent
+        The vendors whose devices all count compute in percent, so that an amount says how much it is by itself.
     unknown_to_kubelet
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
@@ -73,6 +75,8 @@ class Inventory(Protocol):
     def cores(self) -> int: ...  # noqa: D102
     @property
     def compute_units(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def in_percent(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def unknown_to_kubelet(self) -> frozenset[str]: ...  # noqa: D102
     @property

@@ -18,7 +18,13 @@ from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems, known_problems, policy_remedies
+from vgpu_scheduler.whatif.tenant import (
+    NamespaceObjects,
+    claim_problems,
+    known_problems,
+    policy_remedies,
+    quotas_in_the_way,
+)
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
@@ -70,6 +76,7 @@ __all__ = [
     "place",
     "pods_of",
     "policy_remedies",
+    "quotas_in_the_way",
     "read_at",
     "read_cases",
     "refusals",

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.engine import card_verdicts
+from vgpu_scheduler.engine import card_verdicts, pod_sums
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["causes", "rules_of_cards", "worded_selector"]
+__all__ = ["causes", "leaves_memory_to_cards", "rules_of_cards", "worded_selector"]
 
 Object = Mapping[str, Any]
 
@@ -67,16 +68,28 @@ def _denials(world: World, answer: Answer) -> Iterator[str]:
                 listed = ", ".join(f"{model} ({count})" for model, count in sorted(cards.items()))
                 yield f"spec.devices.{field} of {title} ({words}) denies {listed}."
                 left = [device for device in left if not denies(device)]
-    claimed = world.engine.cycle.classes.claimed(created(world, answer.pod, answer.pod.uid))
+    ours = created(world, answer.pod, answer.pod.uid)
+    claimed = world.engine.cycle.classes.claimed(ours)
     if not left or claimed is None:
         return
-    if claimed.policy.limits.memory is not None:
+    if claimed.policy.limits.memory is not None and leaves_memory_to_cards(world, ours):
         source = claimed.policy.limits.memory.source
         limit = ((world.policies.get(source) or {}).get("spec") or {}).get("limits") or {}
         most = f" ({limit['memoryPerPod']})" if "memoryPerPod" in limit else ""
         yield f"limits.memoryPerPod of {source}{most} is less than what the pod would get of larger cards."
     elif claimed.choice.limits.exclusive:
         yield f"spec.devices.exclusive of {answer.sources.get('devices', 'a policy')} denies cards that are not whole."
+
+
+def leaves_memory_to_cards(world: World, pod: Pod) -> bool:
+    """Tell whether how much memory a pod would get depends on the card: only then does a limit of memory deny cards.
+
+    A container that asks for percent of a card, or names no memory, leaves it to the card; a policy may name it.
+    """
+    claimed = world.engine.cycle.classes.claimed(pod)
+    if claimed is None or not claimed.dialect:
+        return False
+    return any(sums.percent for sums in pod_sums(claimed.claims, world.engine.dialects[claimed.dialect]))
 
 
 def _denied(world: World, answer: Answer) -> Iterator[Device]:

@@ -7,7 +7,7 @@ missing. What has to be done together is one remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -79,7 +79,14 @@ class ConditionRemedies:
     remedies: tuple[str, ...]
 
 
-def remedies_from_condition(world: World, pod: Pod, message: str, event: str) -> ConditionRemedies:
+def remedies_from_condition(
+    world: World,
+    pod: Pod,
+    message: str,
+    event: str,
+    standing: Sequence[QuotaReport] = (),
+    others: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> ConditionRemedies:
     """Return what the condition and the event of a pod say, and what follows from that and from the pod.
 
     Parameters
@@ -90,23 +97,34 @@ def remedies_from_condition(world: World, pod: Pod, message: str, event: str) ->
         One that the world has read.
     message, event
         The texts of the condition and of the event; empty where there is none.
+    standing
+        How the namespace stands now, where its quotas would keep the pod waiting; else the event tells.
+    others
+        What else may help, in words: what is said before what follows from the condition, and what after it.
     """
     meant = corrected(world, world.written(pod))
-    asked, near_miss, quotas = Asked(world, meant.written), NearMiss.found_in(event), quotas_told_in(event)
+    asked, near_miss = Asked(world, meant.written), NearMiss.found_in(event)
+    quotas = _Quotas(asked, tuple(standing) or quotas_told_in(event))
+    before, after = others
     remedies = [
-        *([" and ".join(meant.texts)] if meant.texts else ()),
-        *gate_remedies(pod),
-        *(_less_of_a_card(asked, near_miss) if near_miss else ()),
-        *_within_quotas(asked, quotas),
-        *(_fewer_cards(asked) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
-        *_within_limits(asked, message),
-        *_less_of_a_node(asked, message),
-        *_drop_constraints(asked, message),
-        *(f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)),
+        *quotas.beside(before),
+        *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
+        *quotas.beside(gate_remedies(pod)),
+        *(_less_of_a_card(asked, near_miss, quotas) if near_miss else ()),
+        *(_fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
+        *_within_limits(asked, message, quotas),
+        *quotas.raised_beside(_less_of_a_node(asked, message)),
+        *quotas.beside(_drop_constraints(asked, message)),
+        *quotas.beside(
+            f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)
+        ),
+        *quotas.beside(after),
     ]
+    if not remedies or CardReason.ResourceQuotaNotFit.text in message:
+        remedies[:0] = quotas.alone
     if filters.TAINT.text in message and (not remedies or _is_about_taints(message)):
-        remedies.append(_TAINTS)
-    return ConditionRemedies(near_miss, quotas, tuple(dict.fromkeys(remedies)))
+        remedies += quotas.beside([_TAINTS])
+    return ConditionRemedies(near_miss, quotas.reports, tuple(dict.fromkeys(remedies)))
 
 
 def gate_remedies(pod: Pod) -> Iterator[str]:
@@ -125,18 +143,17 @@ def _is_about_taints(message: str) -> bool:
 # Cards ---------------------------------------------------------------------------------------------------------------
 
 
-def _less_of_a_card(asked: Asked, near: NearMiss) -> Iterator[str]:
+def _less_of_a_card(asked: Asked, near: NearMiss, quotas: _Quotas) -> Iterator[str]:
     """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
     if any(not shortage.free for shortage in near.shortages):
-        yield _WAIT
+        yield from quotas.beside([_WAIT])
         return
     needs = [need for shortage in near.shortages for need in _needs_of_card(asked, shortage)]
-    told = False
-    for text in met_together(asked, needs):
-        told = True
-        yield text
-    if not told and not (needs and asked.claims and all(need.fits(asked.claims) for need in needs)):
-        yield " and ".join(map(_less, near.shortages))
+    met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
+    told = () if met else tuple(quotas.met_with(needs))
+    yield from told
+    if not told and not met:
+        yield from quotas.raised_beside([" and ".join(map(_less, near.shortages))])
 
 
 def _less(shortage: Shortage) -> str:
@@ -193,7 +210,7 @@ def _of(amounts: Amounts, dimension: int) -> int:
     return amounts[dimension] if dimension < len(amounts) else 0
 
 
-def _fewer_cards(asked: Asked) -> Iterator[str]:
+def _fewer_cards(asked: Asked, quotas: _Quotas) -> Iterator[str]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount in asked.amounts:
         now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
@@ -203,34 +220,68 @@ def _fewer_cards(asked: Asked) -> Iterator[str]:
 
         most = asked.most(amount, asks_for_one) if now > 1 else None
         if most is not None:
-            yield f"{amount.worded(most)} (more may fit)"
+            text = f"{amount.worded(most)} (more may fit)"
+            kept = quotas.kept_by(asked.claims_if(amount.applied(asked.written, most)))
+            yield from [text] if kept else quotas.raised_beside([text])
 
 
 # Quotas and limits ---------------------------------------------------------------------------------------------------
 
 
-def _within_quotas(asked: Asked, reports: Collection[QuotaReport]) -> Iterator[str]:
-    """Yield the largest amounts that quotas leave, together, and what the quotas would have to be.
+class _Quotas:
+    """What is to be done about the quotas that keep a pod waiting, beside anything else.
 
     What a pod does not name counts as it does for a quota: memory as the whole of its cards, compute as nothing.
+
+    Parameters
+    ----------
+    asked
+        What the pod asks for.
+    reports
+        How its namespace stands.
     """
-    quotas = asked.world.engine.quotas
-    told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports if _counts_for(asked, r.resource)]
-    exceeded = [(report, now) for report, now in told if now > report.limit - report.used]
-    exceeded = exceeded or [(report, now) for report, now in told if not now]  # what counts depends on the card
-    if all(report.used < report.limit for report, _ in exceeded):
-        yield from met_together(asked, [_need_of_quota(asked, report, now) for report, now in exceeded])
-    raised = [
-        f"limits.{report.resource} raised"
-        + (
-            f" to {report.used + now} (it is {report.limit})"
-            if now
-            else f" (of {report.limit}, {report.used} are used)"
-        )
-        for report, now in exceeded
-    ]
-    if raised:
-        yield f"have {' and '.join(raised)}, or end pods of the namespace"
+
+    def __init__(self, asked: Asked, reports: tuple[QuotaReport, ...]) -> None:
+        quotas = asked.world.engine.quotas
+        told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports if _counts_for(asked, r.resource)]
+        exceeded = [(report, now) for report, now in told if now > report.limit - report.used]
+        exceeded = exceeded or [(report, now) for report, now in told if not now]  # what counts depends on the card
+        less = all(report.used < report.limit for report, _ in exceeded)
+        self.reports = reports
+        self._asked = asked
+        self._needs = [_need_of_quota(asked, report, now) for report, now in exceeded] if less else []
+        self._less = tuple(met_together(asked, self._needs))
+        raised = " and ".join(_raised(report, now) for report, now in exceeded)
+        self._raised = f"have {raised}, or end pods of the namespace" if raised else ""
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The largest amounts that the quotas leave, together, and what the quotas would have to be."""
+        return (*self._less, *([self._raised] if self._raised else ()))
+
+    def kept_by(self, claims: PodClaims) -> bool:
+        """Tell whether they would not keep a pod with some claims waiting."""
+        return not self._raised or (bool(self._needs) and all(need.fits(claims) for need in self._needs))
+
+    def beside(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield what is about no amounts, each with what has to be done about the quotas as well."""
+        for text in texts:
+            yield from (f"{text} and {each}" for each in (*self._less[:1], self._raised)) if self._raised else (text,)
+
+    def raised_beside(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield what is about amounts, or limits, each with what the quotas would have to be."""
+        for text in texts:
+            yield f"{text} and {self._raised}" if self._raised else text
+
+    def met_with(self, needs: Sequence[Need]) -> Iterator[str]:
+        """Yield how other needs are met and the quotas kept as well, by less or, where nothing is left, by more."""
+        texts = met_together(self._asked, [*needs, *self._needs])
+        yield from texts if self._needs else self.raised_beside(texts)
+
+
+def _raised(report: QuotaReport, now: int) -> str:
+    to = f"to {report.used + now} (it is {report.limit})" if now else f"(of {report.limit}, {report.used} are used)"
+    return f"limits.{report.resource} raised {to}"
 
 
 def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
@@ -258,7 +309,7 @@ def _counts_for(asked: Asked, resource: str) -> bool:
     return False
 
 
-def _within_limits(asked: Asked, message: str) -> Iterator[str]:
+def _within_limits(asked: Asked, message: str, quotas: _Quotas) -> Iterator[str]:
     """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
 
     What a pod does not name counts as the whole of its cards for a limit.
@@ -268,9 +319,10 @@ def _within_limits(asked: Asked, message: str) -> Iterator[str]:
         _need_of_limit(asked, field, to_int(most), f"ask for no more than limits.{field} of {source} allows ({most})")
         for field, source, most in told
     ]
-    yield from met_together(asked, needs)
     if told:
-        yield f"have {' and '.join(f'limits.{field} of {source} raised (it is {m})' for field, source, m in told)}"
+        yield from quotas.met_with(needs)
+        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in told)
+        yield from quotas.raised_beside([f"have {raised}"])
 
 
 def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:

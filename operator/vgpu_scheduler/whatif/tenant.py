@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.causes import rules_of_cards, worded_selector
+from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies"]
+__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies", "quotas_in_the_way"]
 
 Object = Mapping[str, Any]
 
@@ -65,6 +66,20 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
         yield " and ".join(texts)
     yield from gate_remedies(pod)
     yield from claim_problems(world.written(pod), seen)
+
+
+def quotas_in_the_way(world: World, pod: Pod) -> tuple[QuotaReport, ...]:
+    """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
+
+    Parameters
+    ----------
+    world
+        The quotas and all pods of the namespace are in it.
+    """
+    engine = world.engine
+    if not engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state):
+        return ()
+    return tuple(report for report in engine.quotas.report(engine.state) if report.namespace == pod.namespace)
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------
@@ -120,7 +135,7 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
     sources = world.engine.policies.resolve(pod).source_of
     for reason, fields in (
         (filters.POLICY_SELECTOR.text, _selectors(world, sources)),
-        (CardReason.CardDeniedByPolicy.text, _rules(world, sources)),
+        (CardReason.CardDeniedByPolicy.text, _rules(world, pod, sources)),
     ):
         if reason not in message:
             continue
@@ -136,7 +151,7 @@ def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
             yield f"have spec.nodeSelector of {title} changed: it allows nodes with {worded_selector(selector)} only"
 
 
-def _rules(world: World, sources: Mapping[str, str]) -> Iterator[str]:
+def _rules(world: World, pod: Pod, sources: Mapping[str, str]) -> Iterator[str]:
     for title, spec in _policies(world, sources, "devices"):
         devices = spec.get("devices") or {}
         for field, words, _ in rules_of_cards(devices):
@@ -144,7 +159,7 @@ def _rules(world: World, sources: Mapping[str, str]) -> Iterator[str]:
             yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
         if devices.get("exclusive"):
             yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
-    for title, spec in _policies(world, sources, "limits"):
+    for title, spec in _policies(world, sources, "limits") if leaves_memory_to_cards(world, pod) else ():
         if most := (spec.get("limits") or {}).get("memoryPerPod"):
             yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
 

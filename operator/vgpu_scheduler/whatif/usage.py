@@ -144,7 +144,7 @@ class PodUsage:
     cards
         The cards that it has a part of.
     memory, cores
-        Sums over these; of a pod whose node is not known nobody knows what its compute is in percent.
+        Sums over these; None where the node is not known, and it takes the card to tell what its compute is in percent.
     """
 
     namespace: str
@@ -293,6 +293,7 @@ def pods(world: World) -> list[PodUsage]:
 def _of_pod(world: World, pod: Pod) -> PodUsage:
     held: list[str] = []
     memory = cores = 0
+    known = True
     for name, usage in world.engine.dialects.uses(pod).items():
         dialect = world.engine.dialects[name]
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
@@ -302,8 +303,11 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // _MIB
             if device is not None:
                 cores += _cores(dialect, device, amounts).used
-    percent = cores if world.has_node(pod.node_name) else None
-    return PodUsage(pod.namespace, pod.name, pod.node_name, tuple(held), memory, percent)
+            elif usage.vendors.get(uuid) in dialect.inventory.in_percent:
+                cores += amounts[dialect.inventory.cores]
+            else:
+                known = world.has_node(pod.node_name)
+    return PodUsage(pod.namespace, pod.name, pod.node_name, tuple(held), memory, cores if known else None)
 
 
 def namespaces(world: World) -> list[NamespaceUsage]:

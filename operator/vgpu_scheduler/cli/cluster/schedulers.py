@@ -58,6 +58,15 @@ def meant_scheduler(named: str, settings: Settings) -> str:
     return meant if meant in settings.scheduler_names and named not in others else ""
 
 
+def named_anew(named: str, settings: Settings) -> str:
+    """Return what to do about a pod that waits for a scheduler which is nobody's; empty where it is somebody's."""
+    if named in {DEFAULT_SCHEDULER, *settings.coexist_with, *settings.scheduler_names}:
+        return ""
+    meant = meant_scheduler(named, settings)
+    text = f"create it anew with spec.schedulerName: {meant or settings.scheduler_names[0]} instead of {named}"
+    return text if meant else f"{text}, unless a scheduler of that name runs in the cluster"
+
+
 def _meant(named: str, settings: Settings) -> str:
     """Ask in brackets whether one of our names is meant."""
     meant = meant_scheduler(named, settings)

@@ -51,6 +51,11 @@ class HamiInventory:
         return {vendor: number for vendor, number in units.items() if number != _WHOLE}
 
     @cached_property
+    def in_percent(self) -> frozenset[str]:
+        """The makers whose cards all count compute in percent."""
+        return frozenset(vendor.key for vendor in self.vendors if vendor.in_percent)
+
+    @cached_property
     def unknown_to_kubelet(self) -> frozenset[str]:
         """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
         return frozenset(name for vendor in self.vendors for name in vendor.claims.unadvertised)

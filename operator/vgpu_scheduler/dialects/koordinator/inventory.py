@@ -22,7 +22,7 @@ class KoordinatorInventory:
     memory, cores = MEMORY, CORES
     memory_unit = 1
     beside = BesideKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
-    cards = frozenset({GPU})
+    cards = in_percent = frozenset({GPU})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})

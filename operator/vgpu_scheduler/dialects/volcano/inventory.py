@@ -35,7 +35,7 @@ class VolcanoInventory:
 
     memory, cores = 1, 2
     beside = None
-    cards = frozenset({keys.VENDOR})
+    cards = in_percent = frozenset({keys.VENDOR})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
 

@@ -38,6 +38,7 @@ def amd(section: Section) -> tuple[Vendor, ...]:
     return (
         Vendor(
             key="AMD",
+            in_percent=False,
             title="AMD GPU",
             cards=Registered("hami.io/node-amd-register", _device),
             claims=names,

@@ -167,6 +167,7 @@ def _vendor(chip: Chip, *, soft: bool) -> Vendor:
     softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)
     return Vendor(
         key=chip.key,
+        in_percent=False,
         title=f"Huawei {chip.key}",
         cards=NpuCards(chip, soft),
         claims=chip.names,

@@ -209,6 +209,7 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
     return (
         Vendor(
             key="AWSNeuron",
+            in_percent=False,
             title="AWS Neuron device",
             cards=NeuronCards(Counted((names.devices, names.cores), _kind, "AWSNeuron")),
             claims=names,

@@ -297,6 +297,8 @@ class Vendor:
         What its rules do with a container at admission; None where they only look for the count.
     sums_cores
         Whether it completes containers with the compute of all their cards together, in percent of one.
+    in_percent
+        Whether all of its cards count compute in percent.
     means
         What resources and annotations mean beyond what their kind says, for its page in the documentation; also
         annotations that nothing else here names.
@@ -319,6 +321,7 @@ class Vendor:
     odd: Odd | None = None
     admit: Admit | None = None
     sums_cores: bool = False
+    in_percent: bool = True
     means: Mapping[str, str] = field(default_factory=dict)
     found: str = ""
     notes: str = ""

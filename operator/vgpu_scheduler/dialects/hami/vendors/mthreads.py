@@ -62,6 +62,7 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
     return (
         Vendor(
             key="Mthreads",
+            in_percent=False,
             title="Moore Threads GPU",
             cards=Counted((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
             claims=names,
