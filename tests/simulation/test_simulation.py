@@ -66,7 +66,6 @@ BY_CARDS = (
     "left: announced",
     "left: nominated",
     "read: gone",
-    "read: there",
 )
 BY_NEIGHBOURS = (
     *BY_ANY,
