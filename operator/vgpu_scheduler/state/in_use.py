@@ -95,5 +95,5 @@ class Trial:
             for uuid, amounts in held.device_charges(dialect, matrix.devices(row)).items():
                 device = matrix.position(row, uuid)
                 assert device is not None
-                matrix.charge_in(supposed, device, amounts, sign)
+                matrix.charge(device, amounts, sign, supposed)
         return supposed

@@ -285,26 +285,15 @@ class DeviceMatrix:
         self._links.clear(row)
         self.layout += 1
 
-    def charge(self, device: int, amounts: Amounts, sign: int) -> None:
-        """Add (``sign`` = 1) or give back (-1) amounts on a device number."""
-        used = self._used[device]
+    def charge(self, device: int, amounts: Amounts, sign: int, columns: DeviceColumns | None = None) -> None:
+        """Add (``sign`` = 1) or give back (-1) amounts on a device number, in other columns if they are given."""
+        used = self._used[device] if columns is None else columns.used[device]
         for dimension, amount in enumerate(amounts):
             used[dimension] += sign * amount
-        if self._in_places(device, amounts):
-            self._explained[device] = is_explained(self.columns, device)
-
-    def charge_in(self, columns: DeviceColumns, device: int, amounts: Amounts, sign: int) -> None:
-        """Add (``sign`` = 1) or give back (-1) amounts on a device number in columns of somebody else."""
-        used = columns.used[device]
-        for dimension, amount in enumerate(amounts):
-            used[dimension] += sign * amount
-        if self._in_places(device, amounts):
+        in_places = self._roles[self._schema[device], Role.PLACEMENTS] >= 0
+        if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
+            columns = columns or self.columns
             columns.explained[device] = is_explained(columns, device)
-
-    def _in_places(self, device: int, amounts: Amounts) -> bool:
-        """Tell whether amounts may change whether all that is in use of a device has a place on it."""
-        in_places = bool(self._roles[self._schema[device], Role.PLACEMENTS] >= 0)
-        return in_places and bool(self._partitioned[device] or len(amounts) > CORES + 1)
 
     def reset_usage(self, row: int) -> None:
         """Set everything used on a node row to 0."""

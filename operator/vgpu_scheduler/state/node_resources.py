@@ -84,23 +84,29 @@ class NodeResources:
 
     def charge(self, row: int, requests: Mapping[str, int], pods: int, sign: int) -> None:
         """Count requests and pods on a row (``sign`` = 1), or take back exactly what was counted (-1)."""
-        used = self._used
+        for name, amount in self.charge_in(self._used[:, row], requests, pods, sign):
+            self._charge_aside(row, name, amount)
+
+    def charge_in(
+        self, used: NDArray[np.int64], requests: Mapping[str, int], pods: int, sign: int
+    ) -> list[tuple[str, int]]:
+        """Count requests and pods, or take them back, in a row that may lie elsewhere; shape (resources,).
+
+        Returns
+        -------
+        list
+            What there is no column for, with its amounts.
+        """
+        aside = []
         for name, amount in requests.items():
             change = sign * min(amount, _MOST_PER_POD)
             column = self._columns.get(name)
             if column is not None:
-                used[column, row] += change
+                used[column] += change
             else:
-                self._charge_aside(row, name, change)
-        used[self._columns[PODS], row] += sign * pods
-
-    def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int) -> None:
-        """Count a pod with its requests (``sign`` = 1), or take it back (-1), in a row that lies elsewhere."""
-        for name, amount in requests.items():
-            column = self._columns.get(name)
-            if column is not None:
-                used[column] += sign * min(amount, _MOST_PER_POD)
-        used[self._columns[PODS]] += sign
+                aside.append((name, change))
+        used[self._columns[PODS]] += sign * pods
+        return aside
 
     def clear(self, row: int) -> None:
         """Set the allocatable and the used amounts of a row to nothing."""

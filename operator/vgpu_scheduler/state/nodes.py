@@ -212,7 +212,7 @@ class NodeTable:
 
     def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int) -> None:
         """Count a pod (``sign`` = 1), or take it back (-1), in what is used of a row elsewhere; shape (resources,)."""
-        self._resources.charge_in(used, requests, sign)
+        self._resources.charge_in(used, requests, 1, sign)
 
     def over_capacity(self, row: int) -> list[str]:
         """Return the resources that a live row offers and has given out more of than it has, sorted."""
