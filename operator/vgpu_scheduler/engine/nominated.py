@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
-from vgpu_scheduler.state import Reservation, State, Trial
+from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["NominatedPods", "rejection_of"]
 
@@ -37,7 +37,6 @@ class NominatedPods:
     def __init__(self, state: State, on_node: OnNode) -> None:
         self._state = state
         self._on_node = on_node
-        self._trial = Trial(state.nodes, state.matrices)
 
     def reject(self, pod: Pod, node: NodePart, cluster: ClusterPart | None, found: Filtered) -> None:
         """Note in ``found`` which nodes do not let a pod pass beside the pods that are nominated to them.
@@ -47,10 +46,9 @@ class NominatedPods:
         node, cluster
             The filters of the pod; the columns stay as they are.
         """
-        for name, _ in self._state.nominations if found.pre_filter_reason is None else ():
+        for name in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
-            rejection = None if row is None else self.rejection_on(name, pod, node, cluster)
-            if row is not None and rejection is not None:
+            if row is not None and (rejection := self.rejection_on(name, pod, node, cluster)) is not None:
                 found.reject(row, rejection)
 
     def rejection_on(
@@ -77,7 +75,9 @@ class NominatedPods:
         for other in others:
             beside.append(self._on_node.would_hold(other, name, beside, without))
         with self._state.counting(beside=beside):
-            return rejection_of(pod, row, node.ask(self._state, row, self._trial.on(row, without, beside)), cluster)
+            return rejection_of(
+                pod, row, node.ask(self._state, row, self._state.trial.on(row, without, beside)), cluster
+            )
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
         known = (self._state.pod(uid) for uid in uids)

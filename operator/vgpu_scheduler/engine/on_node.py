@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
-from vgpu_scheduler.state import InUse, Phase, Reservation, Trial
+from vgpu_scheduler.state import InUse, Phase, Reservation
 
 __all__ = ["OnNode", "pods_on_unknown_cards"]
 
@@ -36,7 +36,6 @@ class OnNode:
         self._classes = classes
         self._dialects = classes.dialects
         self._closed_nodes = closed_nodes
-        self._trial = Trial(self.state.nodes, self.state.matrices)
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -45,9 +44,7 @@ class OnNode:
         if row is None or isinstance(pod_class, Refused):
             return None
         pod_class.node.refresh(self.state, np.array([row], dtype=np.int64))
-        if not pod_class.node.feasible[row] or not (pod_class.cluster is None or pod_class.cluster.lets(pod, row)):
-            return None
-        return self._written(pod, self.placement(pod, pod_class, row))
+        return self._placement_if_it_fits(pod, pod_class, row, pod_class.node)
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some pods were gone, or None if it would not go there.
@@ -102,14 +99,19 @@ class OnNode:
         row = self.state.nodes.row(node)
         if row is None:
             return None
-        in_use = self._trial.on(row, [held for held in without if held.node == node], beside)
-        part, cluster = pod_class.node.ask(self.state, row, in_use), pod_class.cluster
-        if not part.feasible[row] or not (cluster is None or cluster.lets(pod, row)):
-            return None
-        return self._written(pod, self.placement(pod, pod_class, row, in_use))
+        in_use = self.state.trial.on(row, [held for held in without if held.node == node], beside)
+        return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
 
-    def _written(self, pod: Pod, placement: Placement) -> Placement | None:
-        """Return a placement if it can be written."""
+    def _placement_if_it_fits(
+        self, pod: Pod, pod_class: Fitted, row: int, part: NodePart, in_use: InUse | None = None
+    ) -> Placement | None:
+        """Return what a pod gets of a node, of which its node part was asked; None if it does not fit.
+
+        None, too, if the placement could not be written on the pod.
+        """
+        if not part.feasible[row] or not (pod_class.cluster is None or pod_class.cluster.lets(pod, row)):
+            return None
+        placement = self.placement(pod, pod_class, row, in_use)
         return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
 
     def may_stay(self, pod: Pod, cluster: ClusterPart, placement: Placement) -> bool:

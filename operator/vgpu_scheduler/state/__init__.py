@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.free_volumes import Wanted
-from vgpu_scheduler.state.in_use import InUse, Trial
+from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
@@ -32,7 +32,6 @@ __all__ = [
     "ResidentTerm",
     "SelectingObjects",
     "State",
-    "Trial",
     "Volumes",
     "Wanted",
     "canonical",

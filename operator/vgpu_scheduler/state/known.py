@@ -10,6 +10,7 @@ from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
 from vgpu_scheduler.state.books import Books, Indexes
+from vgpu_scheduler.state.in_use import Trial
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Reservation
@@ -80,6 +81,8 @@ class Known:
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
+        self.trial = Trial(indexes.nodes, indexes.matrices)
+        """Says what would be in use of a node; each answer is void when the next is asked for."""
 
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod

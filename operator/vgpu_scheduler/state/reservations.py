@@ -238,9 +238,9 @@ class Nominations:
     def __contains__(self, uid: object) -> bool:
         return uid in self._node_of
 
-    def __iter__(self) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yield the nodes by name, each with the UIDs of the pods that are nominated to it."""
-        return ((node, frozenset(uids)) for node, uids in sorted(self._on_node.items()))
+    def __iter__(self) -> Iterator[str]:
+        """Yield the nodes that pods are nominated to, by name."""
+        return iter(sorted(self._on_node))
 
     def on(self, node: str) -> frozenset[str]:
         """Return the UIDs of the pods that are nominated to a node."""

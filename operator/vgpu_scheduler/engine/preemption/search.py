@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection
-from vgpu_scheduler.state import State, Trial
+from vgpu_scheduler.state import State
 
 __all__ = ["NOT_HELPFUL", "NO_VICTIMS", "Asked", "Candidates", "VictimSearch", "ineligible"]
 
@@ -114,7 +114,6 @@ class VictimSearch:
         self._nominated = nominated
         self._budgets = budgets
         self._may_end = may_end
-        self._trial = Trial(state.nodes, state.matrices)
 
     def helpful(self, asked: Asked, found: Filtered) -> list[str]:
         """Return the nodes on which the end of pods might help, by name.
@@ -124,11 +123,11 @@ class VictimSearch:
         found
             What the filters of the pod say; the columns of its node part are up to date.
         """
-        names, counts = self._state.nodes, asked.node.fit.counts
+        nodes, counts = self._state.nodes, asked.node.fit.counts
         rejections = found.rejections()
         rows = [row for row, rejection in rejections.items() if rejection.resolvable]
         rows += [row for row in found.passing.tolist() if row not in rejections and counts[row, _RESOLVABLE].any()]
-        return sorted(map(names.name, rows))
+        return sorted(map(nodes.name, rows))
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
         """Search each of some nodes.
@@ -168,7 +167,7 @@ class VictimSearch:
             beside = self._nominated.rejection_on(node, asked.pod, asked.node, asked.cluster, without)
             if beside is not None:
                 return beside
-            alone = asked.node.ask(state, row, self._trial.on(row, without))
+            alone = asked.node.ask(state, row, state.trial.on(row, without))
             return rejection_of(asked.pod, row, alone, asked.cluster)
 
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
