@@ -18,6 +18,7 @@ from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.kube import LabelSelector, decode_json
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World, WorldError, listed_cards
+from vgpu_scheduler.whatif.nodes import nodes_with
 
 _CONFLICT: Final = 409
 _ATTEMPTS: Final = 5
@@ -66,7 +67,7 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
     if labels is None:
         cards = [find_card(world, name) for name in names]
     else:
-        nodes = {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
+        nodes = nodes_with(world, labels)
         cards = [card for card in card_places(world) if card.node in nodes]
         if not cards:
             raise WorldError(f"no node with cards has the labels of -l ({counted(len(nodes), 'node')} without)")

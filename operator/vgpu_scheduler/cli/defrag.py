@@ -16,6 +16,7 @@ from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, WorldError, defrag, make_room
+from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.usage import CardUsage, cards
 
 
@@ -61,11 +62,7 @@ class _Chosen:
 
     def __init__(self, world: World, model: str, labels: LabelSelector | None) -> None:
         self._model = model.lower()
-        self._nodes = {
-            name
-            for name in world.nodes
-            if labels is None or labels.matches((world.nodes[name]["metadata"].get("labels")) or {})
-        }
+        self._nodes = world.nodes.keys() if labels is None else nodes_with(world, labels)
 
     def __contains__(self, card: object) -> bool:
         assert isinstance(card, CardUsage)

@@ -164,7 +164,7 @@ class PodSelection:
 
 
 BOUND_PODS: Final = PodSelection("bound", "spec.nodeName!=", bound=True)
-"""The bound pods, whoever bound them."""
+"""The bound pods of all schedulers."""
 
 
 def pod_selections(scheduler_names: Collection[str], coexist_with: Collection[str]) -> tuple[PodSelection, ...]:

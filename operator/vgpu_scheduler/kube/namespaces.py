@@ -42,7 +42,7 @@ class ResourceQuota:
     Attributes
     ----------
     hard
-        Limits as they are written, by resource name; whoever uses one reads its quantity.
+        Limits as they are written, by resource name; the quantities are parsed where they are used.
     """
 
     namespace: str

@@ -176,7 +176,7 @@ class Books:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        """Release what some pods hold for the time of a question; pods that hold nothing may be named."""
         taken = [held for uid in uids if (held := self._reservations.get(uid)) is not None]
         for held in taken:
             self.take_off(held.uid)

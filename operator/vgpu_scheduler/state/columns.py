@@ -128,7 +128,7 @@ class NodeLabels:
     def column(self, key: str) -> InternedColumn[str]:
         """Values of a label as a column, which is kept up to date from the first time it is asked for.
 
-        A label that no node has costs nothing: whoever may create pods may select by any number of those.
+        A label that no node has costs nothing: users may have pods select by any number of those.
         """
         column = self._columns.get(key)
         if column is not None:

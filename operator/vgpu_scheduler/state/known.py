@@ -180,7 +180,7 @@ class Known:
         return self._assumptions.holds(self._books[uid], pod)
 
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
-        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        """Release what some pods hold for the time of a question; pods that hold nothing may be named."""
         return self._books.without(uids)
 
     def having(self, reservation: Reservation) -> AbstractContextManager[None]:

@@ -7,7 +7,8 @@ answer; so is who is ending already, and whom a disruption budget protects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
@@ -41,7 +42,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
             candidates.append((len(pods), node, pods))
     found = []
     for _, node, pods in sorted(candidates, key=lambda each: each[:2])[:_MOST_NODES]:
-        ending = _fewest_pods(waiting, node, pods)
+        ending = _fewest_pods(pods, partial(waiting.fits_on, node))
         ended = [pod for pod in ending if not pod.deleting]
         if ending:
             found.append((len(ended), max((pod.priority for pod in ended), default=0), node, ending))
@@ -71,11 +72,7 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
 
     if not pods or not node_without(pods):
         return
-    ending = next(([pod] for pod in pods if node_without([pod])), list(pods))
-    for pod in reversed(list(ending)) if len(ending) > 1 else ():
-        without = [other for other in ending if other is not pod]
-        if node_without(without):
-            ending = without
+    ending = _fewest_pods(pods, lambda gone: bool(node_without(gone)))
     ended = [pod for pod in ending if not pod.deleting]
     names = ", ".join(pod.key for pod in ending)
     text = (
@@ -104,17 +101,17 @@ def _last_to_stay(pod: Pod) -> tuple[bool, int, str]:
     return not pod.deleting, pod.priority, pod.key
 
 
-def _fewest_pods(waiting: WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
-    """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
+def _fewest_pods(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    """Return pods that would have to end: one if one is enough, else a set of which none could stay."""
     for pod in pods:
-        if waiting.fits_on(node, [pod]):
+        if fits_without([pod]):
             return [pod]
     ending, before = list(pods), 0
     while len(ending) != before:  # those before the pod may go elsewhere when another one stays
         before = len(ending)
         for pod in reversed(list(ending)):
             without = [other for other in ending if other is not pod]
-            if waiting.fits_on(node, without):
+            if fits_without(without):
                 ending = without
     return ending
 

@@ -1,4 +1,4 @@
-"""Nodes as they would be written if somebody changed them."""
+"""Nodes as they are written, by their labels, and as they would be written if somebody changed them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
-from vgpu_scheduler.kube import decode_node
+from vgpu_scheduler.kube import LabelSelector, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
@@ -20,6 +20,11 @@ _COUNT: Final = 0
 """The dimension of resources that count devices."""
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that say how a node is, not what kind of node it is."""
+
+
+def nodes_with(world: World, labels: LabelSelector) -> set[str]:
+    """Return the names of the nodes that have some labels."""
+    return {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
 
 
 def is_cordoned(node: Object) -> bool:

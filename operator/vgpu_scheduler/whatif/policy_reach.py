@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.kube import LabelSelector, Pod, compile_label_selector
+from vgpu_scheduler.kube import Pod, compile_label_selector
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.causes import worded_selector
+from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["matches_nothing"]
@@ -44,15 +45,9 @@ def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Itera
     ):
         within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
         yield f"{name}: spec.selector ({worded_selector(spec['selector'])}) matches no pod{within}"
-    if (nodes := _selector(spec.get("nodeSelector"))) is not None and not any(
-        nodes.matches((node["metadata"].get("labels")) or {}) for node in world.nodes.values()
-    ):
+    if (nodes := compile_label_selector(spec.get("nodeSelector"))) is not None and not nodes_with(world, nodes):
         yield f"{name}: spec.nodeSelector ({worded_selector(spec['nodeSelector'])}) matches no node"
     yield from _of_cards(world, name, spec.get("devices") or {})
-
-
-def _selector(written: Object | None) -> LabelSelector | None:
-    return None if written is None else compile_label_selector(written)
 
 
 def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> set[str]:

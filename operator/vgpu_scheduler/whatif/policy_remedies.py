@@ -31,7 +31,7 @@ def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
         policy = waiting.world.policies[title]
         for path in _RESTRICTIONS:
             for done, changed in _without(policy, path):
-                node = _node_with(waiting, policy, changed)
+                node = waiting.node_with(waiting.world.replace_policy, policy, changed)
                 if node:
                     text = f"have {done} spec.{'.'.join(path)} of {title}"
                     yield Remedy(RemedyKind.CHANGE_POLICY, text, node, objects=(changed,))
@@ -61,12 +61,3 @@ def _replaced(obj: Object, path: tuple[str, ...], value: Any) -> Object:
     inner = _replaced(obj[name], tuple(rest), value) if rest else value
     without = {key: each for key, each in obj.items() if key != name}
     return {**without, name: inner} if inner or path[0] == "spec" else without
-
-
-def _node_with(waiting: WaitingPod, before: Object, changed: Object) -> str:
-    """Return where the pod goes if a policy is as it is given."""
-    waiting.world.replace_policy(changed)
-    try:
-        return waiting.node()
-    finally:
-        waiting.world.replace_policy(before)

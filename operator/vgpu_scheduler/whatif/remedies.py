@@ -185,12 +185,8 @@ def _uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _with_node(waiting: WaitingPod, node: Object) -> str:
     """Return where the pod goes if a node is as it is given."""
-    before = waiting.world.nodes[node["metadata"]["name"]]
-    waiting.world.replace_node(node)
-    try:
-        return waiting.node()
-    finally:
-        waiting.world.replace_node(before)
+    world = waiting.world
+    return waiting.node_with(world.replace_node, world.nodes[node["metadata"]["name"]], node)
 
 
 def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:

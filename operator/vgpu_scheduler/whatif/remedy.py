@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -130,6 +130,20 @@ class WaitingPod:
             with placed(self.world, self.before):
                 return self._decided(ours)
         return node
+
+    def node_with(self, replace: Callable[[Object], object], before: Object, changed: Object) -> str:
+        """Return where the pod goes if an object of the world is another for the time of the question.
+
+        Parameters
+        ----------
+        replace
+            Puts a version of the object in its place.
+        """
+        replace(changed)
+        try:
+            return self.node()
+        finally:
+            replace(before)
 
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
         """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""
