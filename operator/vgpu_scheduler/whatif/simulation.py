@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """What came of it, in a word: a pod behind scheduling gates is not refused, it is not tried yet."""
+        """What came of it, in a word for people: a pod behind scheduling gates is not refused, it is not tried yet."""
         waits_for_gates = self.decision.outcome is Outcome.REFUSED and gated(self.pod) is not None
         return "gated" if waits_for_gates else self.decision.outcome.value
 
@@ -63,7 +63,7 @@ class Answer:
         decision, placement = self.decision, self.decision.placement
         return {
             "pod": self.pod.key,
-            "outcome": self.outcome,
+            "outcome": decision.outcome.value,
             "node": self.node,
             "containers": [
                 [{"vendor": a.vendor, "device": a.uuid, **self._amounts(a.amounts)} for a in container]
