@@ -47,3 +47,13 @@ class AuditRecord:
             received=datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
             answered=datetime.fromisoformat(event["stageTimestamp"]).timestamp(),
         )
+
+
+def end_of_lines(log: bytes) -> int:
+    """Return where the last whole line ends, in bytes: the API server may be writing the next one."""
+    return log.rfind(b"\n") + 1
+
+
+def parse_lines(log: bytes) -> list[AuditRecord]:
+    """Read the whole lines of a log; what follows the last of them is not there yet."""
+    return [AuditRecord.parse(line) for line in log[: end_of_lines(log)].decode().split("\n")[:-1]]

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.apiserver.audit import AUDIT_POLICY, AuditRecord
+from tests.apiserver.audit import AUDIT_POLICY, AuditRecord, end_of_lines, parse_lines
 from tests.apiserver.binaries import AssetsUnavailableError, assets
 
 from vgpu_scheduler.kube import loads
@@ -280,12 +280,11 @@ class ControlPlane:
         """Return what the API server answered, from offset ``since`` of the log (see :meth:`audit_mark`)."""
         with self._file("audit.log").open("rb") as log:
             log.seek(since)
-            lines = log.read().decode().splitlines(keepends=True)
-        return [AuditRecord.parse(line) for line in lines if line.endswith("\n")]
+            return parse_lines(log.read())
 
     def audit_mark(self) -> int:
-        """Return where the audit log ends now. A request is logged before its answer is sent."""
-        return self._file("audit.log").stat().st_size
+        """Return where the last whole line of the audit log ends. A request is logged before its answer is sent."""
+        return end_of_lines(self._file("audit.log").read_bytes())
 
     @contextlib.contextmanager
     def controllers(self, *names: str) -> Iterator[None]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+from tests.apiserver.audit import end_of_lines, parse_lines
 
 if TYPE_CHECKING:
     from tests.apiserver.control_plane import ControlPlane
@@ -50,3 +53,27 @@ def test_service_accounts_are_admitted(sa_control_plane: ControlPlane) -> None:
     path = "/api/v1/namespaces/team/serviceaccounts/default/token"
     token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     assert sa_control_plane.request("POST", path, token)[0] == 201  # the generated key signs
+
+
+def test_a_line_that_is_being_written_belongs_to_what_follows_the_mark() -> None:
+    first, second = (audit_line(name) for name in ("one", "two"))
+    half = first + second[:100]
+    mark = end_of_lines(half)
+    assert mark == len(first)
+    assert [record.name for record in parse_lines(half)] == ["one"]
+    assert [record.name for record in parse_lines((first + second)[mark:])] == ["two"]
+
+
+def audit_line(name: str) -> bytes:
+    """Return a line of the log for a read of the node."""
+    event = {
+        "verb": "get",
+        "user": {"username": "admin"},
+        "userAgent": "next line: \x85",
+        "objectRef": {"resource": "nodes", "name": name},
+        "responseStatus": {"code": 200},
+        "requestURI": f"/api/v1/nodes/{name}",
+        "requestReceivedTimestamp": "2026-11-25T21:00:00.000000Z",
+        "stageTimestamp": "2026-11-25T21:00:00.000001Z",
+    }
+    return json.dumps(event, ensure_ascii=False).encode() + b"\n"
