@@ -156,6 +156,23 @@ class Allocator(Protocol):
             See :meth:`fit`.
         """
 
+    @property
+    def takes_one_card(self) -> bool:
+        """Whether all that the pod claims is one card, or a part of one."""
+
+    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of single cards whether a pod that takes one card fits there, with other amounts in use; shape (n,).
+
+        What depends on more cards of the node (its NUMA nodes, links and groups) is not asked.
+
+        Parameters
+        ----------
+        cards
+            Device numbers, any number of times each, shape (n,).
+        used
+            What is taken to be in use of each, shape (n, dimensions).
+        """
+
     def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which devices the pod and its policies let it use at all, whatever is free; by number, shape (D,)."""
 

@@ -180,6 +180,20 @@ class HamiAllocator:
                 containers[container].append(_assignment(devices, row, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
+    @property
+    def takes_one_card(self) -> bool:
+        """Whether all that the pod claims is one card, or a part of one."""
+        return len(self._flat) == 1 and self._flat[0][2].count == 1
+
+    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of single cards whether the pod fits there; see :class:`Allocator`."""
+        request, scratch = self._prepare(devices)
+        barred = request.cards.barred[cards] if request.cards.barred.shape[0] else request.cards.barred
+        alone, into = request._replace(cards=request.cards._replace(barred=barred)), FitColumns.empty(cards.shape[0])
+        fit_nodes(devices.each_alone(cards, used), alone, scratch, np.arange(cards.shape[0]), into.result())
+        self._found = None
+        return into.fits
+
     def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which devices the pod may use at all; see :class:`Allocator`."""
         vendors = {claim.vendor for _, _, claim in self._flat}

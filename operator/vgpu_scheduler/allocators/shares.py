@@ -103,6 +103,19 @@ class ShareAllocator:
                 containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), booked))
         return tuple(tuple(assignments) for assignments in containers)
 
+    @property
+    def takes_one_card(self) -> bool:
+        """Whether all that the pod claims is one device, or a part of one."""
+        return len(self._flat) == 1 and self._flat[0][2].count == 1
+
+    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of single devices whether the pod fits there; see :class:`Allocator`."""
+        request, scratch = self._prepare(devices)
+        barred = request.device_barred[cards] if request.device_barred.shape[0] else request.device_barred
+        alone, into = request._replace(device_barred=barred), FitColumns.empty(cards.shape[0])
+        fit_shares(devices.each_alone(cards, used), alone, scratch, np.arange(cards.shape[0]), into.result())
+        return into.fits
+
     def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
         vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]

@@ -80,8 +80,9 @@ class NominatedPods:
             )
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
-        known = (self._state.pod(uid) for uid in uids)
-        waiting = (each for each in known if each and self._state.reservation(each.uid) is None)
+        state = self._state
+        known = (state.pod(uid) for uid in uids if state.holds.get(uid) is None)  # what is kept for one is charged
+        waiting = (each for each in known if each and state.reservation(each.uid) is None)
         others = [each for each in waiting if each.uid != pod.uid and each.priority >= pod.priority]
         return sorted(others, key=lambda each: (-each.priority, each.uid))
 

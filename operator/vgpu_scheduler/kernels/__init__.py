@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels.deviceshare import (
 from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, fragmentation_nodes
 from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
-from vgpu_scheduler.kernels.pieces import is_explained
+from vgpu_scheduler.kernels.pieces import explain_devices, is_explained
 from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
@@ -125,6 +125,7 @@ __all__ = [
     "best_linked",
     "binpack_nodes",
     "deviceshare_nodes",
+    "explain_devices",
     "fit_nodes",
     "fit_shares",
     "fragmentation_nodes",

@@ -48,6 +48,14 @@ def is_explained(columns: DeviceColumns, device: int) -> bool:
     return explained
 
 
+@entry_kernel
+def explain_devices(columns: DeviceColumns) -> None:
+    """Write of each device whose pieces have places whether all that is in use of it is explained."""
+    for device in range(columns.explained.shape[0]):
+        if columns.roles[columns.schema[device], _PLACEMENTS] >= 0:
+            columns.explained[device] = is_explained(columns, device)
+
+
 @kernel
 def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
     """Tell whether all shares in use of a partitioned device have placements of one weight."""

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.free_volumes import Wanted
+from vgpu_scheduler.state.holds import Hold, Holds
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
@@ -19,6 +20,8 @@ __all__ = [
     "STORAGE_KINDS",
     "UNLIMITED",
     "DeviceMatrix",
+    "Hold",
+    "Holds",
     "InUse",
     "InterPodCounts",
     "Item",

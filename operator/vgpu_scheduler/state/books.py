@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Hint, WakeSet
+from vgpu_scheduler.model import Amounts, Hint, WakeSet
+from vgpu_scheduler.state.holds import Hold, Holds, kept_now
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
@@ -73,6 +74,8 @@ class Books:
         self._starting: dict[str, dict[str, int]] = {}
         """By node, the pods that hold something beyond a decision and have not started, by when they changed last."""
         self._changes = 0
+        self.holds = Holds()
+        """Room that is kept for pods that are not there yet."""
         self.closing: dict[str, None] = {}
         """The UIDs of the pods of which nobody can tell which cards they are on."""
 
@@ -124,6 +127,7 @@ class Books:
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
+        self._keep_less_than(reservation.uid)
         return hint
 
     def take_off(self, uid: str) -> Hint:
@@ -145,7 +149,61 @@ class Books:
         if row is not None:
             at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
+        self._keep_less_than(uid)
         return hint
+
+    def keep(self, hold: Hold) -> None:
+        """Keep room for a pod that is not there yet; what was kept for it before is given back."""
+        self.give_up(hold.uid)
+        kept = self._kept_now(hold)
+        self.holds.add(hold, kept)
+        self._charge_kept(kept, 1)
+
+    def give_up(self, uid: str) -> Hint:
+        """Keep no room for a pod any more; return what that may help."""
+        if self.holds.get(uid) is None:
+            return Hint.NONE
+        kept = self.holds.kept(uid)
+        self._charge_kept(kept, -1)
+        self.holds.remove(uid)
+        if kept.uses_devices:
+            self._wakes.returned.add(kept.namespace)
+        return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
+
+    def _keep_less_than(self, uid: str) -> None:
+        """Have what is kept follow what a pod holds that leaves for others."""
+        for kept_for in self.holds.left_for(uid) if self.holds else ():
+            self._keep_anew(kept_for)
+
+    def _keep_anew(self, uid: str) -> None:
+        """Have what is kept for a pod follow what is there now."""
+        hold = self.holds.get(uid)
+        assert hold is not None
+        kept, before = self._kept_now(hold), self.holds.kept(uid)
+        if kept != before:
+            self._charge_kept(before, -1)
+            self.holds.keep(uid, kept)
+            self._charge_kept(kept, 1)
+
+    def _kept_now(self, hold: Hold) -> Reservation:
+        row = self._indexes.nodes.row(hold.node)
+        there = (self._reservations.get(uid) for uid in sorted(hold.leaving))
+        leaving = [held for held in there if held is not None and held.node == hold.node]
+
+        def charges(dialect: str, held: Reservation) -> Mapping[str, Amounts]:
+            devices = () if row is None else self._indexes.matrices[dialect].devices(row)
+            return held.device_charges(dialect, devices)
+
+        return kept_now(hold, leaving, charges)
+
+    def _charge_kept(self, kept: Reservation, sign: int) -> None:
+        """Book room that is kept (``sign`` = 1), or give it back (-1)."""
+        at, row = self._indexes, self._indexes.nodes.row(kept.node)
+        at.quotas.charge(kept.namespace, kept.uses, sign, kept.node)
+        if row is not None:
+            charge = at.nodes.charge if sign > 0 else at.nodes.discharge
+            charge(row, kept.requests, kept.pods, kept.ports)
+            self._charge_devices(row, kept, sign)
 
     def release(self, uid: str) -> Hint:
         """Give back what a pod holds, if anything; return what that may help."""
@@ -222,6 +280,8 @@ class Books:
 
     def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
         self._indexes.quotas.charge(held.namespace, held.uses, sign, held.node)
+        if held.phase is Phase.HELD:
+            return  # terms and volumes count pods that are there
         if sign > 0:
             self._count(held)
         else:
@@ -252,13 +312,19 @@ class Books:
         """Book what is held on a node that was not there, its devices aside: they are listed next."""
         for reservation in self.on(node):
             self._indexes.nodes.charge(row, reservation.requests, ports=reservation.ports)
+        for hold in self.holds.on(node):
+            kept = self.holds.kept(hold.uid)
+            self._indexes.nodes.charge(row, kept.requests, kept.pods, kept.ports)
         self._indexes.volumes.node_came(node, row)
         self._indexes.interpod.node_came(row, ((held.namespace, held.uid) for held in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book what is held of the devices that a node lists from now on."""
-        for reservation in self.on(node):
+        holds = self.holds.on(node)
+        for reservation in (*self.on(node), *(self.holds.kept(hold.uid) for hold in holds)):
             self._charge(dialect, row, reservation, 1)
+        for hold in holds:
+            self._keep_anew(hold.uid)  # pods that leave may be charged on other devices
 
     def correct(self, node: str, rebuilt: Books) -> list[str]:
         """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.
@@ -296,6 +362,7 @@ class Books:
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
         twin._starting = {name: dict(uids) for name, uids in self._starting.items()}
         twin._changes = self._changes
+        twin.holds = self.holds.copy()
         return twin
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:

@@ -72,7 +72,7 @@ class Trial:
             self._resources = np.empty_like(used)
         self._resources[row] = used[row]
         for held, sign in changes:
-            self._nodes.charge_in(self._resources[row], held.requests, sign)
+            self._nodes.charge_in(self._resources[row], held.requests, sign, held.pods)
         devices = {name: self._charged(name, matrix, row, changes) for name, matrix in self._matrices.items()}
         ports = self._nodes.ports
         if any(held.ports for held, _ in changes):

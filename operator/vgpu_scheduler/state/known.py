@@ -10,6 +10,7 @@ from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
 from vgpu_scheduler.state.books import Books, Indexes
+from vgpu_scheduler.state.holds import Holds
 from vgpu_scheduler.state.in_use import Trial
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
@@ -43,6 +44,37 @@ class KnownPod:
         return before.labels != pod.labels or before.spec is not pod.spec or before.deleting is not pod.deleting
 
 
+class BoundPods:
+    """Which pods are bound to each node as last observed, whatever is booked for them."""
+
+    __slots__ = ("_on_node",)
+
+    def __init__(self) -> None:
+        self._on_node: dict[str, dict[str, None]] = {}
+
+    def on(self, node: str) -> Iterable[str]:
+        """Return the UIDs of the pods whose objects name a node."""
+        return self._on_node.get(node, ())
+
+    def move(self, uid: str, before: str, now: str) -> None:
+        """Note that a pod names another node than before; an empty name stands for none."""
+        if before == now:
+            return
+        if before:
+            pods = self._on_node[before]
+            del pods[uid]
+            if not pods:
+                del self._on_node[before]
+        if now:
+            self._on_node.setdefault(now, {})[uid] = None
+
+    def copy(self) -> BoundPods:
+        """Return an independent copy."""
+        twin = BoundPods()
+        twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
+        return twin
+
+
 class Known:
     """What is known, as it is now, and as it would be; :class:`State` is what changes it.
 
@@ -57,7 +89,7 @@ class Known:
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
-        self._bound_to: dict[str, dict[str, None]] = {}  # by node, the UIDs of the pods whose objects name it
+        self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = Books(self._indexes, self._known_pod, self.wakes)
         self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
@@ -107,7 +139,7 @@ class Known:
 
     def _pods_bound_to(self, node: str) -> Iterator[KnownPod]:
         """Yield the pods that are bound to a node as last observed, whatever is booked for them."""
-        return (known for uid in self._bound_to.get(node, ()) if (known := self._pods.get(uid)) is not None)
+        return (known for uid in self._bound.on(node) if (known := self._pods.get(uid)) is not None)
 
     def holds_something(self, uid: str) -> bool:
         """Tell whether a pod keeps others from something: by a reservation, or by its nomination."""
@@ -169,6 +201,11 @@ class Known:
         seen all changes up to one need not look at those before.
         """
         return self._books.starting(node)
+
+    @property
+    def holds(self) -> Holds:
+        """Room that is kept for pods that are not bound yet."""
+        return self._books.holds
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look.

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import CORES, NO_GROUP, DeviceColumns, Role, is_explained, role_row
+from vgpu_scheduler.kernels import (
+    CORES,
+    NO_GROUP,
+    NO_PAIRS,
+    DeviceColumns,
+    Role,
+    explain_devices,
+    is_explained,
+    role_row,
+)
 from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Compute, Device, Piece, Schema
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
@@ -20,6 +29,8 @@ _PER_DEVICE = (
     "_explained", "_piece_first", "_piece_last", "_group", "_link_score",
 )  # fmt: skip
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
+_OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
+"""The fields of :class:`DeviceColumns` that they are."""
 _COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute")
 _PERCENT = 100
 _KINDS = tuple(Compute)
@@ -294,6 +305,28 @@ class DeviceMatrix:
         if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
             columns = columns or self.columns
             columns.explained[device] = is_explained(columns, device)
+
+    def each_alone(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> DeviceColumns:
+        """Return columns in which each of some devices is the only one of a node, for questions about single cards.
+
+        Parameters
+        ----------
+        cards
+            Device numbers, any number of times each, shape (n,): device and node row ``i`` is the ``i``-th of them.
+        used
+            What is taken to be in use of each, shape (n, dimensions).
+        """
+        count = cards.shape[0]
+        now, number = self.columns, np.arange(count, dtype=np.int64)
+        alone = {name: getattr(now, name)[cards] for name in DeviceColumns._fields if name in _OF_DEVICE}
+        columns = now._replace(
+            **{**alone, "used": np.ascontiguousarray(used)},
+            first=number,
+            last=number + 1,
+            pair_first=np.full(count, NO_PAIRS, dtype=now.pair_first.dtype),
+        )
+        explain_devices(columns)
+        return columns
 
     def reset_usage(self, row: int) -> None:
         """Set everything used on a node row to 0."""

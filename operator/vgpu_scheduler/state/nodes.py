@@ -210,9 +210,9 @@ class NodeTable:
         self._tick(row)
         self.ports.charge(row, ports, -1)
 
-    def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int) -> None:
-        """Count a pod (``sign`` = 1), or take it back (-1), in what is used of a row elsewhere; shape (resources,)."""
-        self._resources.charge_in(used, requests, 1, sign)
+    def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int, pods: int = 1) -> None:
+        """Count pods (``sign`` = 1), or take them back (-1), in what is used of a row elsewhere; shape (resources,)."""
+        self._resources.charge_in(used, requests, pods, sign)
 
     def over_capacity(self, row: int) -> list[str]:
         """Return the resources that a live row offers and has given out more of than it has, sorted."""

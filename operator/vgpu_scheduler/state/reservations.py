@@ -40,6 +40,8 @@ class Phase(Enum):
     """The API answered that the pod is bound; no observation shows it yet."""
     BOUND = "bound"
     """An observation shows the pod on the node."""
+    HELD = "held"
+    """Room that is kept for a pod that is not there yet; see :class:`Hold`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Reservation:
         Kept until an observation shows the pod bound, for the re-check before binding.
     ports
         The host ports that the pod takes.
+    pods
+        As how many pods it counts: 0 for room that is kept while another pod is still there in its place.
     """
 
     uid: str
@@ -68,6 +72,7 @@ class Reservation:
     placement: Placement | None = None
     widened: bool = False
     ports: tuple[HostPort, ...] = ()
+    pods: int = 1
 
     @property
     def namespace(self) -> str:

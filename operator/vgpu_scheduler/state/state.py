@@ -15,6 +15,7 @@ from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Device, Hint, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.books import Indexes
+from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.known import Known, KnownPod
 from vgpu_scheduler.state.ledger import Ledger, differences
@@ -143,11 +144,13 @@ class State(Known):
             return Hint.NONE
         if known is None:
             self._uids[pod.key] = pod.uid
-        self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
+        self._bound.move(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
         if held and known and known.counts_otherwise(pod):
             hint |= self._books.recount(held)
+        if pod.terminal or pod.node_name:
+            hint |= self._books.give_up(pod.uid)
         if pod.terminal:
             return hint | self._release(pod.uid)
         if not pod.node_name:
@@ -187,10 +190,10 @@ class State(Known):
         Hint
             What this may help.
         """
-        hint = self._release(uid) | self.nominations.remove(uid)
+        hint = self._release(uid) | self._books.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
-            self._note_node(uid, known.pod.node_name, "")
+            self._bound.move(uid, known.pod.node_name, "")
             if self._uids.get(known.pod.key) == uid:
                 del self._uids[known.pod.key]
         if version is None:
@@ -198,18 +201,6 @@ class State(Known):
         else:
             self._pods.remove_up_to(uid, version)
         return hint
-
-    def _note_node(self, uid: str, before: str, now: str) -> None:
-        """Note which node a pod is bound to, if any."""
-        if before == now:
-            return
-        if before:
-            pods = self._bound_to[before]
-            del pods[uid]
-            if not pods:
-                del self._bound_to[before]
-        if now:
-            self._bound_to.setdefault(now, {})[uid] = None
 
     def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
@@ -228,13 +219,23 @@ class State(Known):
         if known is None or uid in self._books:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
+        given_up = self._books.give_up(uid)
         self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
-        return self._books.hold(reservation)
+        return given_up | self._books.hold(reservation)
+
+    def keep(self, hold: Hold) -> None:
+        """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
+        if hold.uid in self._pods and hold.uid not in self._books:
+            self._books.keep(hold)
+
+    def give_up(self, uid: str) -> Hint:
+        """Keep no room for a pod any more; return what that may help."""
+        return self._books.give_up(uid)
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
@@ -339,6 +340,8 @@ class State(Known):
         for held in unseen:
             if held.uid not in twin._books:
                 twin._books.hold(held)
+        for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
+            twin._books.keep(hold)
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:
@@ -382,7 +385,7 @@ class State(Known):
         view._adopt(self._indexes.copy())
         view._pods = self._pods.copy()
         view._uids = dict(self._uids)
-        view._bound_to = {name: dict(uids) for name, uids in self._bound_to.items()}
+        view._bound = self._bound.copy()
         view._node_objects = self._node_objects.copy()
         view._books = self._books.copy(view._indexes, view._known_pod, view.wakes)
         view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)

@@ -8,11 +8,12 @@ from typing import Final
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
+from vgpu_scheduler.engine.preemption.cards import victims_on_cards
 from vgpu_scheduler.engine.preemption.victims import Victims, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason, Hint
-from vgpu_scheduler.predicates import Reason, Rejection
+from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
 
 __all__ = ["NOT_HELPFUL", "NO_VICTIMS", "Asked", "Candidates", "VictimSearch", "ineligible"]
@@ -153,6 +154,9 @@ class VictimSearch:
         lower = self._lower(asked.pod, node)
         if not lower:
             return Rejection((NO_VICTIMS,), resolvable=False)
+        on_cards = self._on_cards(asked, node, lower, budgets)
+        if on_cards is not None and self.rejection(asked, node, on_cards.pods) is None:
+            return on_cards
         rejection = self.rejection(asked, node, lower)
         if rejection is not None:
             return rejection
@@ -163,12 +167,27 @@ class VictimSearch:
         state, row = self._state, self._state.nodes.row(node)
         assert row is not None
         without = [held for pod in gone if (held := state.reservation(pod.uid)) is not None]
+        without += state.holds.looked_past(node, asked.pod.uid, asked.pod.priority)
         with state.counting(without=without):
             beside = self._nominated.rejection_on(node, asked.pod, asked.node, asked.cluster, without)
             if beside is not None:
                 return beside
             alone = asked.node.ask(state, row, state.trial.on(row, without))
             return rejection_of(asked.pod, row, alone, asked.cluster)
+
+    def _on_cards(
+        self, asked: Asked, node: str, lower: Sequence[Pod], budgets: Sequence[DisruptionBudget]
+    ) -> Victims | None:
+        """Return the victims of least cost where the cards of a node alone keep a pod away that takes one of them."""
+        state, row, allocator = self._state, self._state.nodes.row(node), asked.node.allocator
+        assert row is not None
+        if allocator is None or not allocator.takes_one_card:
+            return None
+        without = state.holds.looked_past(node, asked.pod.uid, asked.pod.priority)
+        now = asked.node.ask(state, row, state.trial.on(row, without))
+        if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
+            return None
+        return victims_on_cards(state, allocator, asked.node.dialect, node, lower, budgets, without)
 
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))

@@ -13,9 +13,9 @@ from typing import Final
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
-__all__ = ["Victims", "by_importance", "reprieve"]
+__all__ = ["MIN_PRIORITY", "Victims", "by_importance", "reprieve", "started"]
 
-_MIN_PRIORITY: Final = -(2**31)
+MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
 
 
@@ -43,14 +43,14 @@ class Victims:
         the pods of the highest priority.
         """
         highest = self.pods[0].priority
-        earliest = min(_start(pod) for pod in self.pods if pod.priority == highest)
-        total = sum(pod.priority - _MIN_PRIORITY for pod in self.pods)
+        earliest = min(started(pod) for pod in self.pods if pod.priority == highest)
+        total = sum(pod.priority - MIN_PRIORITY for pod in self.pods)
         return self.violations, highest, total, len(self.pods), -earliest
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Return pods by priority, of the same by the time for which they run, the most important first."""
-    return sorted(pods, key=lambda pod: (-pod.priority, _start(pod), pod.key))
+    return sorted(pods, key=lambda pod: (-pod.priority, started(pod), pod.key))
 
 
 def reprieve(
@@ -80,6 +80,6 @@ def reprieve(
     return Victims(node, tuple(gone), violations) if gone else None
 
 
-def _start(pod: Pod) -> float:
+def started(pod: Pod) -> float:
     """Return when a pod was started; one that was not is younger than all that were."""
     return math.inf if pod.start_time is None else pod.start_time

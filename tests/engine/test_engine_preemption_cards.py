@@ -1,0 +1,86 @@
+"""Whom a pod that takes one card displaces on a node: no other pods there would cost less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from tests.engine.builders import asks, card, cards, engine_with, node, pod
+from tests.engine.test_engine_preemption import budget, found
+from tests.simulation.cluster import MIG
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.preemption import Victims
+from vgpu_scheduler.engine.preemption.victims import by_importance
+from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
+
+TENANTS = 6
+
+
+def crowded(rng: np.random.Generator) -> Engine:
+    """Return an engine with a node whose cards, one of them in MIG mode now and then, are shared by a few pods."""
+    mig = {**MIG} if rng.random() < 0.4 else {}
+    listed = [card("first", **mig), *cards("n", int(rng.integers(0, 3)), count=int(rng.integers(2, 5)))]
+    engine = engine_with([node("n", listed)])
+    waiting = 0
+    while len(list(engine.state.reservations())) < TENANTS and waiting < 3 * TENANTS:
+        waiting += 1
+        resources = asks(
+            int(rng.choice([1, 1, 1, 2])), int(rng.choice([1000, 2000, 3000])), int(rng.choice([0, 0, 40]))
+        )
+        more = {"startTime": f"2026-01-01T00:0{int(rng.integers(0, 6))}:00Z"}
+        labels = {"app": str(rng.choice(["web", "db"]))}
+        each = pod(f"p{waiting}", resources, priority=int(rng.integers(0, 4)), labels=labels, status=more)
+        engine.observe_pod(each, 0.0)
+        engine.attempt(0.0)
+    return engine
+
+
+def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -> tuple[float, ...] | None:
+    """Return what the cheapest set of pods costs without which a pod fits on the node, of all sets; None for none."""
+    known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
+    lower = [each for each in known if each is not None and each.priority < asked.priority]
+    sets = chain.from_iterable(combinations(lower, size) for size in range(1, len(lower) + 1))
+    costs = []
+    for gone in sets:
+        if engine.cycle.on_node.fits_without(asked, "n", [each.uid for each in gone]) is not None:
+            ordered = by_importance(gone)
+            costs.append(Victims("n", tuple(ordered), len(violating_budgets(ordered, budgets))).cost)
+    return min(costs, default=None)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(150), pytest.param(range(150, 5000), marks=pytest.mark.long)], ids=["some", "many"]
+)
+def test_nobody_who_costs_less_would_do(seeds: range) -> None:
+    compared, with_budgets = 0, 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        engine = crowded(rng)
+        budgets = [budget(app, int(rng.integers(0, 3))) for app in ("web", "db") if rng.random() < 0.5]
+        for number in range(2):
+            amounts = int(rng.choice([2000, 4000, 6000, 8000])), int(rng.choice([0, 50, 100]))
+            asked = pod(f"asked{number}", asks(1, *amounts), priority=int(rng.integers(1, 6)))
+            engine.state.observe_pod(asked, {})
+            if engine.cycle.on_node.fits_without(asked, "n", ()) is not None:
+                continue
+            best = found(engine, asked, *budgets).best
+            least = cheapest(engine, asked, budgets)
+            assert [each.cost for each in best] == ([] if least is None else [least]), seed
+            compared += least is not None
+            with_budgets += bool(best and best[0].violations)
+    assert compared > len(seeds) // 4
+    assert with_budgets
+
+
+def test_of_more_tenants_than_sets_can_be_asked_about_those_that_matter_are_spared() -> None:
+    engine = engine_with([node("n", cards("n", 1, count=20))])
+    for number in range(16):
+        engine.observe_pod(pod(f"p{number}", asks(1, 500), priority=number % 4), 0.0)
+        assert engine.attempt(0.0) is not None
+    asked = pod("asked", asks(1, 1000), priority=9)
+    engine.state.observe_pod(asked, {})
+    (victims,) = found(engine, asked).best
+    assert [each.priority for each in victims.pods] == [0, 0]
