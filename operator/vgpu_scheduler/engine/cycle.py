@@ -99,6 +99,8 @@ class Cycle:
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
             self._prices.before(pod_class.claimed)
+        if self.state.holds and (kept := self._own_room(pod, pod_class, avoiding)) is not None:
+            return kept
         rows = self._rows_without(avoiding) if within is None else within
         if within is None:
             pod_class.node.refresh(self.state, rows)
@@ -116,13 +118,15 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            return self._unschedulable(pod, pod_class, found, explain=explain)
+            taken = self._room_of_others(pod, pod_class, avoiding) if self.state.holds else None
+            return taken or self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
             return self._refused(pod, pod_class.claimed.policy, problem)  # nodes cannot be ranked for it
         asked = found.passing if explain else np.array([best], dtype=np.int64)
-        decision = self._placed(pod, pod_class, best, self._scores(part, asked, ranked), feasible)
+        placement = self.on_node.placement(pod, pod_class, best)
+        decision = self._placed(pod, pod_class, placement, self._scores(part, asked, ranked), feasible)
         if not explain:
             return decision
         return replace(
@@ -133,6 +137,33 @@ class Cycle:
         """Leave the node that a pod is nominated to alone, if it fits there: no other is ranked beside it."""
         nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
         return nominated if part.feasible[nominated].any() else rows
+
+    def _own_room(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
+        """Place a pod on the node where room is kept for it; None if there is none, or if it does not fit there yet."""
+        hold = self.state.holds.get(pod.uid)
+        if hold is None or hold.node in avoiding:
+            return None
+        return self._on_kept_room(pod, pod_class, hold.node)
+
+    def _room_of_others(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
+        """Place a pod where room is kept for pods of lower priority, those of the lowest first; None if it fits nowhere."""
+        holds, ways = self.state.holds, []
+        for node in holds.nodes():
+            lower = [hold.priority for hold in holds.on(node) if hold.uid != pod.uid and hold.priority < pod.priority]
+            if lower and node not in avoiding:
+                ways.append((max(lower), node))
+        decisions = (self._on_kept_room(pod, pod_class, node) for _, node in sorted(ways))
+        return next((decision for decision in decisions if decision is not None), None)
+
+    def _on_kept_room(self, pod: Pod, pod_class: Fitted, node: str) -> Decision | None:
+        """Place a pod on a node where room is kept for it, or for pods of lower priority."""
+        holds = self.state.holds
+        looked_past = holds.looked_past(node, pod.uid, pod.priority)
+        placement = self.on_node.fits_beside(pod, node, looked_past)
+        if placement is None:
+            return None
+        decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
+        return replace(decision, displaces=tuple(held.uid for held in looked_past if held.uid != pod.uid))
 
     def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
         rows = self.state.nodes.rows()
@@ -176,12 +207,11 @@ class Cycle:
         self,
         pod: Pod,
         pod_class: Fitted,
-        row: int,
+        placement: Placement,
         scores: Mapping[str, tuple[ScorePart, ...]],
         feasible: int,
     ) -> Decision:
         policy = pod_class.claimed.policy
-        placement = self.on_node.placement(pod, pod_class, row)
         annotations = self._dialects.encoded(placement, pod)
         problem = metadata_problem(pod, annotations)
         if not problem and self._storage is not None:
@@ -259,7 +289,7 @@ class Cycle:
 
     def _equivalence(self, pod_class: Fitted, pod: Pod, hints: Hint) -> Hashable:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
-        if pod.nominated_node_name:
+        if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
             return None  # what is kept for a pod is in the way of all others only
         equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.

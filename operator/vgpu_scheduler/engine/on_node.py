@@ -56,7 +56,12 @@ class OnNode:
         tenants
             UIDs of pods; those that hold nothing make no difference.
         """
-        held = [found for uid in tenants if (found := self.state.reservation(uid)) is not None]
+        return self.fits_beside(
+            pod, node, [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
+        )
+
+    def fits_beside(self, pod: Pod, node: str, held: Sequence[Reservation]) -> Placement | None:
+        """Return a placement of a pod on a node if some of what is charged were not; see :meth:`fits_without`."""
         pod_class = self._classes.of(pod)
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None

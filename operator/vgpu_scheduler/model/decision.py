@@ -148,6 +148,57 @@ class NearMiss:
 
 
 @dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that has to end so that another one gets its room.
+
+    Attributes
+    ----------
+    uid, pod
+        The pod's UID and ``namespace/name``.
+    priority
+        Its priority.
+    devices
+        The UUIDs of the devices that it holds.
+    bound
+        Whether it is bound; one that is not need not be evicted.
+    budgets
+        The disruption budgets, as ``namespace/name``, that its end violates.
+    """
+
+    uid: str
+    pod: str
+    priority: int
+    devices: tuple[str, ...] = ()
+    bound: bool = True
+    budgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """How a pod that fits nowhere gets room: where, and who has to end for it.
+
+    Attributes
+    ----------
+    node, placement
+        What the pod gets once the victims are gone.
+    victims
+        At least one, the most important first.
+    policy
+        The policy that allows it, as ``source_of`` names it.
+    """
+
+    node: str
+    placement: Placement
+    victims: tuple[Victim, ...]
+    policy: str = ""
+
+    @property
+    def violations(self) -> int:
+        """How many victims end against a disruption budget."""
+        return sum(bool(victim.budgets) for victim in self.victims)
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome of one attempt to place a pod: the action and its explanation in one value.
 
@@ -194,6 +245,10 @@ class Decision:
         Said once per pod as an event (an unknown policy value, for example).
     error
         What went wrong, when the outcome is ``ERROR``.
+    preemption
+        How a pod whose outcome is ``UNSCHEDULABLE`` gets room, if others may and have to end for it.
+    displaces
+        The UIDs of the pods for which the room was kept that the placement takes.
     """
 
     uid: str
@@ -218,6 +273,8 @@ class Decision:
     error: Exception | None = None
     another_node_helps: bool = True
     per_node: bool = False
+    preemption: Preemption | None = None
+    displaces: tuple[str, ...] = ()
 
     @property
     def condition_reason(self) -> ConditionReason:

@@ -1,6 +1,6 @@
 """Which pods on one card would have to end for a pod that takes one card: the set of them that costs least.
 
-For up to :data:`MOST_TENANTS` pods on a card every set of them is asked about; of more, as many as can be are reprieved.
+Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` of them; more are reprieved one by one.
 """
 
 from __future__ import annotations
