@@ -66,6 +66,12 @@ it reads a policy: one that was stored under an older schema and breaks a rule i
 """
 
 
+RULES_OF_NAMESPACES = """\
+These are for `VGPUPolicy` only:
+
+"""
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes YAML as people do: no anchors, indented lists, long texts folded."""
 
@@ -111,7 +117,10 @@ def reference(namespaced: Schema, cluster: Schema) -> str:
     parts.append(SELECTORS + _table(_rows("", selector)))
     status = _resource(cluster)["properties"]["status"]
     parts.append(f"\n## status\n\n{_prose(status['description'])}\n\n{_table(_rows('', status))}")
-    parts.append(RULES + "".join(_rules(_resource(cluster))))
+    shared = list(_rules(_resource(cluster)))
+    parts.append(RULES + "".join(shared))
+    only_namespaced = [rule for rule in _rules(_resource(namespaced)) if rule not in shared]
+    parts.append(RULES_OF_NAMESPACES + "".join(only_namespaced))
     return "".join(parts).rstrip() + "\n"
 
 

@@ -14,7 +14,7 @@ from tests.engine.builders import make_engine
 from tests.policy.resources import policy
 
 from vgpu_devcluster import DevCluster
-from vgpu_scheduler.apiclient import ApiClient, connect
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, connect
 from vgpu_scheduler.binding import PolicyStatusWriter
 from vgpu_scheduler.binding.policy_status import status_body
 from vgpu_scheduler.engine import ConditionReport, PolicyReport
@@ -180,3 +180,32 @@ async def test_without_definitions_there_is_nothing_to_write(bench: Bench) -> No
         await bench.api.request("DELETE", path)
     await bench.writer.write()
     assert bench.writer.writes == 0
+
+
+async def test_what_others_record_in_a_status_stays_and_costs_no_write(bench: Bench) -> None:
+    bench.reports = [await bench.create("p")]
+    await bench.writer.write()
+    entry = {"time": "2026-01-01T00:00:00Z", "pod": "a/b", "uid": "u", "node": "n"}
+    recorded = {"status": {"evictions": [entry]}}
+    path = f"{POLICIES}/p/status"
+    assert (await bench.api.request("PATCH", path, recorded, content_type=MERGE_PATCH)).ok
+    successor = bench.another()
+    await successor.write()
+    assert successor.writes == 0
+    bench.reports = [replace(bench.reports[0], nodes="binpack")]
+    await successor.write()
+    assert successor.writes == 1
+    status = await bench.status("p")
+    assert (status["nodes"], status["evictions"]) == ("binpack", [entry])
+
+
+async def test_records_of_evictions_that_cannot_be_read_are_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.reports = [await bench.create("p")]
+    entry = {"time": "0001-01-01T00:00:00+10:00", "pod": "a/b", "uid": "u", "node": "n"}
+    path = f"{POLICIES}/p/status"
+    body = {"status": {"evictions": [entry]}}
+    assert (await bench.api.request("PATCH", path, body, content_type=MERGE_PATCH)).ok
+    await bench.writer.write()
+    assert "ClusterVGPUPolicy p: status.evictions[0].time: is no time, and does not count" in caplog.text

@@ -179,6 +179,23 @@ GOOD = {
         "enforce: [nodes, devices, defaults]\nnodes: {policy: binpack}\ndevices: {policy: spread}\ndefaults: {cores: 1}"
     ),
     "one section enforced": Case("enforce: [devices]\nnodes: {policy: binpack}\ndevices: {exclusive: true}"),
+    "preemption": Case(
+        """
+        preemption:
+          mayPreempt: true
+          preemptible: false
+          minRuntime: 1h30m
+          delay: 0s
+          victims: Any
+          budgets: Exceed
+          perHour: 1000
+        """
+    ),
+    "preemption tightened": Case(
+        "preemption: {mayPreempt: false, preemptible: true, minRuntime: 0s, delay: 99999h500ms, victims: Own,"
+        " budgets: Respect, perHour: 0}",
+        kind=NAMESPACED,
+    ),
     "the longest name": Case("defaults: {cores: 1}", name="n" * 63),
 }
 
@@ -374,6 +391,33 @@ MALFORMED = {
     "enforce: in a namespaced policy": Case("nodes: {policy: binpack}\nenforce: [nodes]", "spec.enforce", NAMESPACED),
     "limits: cards of its own negative": Case("limits: {exclusiveCardsPerPod: -1}", "spec.limits.exclusiveCardsPerPod"),
     "limits: cards of its own a text": Case('limits: {exclusiveCardsPerPod: "1"}', "spec.limits.exclusiveCardsPerPod"),
+    "preemption: empty": Case("preemption: {}", "spec.preemption"),
+    "preemption: allowed by a namespace": Case(
+        "preemption: {mayPreempt: true}", "spec.preemption.mayPreempt", NAMESPACED
+    ),
+    "preemption: protected by a namespace": Case(
+        "preemption: {preemptible: false}", "spec.preemption.preemptible", NAMESPACED
+    ),
+    "preemption: others' pods by a namespace": Case(
+        "preemption: {victims: Any}", "spec.preemption.victims", NAMESPACED
+    ),
+    "preemption: budgets exceeded by a namespace": Case(
+        "preemption: {budgets: Exceed}", "spec.preemption.budgets", NAMESPACED
+    ),
+    "preemption: a text": Case('preemption: {mayPreempt: "true"}', "spec.preemption.mayPreempt"),
+    "preemption: protection a number": Case("preemption: {preemptible: 1}", "spec.preemption.preemptible"),
+    "preemption: a delay without a unit": Case("preemption: {delay: 30}", "spec.preemption.delay"),
+    "preemption: a delay in text without a unit": Case('preemption: {delay: "30"}', "spec.preemption.delay"),
+    "preemption: a negative delay": Case("preemption: {delay: -30s}", "spec.preemption.delay"),
+    "preemption: a fraction": Case("preemption: {minRuntime: 1.5h}", "spec.preemption.minRuntime"),
+    "preemption: days": Case("preemption: {minRuntime: 1d}", "spec.preemption.minRuntime"),
+    "preemption: no time": Case('preemption: {minRuntime: ""}', "spec.preemption.minRuntime"),
+    "preemption: an endless time": Case(f"preemption: {{delay: {'1' * 40}s}}", "spec.preemption.delay"),
+    "preemption: victims unknown": Case("preemption: {victims: All}", "spec.preemption.victims"),
+    "preemption: budgets unknown": Case("preemption: {budgets: Ignore}", "spec.preemption.budgets"),
+    "preemption: evictions negative": Case("preemption: {perHour: -1}", "spec.preemption.perHour"),
+    "preemption: too many evictions": Case("preemption: {perHour: 1001}", "spec.preemption.perHour"),
+    "preemption: enforced": Case("preemption: {mayPreempt: true}\nenforce: [preemption]", "spec.enforce[0]"),
     "overrides: without allow": Case("podOverrides: {}", "spec.podOverrides.allow"),
     "overrides: an annotation": Case(
         "podOverrides: {allow: [hami.io/gpu-scheduler-policy]}", "spec.podOverrides.allow[0]"

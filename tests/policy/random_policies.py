@@ -11,6 +11,7 @@ _QUANTITIES: tuple[object, ...] = ("4Gi", "512M", "1e9", 1 << 30, "0", -1, "2Pi"
 _INTEGERS: tuple[object, ...] = (0, 1, 2, 7, 100, 101, -1, 1_000_000, 1_000_001, -1_000_001, "1", True)
 _NAMES: tuple[object, ...] = ("cpu", "nvidia.com/gpu", "koordinator.sh/gpu-core", "a b", "", "/x", "x/", "-x", "X_1.y")
 _LABEL_VALUES: tuple[object, ...] = ("", "a", "b-c", "a b", "-x", "x" * 63, "x" * 64, 1)
+_DURATIONS: tuple[object, ...] = ("0s", "5m", "1h30m", "250ms", "0", "1d", "-1s", "1.5h", "", 30, "5m ", "100000h")
 _MODELS: tuple[object, ...] = ("A100", "a100", "H100", "RTX 6000 Ada", "", "A,B", " A", "T4")
 _WORDS = ("binpack", "spread", "mutex", "numa", "topology-aware", "bestFit", "LeastAllocated", "MostAllocated", "x", "")
 
@@ -30,6 +31,16 @@ def random_spec(dice: random.Random) -> dict[str, Any]:
             exclusiveCardsPerPod=_one(it, _INTEGERS),
         ),
         "podOverrides": lambda it: {"allow": _few(it, ("nodePolicy", "numa", "deviceUUIDs", "mode", "x"), least=0)},
+        "preemption": lambda it: _some(
+            it,
+            mayPreempt=_one(it, (False, True, "true", 1)),
+            preemptible=_one(it, (True, False, "false", 0)),
+            minRuntime=_one(it, _DURATIONS),
+            delay=_one(it, _DURATIONS),
+            victims=_one(it, ("Own", "Any", "x", "own")),
+            budgets=_one(it, ("Respect", "Exceed", "x", "")),
+            perHour=_one(it, (0, 10, 1001, "1")),
+        ),
         "enforce": lambda it: _few(it, ("nodes", "devices", "defaults", "limits", "x"), least=0),
         "priority": lambda it: _one(it, _INTEGERS),
         "selector": _selector,

@@ -21,6 +21,7 @@ from tests.policy.policy_cases import (
 )
 from tests.policy.random_policies import random_spec
 
+from vgpu_scheduler.policy.evictions import EvictionEntry
 from vgpu_scheduler.policy.models import Condition, PolicyStatus, decode_policy
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def test_kubectl_get_shows_what_users_look_for(policies: Policies, plane: Contro
     assert row.split()[:6] == ["pack", "True", "7", "binpack", "spread", "12"]
     heading, row = plane.kubectl("get", "vgp", "-o", "wide").stdout.splitlines()
     assert heading.split()[-1] == "REASON"
-    assert row.split()[-1] == "Accepted"
+    assert row.split()[-2:] == ["mayPreempt", "Accepted"]
     (row,) = plane.kubectl("get", "cvgp", "--no-headers").stdout.splitlines()
     assert row.split()[:2] == ["all", "0"]  # no status yet
     both = plane.kubectl("get", "vgpu", "-o", "name").stdout.split()
@@ -227,7 +228,16 @@ def set_status(plane: ControlPlane, path: str, user: str = "admin") -> dict[str,
         last_transition_time="2026-01-01T00:00:00Z",
         observed_generation=1,
     )
-    status = PolicyStatus(observed_generation=1, conditions=(ready,), pods=12, nodes="binpack", devices="spread")
+    evicted = EvictionEntry(time="2026-01-01T00:00:00Z", pod="team/p", uid="u", node="n")
+    status = PolicyStatus(
+        observed_generation=1,
+        conditions=(ready,),
+        pods=12,
+        nodes="binpack",
+        devices="spread",
+        preemption="mayPreempt",
+        evictions=(evicted,),
+    )
     written = status.model_dump(by_alias=True, exclude_none=True, mode="json")
     _, found = plane.request("GET", path)
     code, answer = plane.request(

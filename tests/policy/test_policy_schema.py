@@ -71,6 +71,7 @@ def test_every_list_says_what_it_is(crd: Schema) -> None:
     assert kinds.pop("spec.nodes.scorers[].scoringStrategy.resources") == "map"
     assert kinds.pop("spec.nodes.scorers[].shape") == "map"
     assert kinds.pop("status.conditions") == "map"
+    assert kinds.pop("status.evictions") == "atomic"
     sets = {path for path, kind in kinds.items() if kind == "set"}
     cluster_only = {"spec.enforce"} & set(kinds)
     assert sets == {"spec.devices.types.allow", "spec.devices.types.deny", "spec.devices.modes",
@@ -135,8 +136,8 @@ def test_names() -> None:
 def test_columns_show_fields_that_exist(crd: Schema) -> None:
     columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     names = [column["name"] for column in columns]
-    assert names == ["Ready", "Priority", "Nodes", "Devices", "Pods", "Age", "Reason"]
-    assert [column["name"] for column in columns if column.get("priority")] == ["Reason"]
+    assert names == ["Ready", "Priority", "Nodes", "Devices", "Pods", "Age", "Preemption", "Reason"]
+    assert [column["name"] for column in columns if column.get("priority")] == ["Preemption", "Reason"]
     known = dict(walk(resource_schema(crd)))
     for column in columns:
         path = re.sub(r"\[\?[^]]*\]", "[]", column["jsonPath"]).lstrip(".")

@@ -13,7 +13,7 @@ from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, rfc3339
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.model import cut
-from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of, read_evictions, title
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,9 @@ _COUNT_PACE = 60.0
 """Seconds between two writes of a status in which only the number of pods changed."""
 
 Status = Mapping[str, Any]
+
+_OURS = frozenset({"observedGeneration", "conditions", "pods", "nodes", "devices", "preemption"})
+"""The fields of a status that are written here."""
 
 
 class PolicyStatusWriter:
@@ -123,7 +126,9 @@ class PolicyStatusWriter:
         found = response.json()
         if found["metadata"].get("uid") != policy.uid:
             return None
-        status: Status = found.get("status") or {}
+        # Of the rest, which is another's, nothing is written: a merge patch leaves it as it is.
+        status: Status = {name: value for name, value in (found.get("status") or {}).items() if name in _OURS}
+        _tell_of_evictions(policy, found.get("status"))
         self._written[key_of(policy)] = (policy.uid, status)
         return status
 
@@ -155,7 +160,14 @@ def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]
         "pods": report.pods,
         "nodes": report.nodes,
         "devices": report.devices,
+        "preemption": report.preemption,
     }
+
+
+def _tell_of_evictions(policy: PolicyResource, status: object) -> None:
+    """Name the records of evictions that cannot be read: they do not count towards the limit per hour."""
+    for problem in read_evictions(status)[1]:
+        log.warning("%s: %s, and does not count", title(policy), problem)
 
 
 def _path(policy: PolicyResource) -> str:

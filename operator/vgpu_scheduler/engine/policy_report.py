@@ -11,6 +11,7 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Namespace, Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
+from vgpu_scheduler.policy.preemption import describe_preemption
 from vgpu_scheduler.scorers import ReadBinpackArguments
 from vgpu_scheduler.state import State
 
@@ -62,7 +63,7 @@ class PolicyReport:
     ----------
     pods
         For how many pods, waiting or running, some section of it is in force.
-    nodes, devices
+    nodes, devices, preemption
         Summaries for the printer columns.
     """
 
@@ -71,6 +72,7 @@ class PolicyReport:
     pods: int
     nodes: str
     devices: str
+    preemption: str = ""
 
 
 def report_policies(policies: Policies, state: State, dialects: Dialects, ours: frozenset[str]) -> list[PolicyReport]:
@@ -97,6 +99,7 @@ def report_policies(policies: Policies, state: State, dialects: Dialects, ours: 
             pods=counts[key_of(policy)],
             nodes=translate.describe_nodes(policy.spec.nodes, read) if policy.spec and policy.spec.nodes else "",
             devices=translate.describe_devices(policy.spec.devices) if policy.spec and policy.spec.devices else "",
+            preemption=describe_preemption(policy.spec.preemption) if policy.spec and policy.spec.preemption else "",
         )
         for policy in catalogue.all()
     ]

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.evictions import Eviction, read_evictions, recent_evictions, with_eviction
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
     GROUP,
@@ -11,6 +12,7 @@ from vgpu_scheduler.policy.models import (
     PolicyResource,
     decode_policy,
 )
+from vgpu_scheduler.policy.preemption import NO_PREEMPTION, Budgets, PreemptionRules, Quota, Victims
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
@@ -20,23 +22,32 @@ __all__ = [
     "GROUP",
     "NAMESPACED_KIND",
     "NO_POD_LIMITS",
+    "NO_PREEMPTION",
     "OVERRIDES",
     "PLURALS",
     "SETTINGS",
     "VERSION",
     "Bound",
+    "Budgets",
     "Catalogue",
+    "Eviction",
     "PodLimits",
     "Policies",
     "PolicyDefaults",
     "PolicyError",
     "PolicyKey",
     "PolicyResource",
+    "PreemptionRules",
+    "Quota",
     "ResolvedPolicy",
+    "Victims",
     "crds",
     "decode_policy",
     "key_of",
     "overruled",
     "parse_weights",
+    "read_evictions",
+    "recent_evictions",
     "title",
+    "with_eviction",
 ]

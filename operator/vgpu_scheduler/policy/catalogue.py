@@ -234,9 +234,11 @@ def _rank_key(policy: PolicyResource) -> tuple[bool, int, str]:
 def _tie(left: PolicyResource, right: PolicyResource) -> bool:
     """Tell whether only the names of two policies of one scope and priority decide, for some pod."""
     common = left.sections & right.sections
-    if not left.namespace:
+    if left.namespace:
+        common -= {"preemption"}  # they all tighten what cluster policies say
+    else:
         # Of other sections all add up; of two of which one enforces a section, that one wins whatever their names.
-        common &= ENFORCEABLE - (left.enforced ^ right.enforced)
+        common &= (ENFORCEABLE - (left.enforced ^ right.enforced)) | {"preemption"}
     return bool(common) and (
         satisfiable((left.selector, right.selector))
         and satisfiable((left.namespace_selector, right.namespace_selector))

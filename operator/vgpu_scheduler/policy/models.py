@@ -15,7 +15,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import cut
+from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, Eviction, EvictionEntry, read_evictions
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
+from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
 from vgpu_scheduler.policy.rules import MOST, QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
 from vgpu_scheduler.policy.spec import (
     DefaultsSection,
@@ -43,6 +45,7 @@ __all__ = [
     "PodOverrides",
     "PolicyResource",
     "PolicyStatus",
+    "PreemptionSection",
     "ScorerEntry",
     "ScoringStrategy",
     "StrategyResource",
@@ -68,6 +71,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "defaults": "defaults",
     "limits": "limits",
     "podOverrides": "pod_overrides",
+    "preemption": "preemption",
 }
 """The sections of a policy: their names on the wire and in the models."""
 
@@ -104,12 +108,15 @@ class VGPUPolicySpec(Section):
     """What a pod may have at most, all its cards together."""
     pod_overrides: PodOverrides | None = None
     """What pods may decide themselves by their annotations. Without it: all that is documented."""
+    preemption: PreemptionSection | None = None
+    """Whether pods of higher priority may evict others to get room. It comes from the highest-ranked cluster policy
+    that sets it; policies of namespaces only tighten what that one says."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    shared_rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="[has(self.nodes), has(self.devices), has(self.nodeSelector), has(self.defaults), has(self.limits),"
-            " has(self.podOverrides)].exists(set, set)",
-            message="set at least one of nodes, devices, nodeSelector, defaults, limits and podOverrides",
+            " has(self.podOverrides), has(self.preemption)].exists(set, set)",
+            message="set at least one of nodes, devices, nodeSelector, defaults, limits, podOverrides and preemption",
             holds=lambda it: any(getattr(it, name) is not None for name in SECTIONS.values()),
         ),
         Rule(
@@ -129,6 +136,8 @@ class VGPUPolicySpec(Section):
             field="devices.weights",
         ),
     )
+    """The rules of both kinds."""
+    rules: ClassVar[tuple[Rule, ...]] = (*shared_rules, *TIGHTENING_RULES)
 
 
 class ClusterVGPUPolicySpec(VGPUPolicySpec):
@@ -137,7 +146,7 @@ class ClusterVGPUPolicySpec(VGPUPolicySpec):
     Each section comes from the highest-ranked matching policy that sets it: cluster policies that enforce it before
     policies of the pod's namespace, these before other cluster policies, then by priority, then by name. But limits,
     devices.types, devices.exclusive, nodeSelector and podOverrides of cluster policies always hold as well: a policy of
-    a namespace can tighten them, never lift them.
+    a namespace can tighten them, never lift them. Nor does it lift preemption, which comes from cluster policies alone.
     """
 
     namespace_selector: Selector | None = None
@@ -149,7 +158,7 @@ class ClusterVGPUPolicySpec(VGPUPolicySpec):
     wins. Types, exclusive and limits of others still tighten, and amounts that a pod names stay."""
 
     rules = (
-        *VGPUPolicySpec.rules,
+        *VGPUPolicySpec.shared_rules,
         Rule(
             cel="!has(self.enforce) || self.enforce.all(name, name == 'nodes' ? has(self.nodes)"
             " : name == 'devices' ? has(self.devices) : has(self.defaults))",
@@ -201,6 +210,10 @@ class PolicyStatus(Section):
     """How nodes are chosen, in a few words."""
     devices: Annotated[str, Field(max_length=256)] | None = None
     """How devices are chosen, in a few words."""
+    preemption: Annotated[str, Field(max_length=256)] | None = None
+    """What it says of preemption, in a few words."""
+    evictions: Annotated[tuple[EvictionEntry, ...], Field(max_length=MOST_EVICTIONS)] = ()
+    """The evictions of the last hour that count towards preemption.perHour of this policy."""
 
 
 # ---------------------------------------------------------------------------------------------------------- decoding
@@ -229,6 +242,8 @@ class PolicyResource:
     selector, namespace_selector
         Which pods and which namespaces it is for; None for all of them, also where that is not understood. So pods
         that a broken policy may be for wait for it to be mended.
+    evictions
+        Those that its status records.
     """
 
     kind: str
@@ -244,6 +259,7 @@ class PolicyResource:
     enforced: frozenset[str] = frozenset()
     selector: LabelSelector | None = None
     namespace_selector: LabelSelector | None = None
+    evictions: tuple[Eviction, ...] = ()
 
 
 def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
@@ -293,6 +309,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         enforced=sections & _enforced(fields.get("enforce")) if kind == CLUSTER_KIND else frozenset(),
         selector=_selector(fields.get("selector")),
         namespace_selector=_selector(fields.get("namespaceSelector")) if kind == CLUSTER_KIND else None,
+        evictions=read_evictions(obj.get("status"))[0],
     )
 
 

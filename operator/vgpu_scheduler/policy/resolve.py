@@ -3,7 +3,7 @@
 Each section comes from the highest-ranked policy that sets it (cluster policies that enforce it first, then namespaced
 ones, then priority, then name); one that is enforced goes before the pod's annotations as well. The limits, types,
 ``exclusive``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins, so a tenant can
-tighten and never lift.
+tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from vgpu_scheduler.model import NO_TERMS, BoundedCache, ClaimTerms, OrderKind, 
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
+from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
 from vgpu_scheduler.policy.resolved import (
     DEVICE_WEIGHT,
     NO_POD_LIMITS,
@@ -156,7 +157,7 @@ class Policies:
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            return ResolvedPolicy(refusal=f"PolicyNotReady: {internal_error(error)}")
+            return ResolvedPolicy(refusal=f"PolicyNotReady: {internal_error(error)}", preemption=PROTECTED)
 
     def _numbered(self, resolved: ResolvedPolicy) -> tuple[ResolvedPolicy, int]:
         """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them.
@@ -181,19 +182,22 @@ class Policies:
     ) -> ResolvedPolicy:
         if candidates.undecided is not None:
             by = title(candidates.undecided)
-            return ResolvedPolicy(
-                refusal=f"PolicyNotReady: the labels of the namespace, which {by} asks, are not known"
-            )
+            refusal = f"PolicyNotReady: the labels of the namespace, which {by} asks, are not known"
+            return ResolvedPolicy(refusal=refusal, preemption=PROTECTED)
         matching = candidates.matching(labels)
+        preemption, preemption_by = preemption_rules(matching)
         blocker = _blocker(matching)
         if blocker is not None:
-            return ResolvedPolicy(refusal=f"PolicyNotReady: {title(blocker)}: {blocker.error}")
+            refusal = f"PolicyNotReady: {title(blocker)}: {blocker.error}"
+            return ResolvedPolicy(refusal=refusal, preemption=preemption)
         matching = [policy for policy in matching if policy.spec is not None]
         draft = self._from_policies(matching)
+        for policy in preemption_by:
+            draft.came_from("preemption", title(policy))
         try:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
-            return ResolvedPolicy(refusal=str(error))
+            return ResolvedPolicy(refusal=str(error), preemption=preemption)
         draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
         return ResolvedPolicy(
             scorers=draft.nodes.scorers,
@@ -204,6 +208,7 @@ class Policies:
             managed=self._defaults.managed,
             reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
             device_weight=self._defaults.device_weight,
+            preemption=preemption,
             overrides=draft.overrides,
             enforced=tuple(sorted(draft.enforced.items())),
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
@@ -317,6 +322,10 @@ def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool
         return True
     for section in policy.sections:
         before = matching[: matching.index(policy)]
+        if section == "preemption":
+            if policy.namespace:
+                return True  # it tightens, whoever ranks higher
+            before = [other for other in before if not other.namespace]
         first = _enforcing(before, section)
         if section not in policy.enforced:
             first = _enforcing(matching, section) or [other for other in before if section in other.sections]

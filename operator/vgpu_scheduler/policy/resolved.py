@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms
+from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
 from vgpu_scheduler.scorers import WeightedScorer
 
 SETTINGS = "settings"
@@ -82,6 +83,8 @@ class ResolvedPolicy:
         Whether nodes are ranked by the images that they have.
     device_weight
         How much the scorers' points count beside those of what somebody would like of nodes.
+    preemption
+        Whether it may evict others, and others it. Known also where the pod must wait: a pod that runs can be a victim.
     overrides
         Which groups of its own annotations ``podOverrides`` allow, or None for all of them.
     enforced
@@ -93,7 +96,7 @@ class ResolvedPolicy:
     policies
         The policies that some section came from: kind, namespace, name.
     refusal
-        Why the pod must wait; nothing else matters then.
+        Why the pod must wait; nothing but ``preemption`` matters then.
     strict
         Whether pods are refused whose annotations or amounts are odd, instead of being warned about.
     number
@@ -108,6 +111,7 @@ class ResolvedPolicy:
     managed: LabelSelector | None = None
     reads_images: bool = False
     device_weight: int = DEVICE_WEIGHT
+    preemption: PreemptionRules = NO_PREEMPTION
     overrides: frozenset[str] | None = None
     enforced: tuple[tuple[str, str], ...] = ()
     sources: tuple[tuple[str, str], ...] = ()

@@ -239,6 +239,32 @@ The lower bound catches ``4096`` from someone used to ``nvidia.com/gpumem``, whi
 """
 
 
+# As Gateway API's durations: what Go reads, without fractions and signs, so that nobody has to round.
+_DURATION: Final = re.compile("^([0-9]{1,5}(h|m|s|ms)){1,4}$")
+_LONGEST_DURATION: Final = 32
+_NO_DURATION: Final = "must be a duration in h, m, s and ms, such as 30s, 5m or 1h30m"
+_SECONDS_OF: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, str):
+        raise PydanticCustomError("duration", "must be a text, such as 30s")
+    if len(value) > _LONGEST_DURATION:
+        raise PydanticCustomError("duration", "must have at most {most} characters", {"most": _LONGEST_DURATION})
+    if _DURATION.fullmatch(value):
+        return sum(int(number) * _SECONDS_OF[unit] for number, unit in re.findall("([0-9]+)(ms|h|m|s)", value))
+    raise PydanticCustomError(_BROKEN, "{text}", {"text": _NO_DURATION, "broken": (("", _NO_DURATION),)})
+
+
+Duration = Annotated[
+    float,
+    GetPydanticSchema(lambda _source, _handler: core_schema.no_info_plain_validator_function(_seconds)),
+    WithJsonSchema({"type": "string", "maxLength": _LONGEST_DURATION}),
+    Rule(cel=f"self.matches('{_DURATION.pattern}')", message=_NO_DURATION, holds=lambda seconds: seconds >= 0),
+]
+"""A time span in seconds; on the wire a duration as Kubernetes writes them."""
+
+
 Scalar = Annotated[
     int | str,
     GetPydanticSchema(lambda _source, _handler: core_schema.no_info_plain_validator_function(_scalar)),

@@ -126,9 +126,16 @@ def _columns() -> list[Schema]:
         ("Pods", "integer", ".status.pods", "Number of pods for which it is in force."),
         ("Age", "date", ".metadata.creationTimestamp", "Time since it was created."),
     )
-    shown = [{"name": name, "type": kind, "jsonPath": path, "description": text} for name, kind, path, text in columns]
-    reason = {"name": "Reason", "type": "string", "jsonPath": f"{READY}.reason", "description": "Why it is not ready."}
-    return [*shown, {**reason, "priority": 1}]
+    wide = (
+        ("Preemption", "string", ".status.preemption", "What it says of preemption."),
+        ("Reason", "string", f"{READY}.reason", "Why it is not ready."),
+    )
+    return [*map(_column, columns), *({**_column(column), "priority": 1} for column in wide)]
+
+
+def _column(column: tuple[str, str, str, str]) -> Schema:
+    name, kind, path, text = column
+    return {"name": name, "type": kind, "jsonPath": path, "description": text}
 
 
 def _resource(kind: str, spec: type[VGPUPolicySpec]) -> Schema:

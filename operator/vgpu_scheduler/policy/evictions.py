@@ -1,0 +1,114 @@
+"""The evictions of the last hour, which count towards ``preemption.perHour`` of a policy and are kept in its status.
+
+They are written before a pod is evicted, so that the limit holds for whoever leads next. What cannot be read is named
+and left out; nothing here fails on what somebody else wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from vgpu_scheduler.policy.rules import Keyword, Section
+
+MOST_EVICTIONS: Final = 1000
+"""How many evictions a policy may allow in an hour, and how many its status keeps."""
+HOUR: Final = timedelta(hours=1)
+
+
+class EvictionEntry(Section):
+    """One eviction."""
+
+    time: Annotated[str, Keyword({"format": "date-time"})]
+    """When it was decided."""
+    pod: Annotated[str, Field(max_length=317)]
+    """The pod that was evicted, as namespace/name."""
+    uid: Annotated[str, Field(max_length=64)]
+    """The UID of that pod."""
+    node: Annotated[str, Field(max_length=253)]
+    """The node that it ran on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One eviction.
+
+    Attributes
+    ----------
+    time
+        When it was decided, with a time zone.
+    pod
+        The pod that was evicted: ``namespace/name``.
+    uid
+        Its UID; an eviction that is recorded again counts once.
+    node
+        The node that it ran on.
+    """
+
+    time: datetime
+    pod: str
+    uid: str
+    node: str
+
+
+def read_evictions(status: object) -> tuple[tuple[Eviction, ...], tuple[str, ...]]:
+    """Return the evictions that the status of a policy records, and what of it cannot be read."""
+    written = status.get("evictions") if isinstance(status, Mapping) else None
+    if written is None:
+        return (), ()
+    if not isinstance(written, list):
+        return (), ("status.evictions: must be a list",)
+    found, problems = [], []
+    for number, entry in enumerate(written):
+        eviction = _read(entry)
+        if isinstance(eviction, str):
+            problems.append(f"status.evictions[{number}]{eviction}")
+        else:
+            found.append(eviction)
+    return tuple(found), tuple(problems)
+
+
+def recent_evictions(status: object, now: datetime) -> list[Eviction]:
+    """Return the evictions of the last hour that the status of a policy records, the oldest first.
+
+    Clocks of replicas differ: what lies ahead counts, too, but for no more than an hour.
+    """
+    found, _ = read_evictions(status)
+    return sorted((one for one in found if abs(now - one.time) < HOUR), key=lambda one: (one.time, one.pod, one.uid))
+
+
+def with_eviction(status: object, eviction: Eviction, now: datetime) -> dict[str, Any]:
+    """Return the status of a policy with one eviction more, without those that no longer count.
+
+    The one that a pod of the same UID has already is replaced. Where there are more than the status keeps, the oldest
+    are dropped.
+    """
+    others = [one for one in recent_evictions(status, now) if one.uid != eviction.uid]
+    kept = [*others, eviction][-MOST_EVICTIONS:]
+    return {**(status if isinstance(status, Mapping) else {}), "evictions": [_written(one) for one in kept]}
+
+
+def _read(entry: object) -> Eviction | str:
+    """Return an eviction, or what is wrong with it."""
+    if not isinstance(entry, Mapping):
+        return ": must be a mapping"
+    texts = {name: entry.get(name) for name in ("time", "pod", "uid", "node")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            return f".{name}: must be a text"
+    try:
+        time = datetime.fromisoformat(str(texts["time"]))
+        if time.tzinfo is None:
+            return ".time: has no time zone"
+        return Eviction(time.astimezone(UTC), str(texts["pod"]), str(texts["uid"]), str(texts["node"]))
+    except (ValueError, OverflowError):
+        return ".time: is no time"
+
+
+def _written(eviction: Eviction) -> dict[str, str]:
+    time = eviction.time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"time": time, "pod": eviction.pod, "uid": eviction.uid, "node": eviction.node}
