@@ -21,7 +21,7 @@ NODES = ("a", "b", "m")
 
 def search(engine: Engine, *budgets: DisruptionBudget, spared: frozenset[str] = frozenset()) -> VictimSearch:
     """Return a search in which all pods but some may be victims."""
-    nominated = engine.cycle._nominated
+    nominated = engine.cycle.nominated
     return VictimSearch(engine.state, nominated, lambda: budgets, lambda each: each.name not in spared)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -56,11 +57,14 @@ class PodGroups:
         Says which group a pod belongs to.
     state
         Knows the pods.
+    waits
+        Tells whether a pod has to be placed.
     """
 
-    def __init__(self, grouping: Grouping, state: State) -> None:
+    def __init__(self, grouping: Grouping, state: State, waits: Callable[[Pod], bool]) -> None:
         self._grouping = grouping
         self._state = state
+        self._waits = waits
         self._members: dict[str, dict[str, None]] = {}
         self._started: set[str] = set()
         """Groups of which a pod was bound: those that are left are decided however few they are."""
@@ -98,7 +102,7 @@ class PodGroups:
         key = self._group_of.get(uid)
         return key.name if key else ""
 
-    def gather(self, pod: Pod, waits: Callable[[Pod], bool]) -> tuple[tuple[Pod, ...], int]:
+    def gather(self, pod: Pod) -> tuple[tuple[Pod, ...], int]:
         """Return the pods that are decided together with one, itself among them, and how many are missing.
 
         Members that hold a placement already are not decided again. The order is that of their names.
@@ -111,7 +115,7 @@ class PodGroups:
             member = self._state.pod(uid)
             if self._state.reservation(uid) is not None:
                 placed += 1
-            elif member is not None and waits(member):
+            elif member is not None and self._waits(member):
                 waiting.append(member)
         waiting.sort(key=lambda member: (member.namespace, member.name, member.uid))
         missing = 0 if key.name in self._started else max(key.size - placed - len(waiting), 0)
@@ -149,8 +153,8 @@ class Attempts:
     ----------
     cycle, queue, groups, storage, policies, requeuer
         What it works with.
-    waits
-        Tells whether a pod has to be placed.
+    preemptions
+        Gives pods that fit nowhere the room of others; nobody gets that without it.
     """
 
     def __init__(
@@ -161,8 +165,9 @@ class Attempts:
         storage: StorageAccess,
         policies: EffectivePolicies,
         requeuer: Requeuer,
-        waits: Callable[[Pod], bool],
+        preemptions: Preemptions | None = None,
     ) -> None:
+        self._preemptions = preemptions
         self._state = cycle.state
         self._cycle = cycle
         self._queue = queue
@@ -170,7 +175,6 @@ class Attempts:
         self._storage = storage
         self._policies = policies
         self._requeuer = requeuer
-        self._waits = waits
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with its group; empty where it was put back, since no node that changed helps it."""
@@ -184,17 +188,27 @@ class Attempts:
                 self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
-                self._queue.placed(pod.uid, now)
+                self._file(decision, now, alone=True)
                 return (decision,)
         if self._groups.name(pod.uid):
             return self._attempt_group(pod, now, explain=explain)
-        decisions = self._storage.hold_back((pod,)) or (self._decide(pod, explain=explain),)
+        decisions = self._storage.hold_back((pod,)) or (self._with_preemption(pod, now, explain=explain),)
         self._file(decisions[0], now, alone=True)
         return decisions
 
+    def _with_preemption(self, pod: Pod, now: float, *, explain: bool) -> Decision:
+        """Decide a pod; if it fits nowhere, others may have to end for it."""
+        decision = self._decide(pod, explain=explain)
+        if self._preemptions is None:
+            return decision
+        try:
+            return self._preemptions.consider(pod, decision, now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
+            return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
+
     def _attempt_group(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with all that belong to its group."""
-        pods, missing = self._groups.gather(pod, self._waits)
+        pods, missing = self._groups.gather(pod)
         if missing:
             decision = missing_members(pod, self._groups.name(pod.uid), missing)
             self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
@@ -211,6 +225,8 @@ class Attempts:
         uid = decision.uid
         if decision.outcome is Outcome.PLACED:
             self._queue.placed(uid, now)
+            if self._preemptions is not None:
+                self._preemptions.placed(decision, now)
         elif decision.outcome is Outcome.ERROR:
             self._queue.back_off(uid, now)
         elif decision.outcome is Outcome.WAITING:
@@ -219,7 +235,7 @@ class Attempts:
             clock = self._state.nodes.clock if alone and decision.per_node else None
             equivalence = decision.equivalence if alone else None
             unschedulable_class = self._queue.add_unschedulable(
-                uid, decision.helped_by, now, equivalence, decision.rejected_by, clock
+                uid, decision.helped_by, now, equivalence, decision.rejected_by, clock, decision.again_at
             )
             pod = self._state.pod(uid)
             if pod is not None:
@@ -231,10 +247,16 @@ class Attempts:
             self._policies.decided(pod)
             decision = self._cycle.decide(pod, explain=explain, within=within)
             if decision.placement is not None:
+                self._take_kept_room(decision)
                 self._state.wakes.hints |= assume(self._state, pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
         return decision
+
+    def _take_kept_room(self, decision: Decision) -> None:
+        """Give up the room of lower priorities that a placement takes."""
+        for uid in decision.displaces:
+            self._state.give_up(uid)
 
     def _decide_together(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
         """Decide pods one after the other, each placement assumed: all of them are placed, or none.
@@ -251,6 +273,7 @@ class Attempts:
                 if decision.placement is None:
                     self._undo(placed)
                     return failed_together(pods, decision)
+                self._take_kept_room(decision)
                 hints |= assume(self._state, pod, decision)
                 placed.append(decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's

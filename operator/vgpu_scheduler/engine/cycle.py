@@ -69,7 +69,7 @@ class Cycle:
         self._storage = storage
         self._prices = prices
         self._preferences = Preferences(self.state)
-        self._nominated = NominatedPods(self.state, self.on_node)
+        self.nominated = NominatedPods(self.state, self.on_node)
 
     def on(self, state: State) -> Cycle:
         """Return the same on another state, where no node is closed and prices stay as they are."""
@@ -107,9 +107,7 @@ class Cycle:
         else:
             pod_class.node.examine(self.state, rows)
         try:
-            found = Filtered(pod_class.node, pod_class.cluster, pod, rows)
-            if self.state.nominations:
-                self._nominated.reject(pod, pod_class.node, pod_class.cluster, found)
+            found = self._filtered(pod, pod_class, rows)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
         rows, part, rank = self.on_node.open_to(pod_class, pod, found.passing), pod_class.node, self.state.nodes.rank
@@ -127,11 +125,26 @@ class Cycle:
         asked = found.passing if explain else np.array([best], dtype=np.int64)
         placement = self.on_node.placement(pod, pod_class, best)
         decision = self._placed(pod, pod_class, placement, self._scores(part, asked, ranked), feasible)
-        if not explain:
-            return decision
-        return replace(
-            decision, verdicts=verdicts(part, found, self.on_node.closed_to(pod_class, pod), self.state.nodes)
-        )
+        closed = self.on_node.closed_to(pod_class, pod) if explain else {}
+        return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
+
+    def filter(self, pod: Pod, pod_class: Fitted) -> Filtered:
+        """Return what the filters say of all nodes for a pod.
+
+        Raises
+        ------
+        FilterError
+            If one of them cannot tell.
+        """
+        rows = self.state.nodes.rows()
+        pod_class.node.refresh(self.state, rows)
+        return self._filtered(pod, pod_class, rows)
+
+    def _filtered(self, pod: Pod, pod_class: Fitted, rows: NDArray[np.int64]) -> Filtered:
+        found = Filtered(pod_class.node, pod_class.cluster, pod, rows)
+        if self.state.nominations:
+            self.nominated.reject(pod, pod_class.node, pod_class.cluster, found)
+        return found
 
     def _nominated_first(self, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave the node that a pod is nominated to alone, if it fits there: no other is ranked beside it."""
@@ -146,7 +159,7 @@ class Cycle:
         return self._on_kept_room(pod, pod_class, hold.node)
 
     def _room_of_others(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
-        """Place a pod where room is kept for pods of lower priority, those of the lowest first; None if it fits nowhere."""
+        """Place a pod where room is kept for pods of lower priority, the lowest first; None if it fits nowhere."""
         holds, ways = self.state.holds, []
         for node in holds.nodes():
             lower = [hold.priority for hold in holds.on(node) if hold.uid != pod.uid and hold.priority < pod.priority]

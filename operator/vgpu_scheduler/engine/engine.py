@@ -24,6 +24,7 @@ from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -35,7 +36,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.kube import DisruptionBudget, Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
@@ -77,9 +78,20 @@ class Engine:
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes))
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
-        self.groups = PodGroups(grouping, self.state)
+        self.groups = PodGroups(grouping, self.state, self.waits)
+        self.budgets: tuple[DisruptionBudget, ...] = ()
+        self.preemptions = Preemptions(
+            self.cycle, self.queue, policies, lambda: self.budgets, self.scheduler_names, options.protected_namespaces
+        )
+        """Who gets the room of others; nobody does unless the options say that pods may be evicted."""
         self._attempts = Attempts(
-            self.cycle, self.queue, self.groups, self.storage, self.effective_policies, self._requeuer, self.waits
+            self.cycle,
+            self.queue,
+            self.groups,
+            self.storage,
+            self.effective_policies,
+            self._requeuer,
+            self.preemptions if options.preemption else None,
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
@@ -110,8 +122,10 @@ class Engine:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
             pod = msgspec.structs.replace(pod, node_name=self.dialects.announced_node(pod))
         uses = self.dialects.uses(pod)
+        kept_for = self.state.holds.left_for(pod.uid)
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
+        self.preemptions.left(kept_for, now)
         problems: list[Problem] = []
         if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
             hint |= Hint.NODE
@@ -193,7 +207,10 @@ class Engine:
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
         self.assumed.forget(uid)
+        self.preemptions.forget(uid)
+        kept_for = self.state.holds.left_for(uid)
         hint = self.state.remove_pod(uid, version)
+        self.preemptions.left(kept_for, now)
         if self.closed_nodes.unserved_pods.forget(uid):
             hint |= Hint.NODE
         self._requeuer.hint(hint, now)

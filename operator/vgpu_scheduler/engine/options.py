@@ -36,6 +36,10 @@ class EngineOptions:
         Seconds that a device plugin may take to answer a pod before its node is closed to others.
     system_spread
         Take in which pods Services and controllers select, and rank nodes by how few of these they have.
+    preemption
+        Have pods evicted for those of higher priority, where policies allow it.
+    protected_namespaces
+        Namespaces of which no pod is ever evicted for another.
     """
 
     dialects: Sequence[Dialect]
@@ -46,3 +50,5 @@ class EngineOptions:
     bind_timeout: float = 5.0
     longest_wait: float = 60.0
     system_spread: bool = False
+    preemption: bool = False
+    protected_namespaces: Sequence[str] = ()

@@ -166,6 +166,7 @@ class SchedulingQueue:
         equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
         clock: int | None = None,
+        again_at: float | None = None,
     ) -> UnschedulableClass | None:
         """Put a pod among the unschedulable ones, until one of the hints is given; return the class that it is in.
 
@@ -179,6 +180,8 @@ class SchedulingQueue:
         clock
             The version of the nodes, if each rejected the pod for what it is by itself: until something else makes it
             active, only those that changed since need to be looked at.
+        again_at
+            When it is tried again at the latest, if that is before the flush.
         """
         entry = self._entries.get(uid)
         if entry is None:
@@ -193,7 +196,8 @@ class SchedulingQueue:
         entry.place, entry.unschedulable_class = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
         self._unschedulable.add(key, entry.rank)
-        heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
+        flush_at = now + FLUSH_AFTER
+        heapq.heappush(self._due, (flush_at if again_at is None else min(again_at, flush_at), entry.ticket, uid))
         if entry.tried_for == key.equivalence:
             self._answered(entry)  # the others would not fit either
         self._pass_on(entry, now)

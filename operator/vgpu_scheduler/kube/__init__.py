@@ -1,6 +1,6 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
-from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violating_budgets
+from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violated_budgets, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
     STORAGE_DECODERS,
     decode_attachment,
@@ -190,5 +190,6 @@ __all__ = [
     "to_exact_int",
     "to_int",
     "to_milli",
+    "violated_budgets",
     "violating_budgets",
 ]

@@ -14,7 +14,7 @@ from vgpu_scheduler.kube.selectors import LabelSelector
 from vgpu_scheduler.kube.storagedecoding import label_selector
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
 
-__all__ = ["DisruptionBudget", "decode_budget", "violating_budgets"]
+__all__ = ["DisruptionBudget", "decode_budget", "violated_budgets", "violating_budgets"]
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,20 +57,36 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 def violating_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> list[Pod]:
     """Return those of some pods whose end would violate a budget, if they end in this order.
 
+    See :func:`violated_budgets`.
+    """
+    pods = list(pods)
+    violated = violated_budgets(pods, budgets)
+    return [pod for pod in pods if pod.uid in violated]
+
+
+def violated_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> dict[str, tuple[str, ...]]:
+    """Return which budgets the end of each of some pods would violate, if they end in this order.
+
     As kube-scheduler 1.36 counts: each pod takes one from every budget that covers it, also from one that has nothing
     left; an empty selector covers no pod, nor does any selector one without labels.
+
+    Returns
+    -------
+    dict
+        The budgets as ``namespace/name``, by the UID of the pod; pods that violate none are left out.
     """
     taken: Counter[int] = Counter()
-    found = []
+    found = {}
     for pod in pods:
-        violates = False
+        violated = []
         for number, budget in enumerate(budgets):
             selects_something = budget.selector is not None and budget.selector.requirements and pod.labels
             if selects_something and budget.covers(pod) and pod.name not in budget.disrupted:
                 taken[number] += 1
-                violates |= taken[number] > budget.allowed
-        if violates:
-            found.append(pod)
+                if taken[number] > budget.allowed:
+                    violated.append(budget.key)
+        if violated:
+            found[pod.uid] = tuple(violated)
     return found
 
 

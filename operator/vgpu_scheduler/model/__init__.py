@@ -8,8 +8,10 @@ from vgpu_scheduler.model.decision import (
     NearMiss,
     NodeVerdict,
     Outcome,
+    Preemption,
     ScorePart,
     Shortage,
+    Victim,
     worded_shortage,
 )
 from vgpu_scheduler.model.devices import (
@@ -113,6 +115,7 @@ __all__ = [
     "Piece",
     "Placement",
     "PodClaims",
+    "Preemption",
     "QuotaResource",
     "Schema",
     "ScorePart",
@@ -120,6 +123,7 @@ __all__ = [
     "Usage",
     "Uses",
     "VendorKey",
+    "Victim",
     "VolumePlan",
     "WakeSet",
     "add",

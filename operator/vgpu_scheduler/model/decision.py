@@ -247,6 +247,8 @@ class Decision:
         What went wrong, when the outcome is ``ERROR``.
     preemption
         How a pod whose outcome is ``UNSCHEDULABLE`` gets room, if others may and have to end for it.
+    again_at
+        When the pod is to be tried again at the latest, in the time of the attempt; None if nothing says so.
     displaces
         The UIDs of the pods for which the room was kept that the placement takes.
     """
@@ -274,6 +276,7 @@ class Decision:
     another_node_helps: bool = True
     per_node: bool = False
     preemption: Preemption | None = None
+    again_at: float | None = None
     displaces: tuple[str, ...] = ()
 
     @property

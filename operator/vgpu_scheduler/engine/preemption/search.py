@@ -16,10 +16,11 @@ from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
 
-__all__ = ["NOT_HELPFUL", "NO_VICTIMS", "Asked", "Candidates", "VictimSearch", "ineligible"]
+__all__ = ["NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Asked", "Candidates", "VictimSearch", "ineligible"]
 
 _PLUGIN: Final = ""
 NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
+PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", Hint.NONE, resolvable=False)
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]

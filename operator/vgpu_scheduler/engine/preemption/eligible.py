@@ -1,0 +1,106 @@
+"""Who may preempt whom now: what policies and the evictions of the last hour allow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import Policies, PolicyKey, PreemptionRules, Victims
+from vgpu_scheduler.state import State
+
+__all__ = ["EvictionLimits", "MayEnd", "may_preempt_at"]
+
+_HOUR: Final = 3600.0
+
+
+def may_preempt_at(pod: Pod, rules: PreemptionRules) -> float:
+    """Return from when on a pod may preempt others, in seconds since 1970, as far as the delay of its policies goes."""
+    created = datetime.fromisoformat(pod.creation_timestamp).timestamp() if pod.creation_timestamp else 0.0
+    return created + rules.delay
+
+
+@dataclass(frozen=True, slots=True)
+class MayEnd:
+    """Tells which pods of lower priority may be victims of one pod.
+
+    Attributes
+    ----------
+    state, policies
+        What is known of pods, and what is in force for each.
+    rules
+        What is in force for the pod that needs room.
+    scheduler_names
+        Those of this scheduler.
+    protected
+        Namespaces of which no pod is ever a victim: the one where this scheduler's own replicas run.
+    moment
+        Seconds since 1970.
+    spared
+        The UIDs of pods that have turned out to be no victims.
+    """
+
+    state: State
+    policies: Policies
+    rules: PreemptionRules
+    scheduler_names: Collection[str]
+    protected: Collection[str]
+    moment: float
+    spared: Collection[str] = ()
+
+    def __call__(self, pod: Pod) -> bool:
+        """Tell whether a pod may be one."""
+        held = self.state.reservation(pod.uid)
+        if pod.is_static or pod.namespace in self.protected or pod.uid in self.spared:
+            return False
+        if held is None or held.closes_cards:
+            return False  # whether its end would free the room that is asked for, nobody can tell
+        if self.rules.victims is Victims.OWN and pod.scheduler_name not in self.scheduler_names:
+            return False
+        own = self.policies.resolve(pod).preemption
+        ran = 0.0 if pod.start_time is None else self.moment - pod.start_time
+        return own.preemptible and (own.min_runtime == 0.0 or ran >= own.min_runtime)
+
+
+class EvictionLimits:
+    """Counts the evictions of the last hour by policy: those that policies record, and those decided here since.
+
+    Parameters
+    ----------
+    policies
+        What is known of policies.
+    """
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._decided: dict[PolicyKey, dict[str, float]] = {}
+        """By policy, when each pod was chosen as a victim, by its UID, in seconds since 1970."""
+
+    def left(self, rules: PreemptionRules, moment: float) -> tuple[int | None, PolicyKey | None]:
+        """Return how many pods may be evicted now under some rules, and the policy that allows fewest; None for any."""
+        left = [(limit - len(self._counting(key, moment)), key) for key, limit in rules.quotas]
+        return min(left, key=lambda of: of[0], default=(None, None))
+
+    def again_at(self, key: PolicyKey, moment: float) -> float:
+        """Return when the oldest of the evictions that count for a policy does not count any more."""
+        return min(self._counting(key, moment).values(), default=moment) + _HOUR
+
+    def decide(self, rules: PreemptionRules, victims: Iterable[str], moment: float) -> None:
+        """Count pods that are to be evicted; one that is counted already counts once."""
+        for key, _ in rules.quotas:
+            self._decided.setdefault(key, {}).update(dict.fromkeys(victims, moment))
+
+    def take_back(self, victims: Iterable[str]) -> None:
+        """Count pods no more that were not evicted after all."""
+        for uid in victims:
+            for decided in self._decided.values():
+                decided.pop(uid, None)
+
+    def _counting(self, key: PolicyKey, moment: float) -> dict[str, float]:
+        policy = self._policies.catalogue.get(key)
+        recorded = {one.uid: one.time.timestamp() for one in policy.evictions} if policy is not None else {}
+        decided = {uid: at for uid, at in self._decided.get(key, {}).items() if moment - at < _HOUR}
+        self._decided[key] = decided
+        return {uid: at for uid, at in {**recorded, **decided}.items() if abs(moment - at) < _HOUR}

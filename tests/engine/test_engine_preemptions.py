@@ -1,0 +1,232 @@
+"""A pod of higher priority gets the room of others, and nobody gets it meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.builders import allocation, asks, cards, node
+from tests.engine.preemption_fleet import Fleet
+from tests.policy.resources import policy
+from tests.simulation.cluster import MIG
+
+from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.model import Outcome
+
+NEW_YEAR = 1767225600.0
+"""2026-01-01, when all pods were created and started, in seconds since 1970."""
+
+
+def full(**options: object) -> Fleet:
+    """Return a fleet with one card that two pods share."""
+    fleet = Fleet([node("a", cards("a", 1))], **options)  # type: ignore[arg-type]
+    fleet.come("low", 1, asks(gpumem=4000))
+    fleet.come("lower", 0, asks(gpumem=4000))
+    fleet.decide()
+    return fleet
+
+
+def test_a_pod_that_fits_nowhere_gets_the_room_of_the_least_important_one() -> None:
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    preemption = fleet.last["high"].preemption
+    assert preemption is not None
+    assert [(victim.pod, victim.priority, victim.devices) for victim in preemption.victims] == [
+        ("default/lower", 0, ("a-gpu-0",))
+    ]
+    assert preemption.node == "a"
+    assert preemption.policy == "ClusterVGPUPolicy preempts"
+    fleet.come("rival", 5, asks(gpumem=1000))
+    fleet.decide()
+    assert fleet.last["rival"].preemption is None
+    fleet.end("uid-lower")
+    fleet.decide()
+    assert fleet.node_of("high") == "a"
+    assert not fleet.engine.state.holds
+    assert fleet.node_of("rival") == "a", "what is left over is for all"
+    assert not fleet.engine.state.drift()
+
+
+def test_what_the_victims_leave_is_kept_for_whom_they_left_it() -> None:
+    fleet = Fleet([node("a", cards("a", 1, count=9))])
+    for number in range(4):
+        fleet.come(f"low{number}", 0, asks(gpumem=2000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=6000))
+    fleet.decide()
+    victims = [victim.uid for victim in fleet.victims_of["uid-high"].victims]
+    assert len(victims) == 3
+    for number, uid in enumerate(victims):
+        fleet.come(f"rival{number}", 5 - number, asks(gpumem=500))
+        fleet.decide()
+        assert not fleet.node_of(f"rival{number}")
+        assert fleet.last[f"rival{number}"].preemption is None or number == 0
+        assert not fleet.engine.state.over_capacity()
+        assert not fleet.engine.state.drift()
+        fleet.end(uid)
+    fleet.decide()
+    assert fleet.node_of("high") == "a"
+
+
+def test_a_higher_priority_takes_the_room_and_the_other_one_is_decided_anew() -> None:
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    fleet.end("uid-lower")  # its room is kept for "high", which has not been decided again yet
+    fleet.come("highest", 9, asks(gpumem=4000))
+    fleet.decide()
+    assert fleet.node_of("highest") == "a"
+    assert fleet.last["high"].outcome is Outcome.UNSCHEDULABLE
+    assert [victim.pod for victim in fleet.victims_of["uid-high"].victims] == ["default/low"]
+
+
+def test_nobody_is_displaced_without_a_policy_that_allows_it() -> None:
+    for rules in ({"mayPreempt": False}, {"preemptible": True}):
+        fleet = full(preemption=rules)
+        fleet.come("high", 5, asks(gpumem=3000))
+        fleet.decide()
+        assert fleet.last["high"].preemption is None
+        assert "preemption" not in fleet.last["high"].message
+        assert not fleet.engine.state.holds
+
+
+def test_who_gave_up_by_its_own_policy_never_displaces_anybody() -> None:
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000), preemptionPolicy="Never")
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    assert fleet.last["high"].message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+
+@pytest.mark.parametrize(("victims", "names"), [("Own", []), ("Any", ["default/foreign"])])
+def test_pods_of_other_schedulers_end_only_where_a_policy_says_so(victims: str, names: list[str]) -> None:
+    fleet = Fleet([node("a", cards("a", 1))], {"mayPreempt": True, "victims": victims})
+    fleet.run("foreign", 0, "a", allocation("a", ("a-gpu-0", 8000, 0)), resources=asks(gpumem=8000))
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert [victim.pod for victim in found.victims] == names if found else not names
+
+
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [
+        ({"annotations": {"kubernetes.io/config.mirror": "x"}}, {}),
+        ({"namespace": "vgpu-system"}, {"protected_namespaces": ("vgpu-system",)}),
+        ({"labels": {"keep": "me"}}, {}),
+    ],
+    ids=["static", "own", "by policy"],
+)
+def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, Any]) -> None:
+    fleet = Fleet([node("a", cards("a", 1))], **options)
+    keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
+    fleet.engine.effective_policies.observe(policy("keeps", keep))
+    fleet.come("low", 0, asks(gpumem=8000), **more)
+    fleet.decide()
+    assert fleet.node_of("low") == "a"
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    fleet.come("other", 0, asks(gpumem=1))
+    assert fleet.last["high"].message.endswith(
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
+    fleet = full(preemption={"mayPreempt": True, "minRuntime": "10m"})
+    fleet.engine.preemptions.unix_ahead = NEW_YEAR
+    fleet.now = 599.0
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    fleet.now = 601.0
+    fleet.engine.queue.wake(["uid-high"], fleet.now, QueueEvent.TIMEOUT)
+    fleet.decide()
+    assert fleet.last["high"].preemption is not None
+
+
+def test_the_delay_lets_an_autoscaler_act_first() -> None:
+    fleet = full(preemption={"mayPreempt": True, "delay": "2m"})
+    fleet.engine.preemptions.unix_ahead = NEW_YEAR
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    assert "not eligible before 120 seconds have passed" in fleet.last["high"].message
+    fleet.now = 119.0
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    fleet.now = 121.0
+    fleet.decide()
+    assert fleet.last["high"].preemption is not None
+
+
+def test_no_more_are_evicted_within_an_hour_than_a_policy_allows() -> None:
+    fleet = full(preemption={"mayPreempt": True, "perHour": 1})
+    for number in range(2):
+        fleet.come(f"high{number}", 5, asks(gpumem=4000))
+        fleet.decide()
+    assert fleet.last["high0"].preemption is not None
+    assert fleet.last["high1"].preemption is None
+    assert "ClusterVGPUPolicy preempts allows 0 more evictions within the hour" in fleet.last["high1"].message
+    fleet.end("uid-lower")
+    fleet.decide()
+    assert fleet.node_of("high0") == "a"
+    fleet.now = 3601.0
+    fleet.decide()
+    assert fleet.last["high1"].preemption is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_storms_settle_and_no_held_room_is_given_away(seed: int) -> None:
+    """Pods of four priorities come; victims end late, in any order, and their controllers make them anew."""
+    rng = np.random.default_rng(seed)
+    fleet = Fleet(
+        [
+            node("a", cards("a", 2, count=6)),
+            node("b", cards("b", 2, count=3)),
+            node("m", cards("m", 1, **MIG)),
+        ]
+    )
+    number = ended = 0
+    for _ in range(150):
+        act = rng.random()
+        leaving = sorted({v.uid for found in fleet.victims_of.values() for v in found.victims} & fleet.objects.keys())
+        if act < 0.45:
+            number += 1
+            resources = asks(
+                int(rng.integers(1, 3)), int(rng.choice([1000, 2000, 4000])), int(rng.choice([0, 30, 100]))
+            )
+            fleet.come(f"p{number}", int(rng.integers(0, 4)), resources)
+        elif leaving:
+            uid = leaving[int(rng.integers(0, len(leaving)))]
+            obj = fleet.objects[uid]
+            fleet.end(uid)
+            ended += 1
+            number += 1
+            resources = obj["spec"]["containers"][0]["resources"]
+            fleet.come(f"p{number}", obj["spec"]["priority"], resources)  # its controller makes it anew
+        elif fleet.objects and act > 0.9:
+            fleet.end(sorted(fleet.objects)[int(rng.integers(0, len(fleet.objects)))])
+        fleet.decide()
+        state = fleet.engine.state
+        assert not state.drift()
+        assert not state.over_capacity()
+        assert {hold.uid for hold in state.holds} <= fleet.objects.keys(), "room is kept for a pod that is gone"
+    for _ in range(200):  # all victims end, nobody is made anew
+        leaving = sorted({v.uid for found in fleet.victims_of.values() for v in found.victims} & fleet.objects.keys())
+        if not leaving:
+            break
+        for uid in leaving:
+            fleet.end(uid)
+        fleet.decide()
+    assert not fleet.engine.state.holds
+    assert ended
+    for uid in fleet.objects:
+        waiting = fleet.engine.state.pod(uid)
+        assert waiting is not None
+        if fleet.engine.state.reservation(uid) is None:
+            found = fleet.engine.preemptions.search(waiting, fleet.now).preemption
+            assert found is None, f"{uid} waits, although {found} would do"
