@@ -14,6 +14,7 @@ import msgspec
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts, Grouping, PodGroups, each_alone
+from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
@@ -59,6 +60,7 @@ class Engine:
         self.scheduler_names = frozenset(options.scheduler_names)
         self.coexist_with = frozenset(options.coexist_with)
         self.system_spread = options.system_spread
+        self.preemption = options.preemption
         self.state = State(
             {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
             counted_by_card(self.dialects),
@@ -69,6 +71,7 @@ class Engine:
         self.queue = SchedulingQueue(needs.discard)
         self.usage_warnings = UsageWarnings(self.dialects)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
+        self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         rejected = RejectedNodes(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)

@@ -36,6 +36,8 @@ class EngineOptions:
         Seconds that a device plugin may take to answer a pod before its node is closed to others.
     system_spread
         Take in which pods Services and controllers select, and rank nodes by how few of these they have.
+    preemption
+        Take in disruption budgets: the scheduler has the rights for evictions, which policies may then allow.
     """
 
     dialects: Sequence[Dialect]
@@ -46,3 +48,4 @@ class EngineOptions:
     bind_timeout: float = 5.0
     longest_wait: float = 60.0
     system_spread: bool = False
+    preemption: bool = False
