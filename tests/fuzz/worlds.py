@@ -13,7 +13,18 @@ from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, koordinator_
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import vendors
 from vgpu_scheduler.engine import Engine, EngineOptions, EventPort, Problem
-from vgpu_scheduler.intake import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SELECTING, Kind, Observer
+from vgpu_scheduler.intake import (
+    BUDGETS,
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    QUOTAS,
+    SELECTING,
+    Kind,
+    Observer,
+)
 from vgpu_scheduler.intake.kinds import STORAGE
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.kube import DecodeError
@@ -24,7 +35,8 @@ Obj = dict[str, Any]
 VENDORS = vendors()
 DIALECTS: tuple[Dialect, ...] = (HAMI, VOLCANO, KOORDINATOR)
 KINDS: dict[str, Kind[Any]] = {
-    kind.name: kind for kind in (PODS, NODES, NAMESPACES, QUOTAS, POLICIES, CLUSTER_POLICIES, *STORAGE, *SELECTING)
+    kind.name: kind
+    for kind in (PODS, NODES, NAMESPACES, QUOTAS, POLICIES, CLUSTER_POLICIES, BUDGETS, *STORAGE, *SELECTING)
 }
 OTHERS = ({"volcano.sh/vgpu-number": "1"}, {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"})
 ASKED: tuple[Obj, ...] = (*(wants(vendor, np.random.default_rng(1)) for vendor in VENDORS), *OTHERS)
@@ -84,7 +96,7 @@ def taken_in(*objects: tuple[str, object]) -> None:
         If reading, taking in or deciding fails otherwise than by a :class:`DecodeError`, or the books are wrong then.
     """
     problems: list[Problem] = []
-    engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True))
+    engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True, preemption=True))
     engine.storage.known()
     observer = Observer(engine, lambda: 0.0, EventPort(), problems.append)
     for name, obj in (*WHOLE, *objects):

@@ -13,7 +13,18 @@ from hypothesis import HealthCheck, example, given, settings
 from tests.engine.builders import allocation, cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.engine import EventPort, Problem
-from vgpu_scheduler.intake import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, Kind, Listing, Observer
+from vgpu_scheduler.intake import (
+    BUDGETS,
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    QUOTAS,
+    Kind,
+    Listing,
+    Observer,
+)
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.kube import DecodeError
 
@@ -43,6 +54,7 @@ WHOLE: dict[str, tuple[Kind[Any], dict[str, Any]]] = {
     ),
     "namespace": (NAMESPACES, {"metadata": META}),
     "quota": (QUOTAS, {"metadata": META, "spec": {"hard": {"limits.nvidia.com/gpumem": "10k"}}}),
+    "budget": (BUDGETS, {"metadata": META, "spec": {"selector": {}}, "status": {"disruptedPods": {"p": None}}}),
     "policy": (POLICIES, {"metadata": META, "spec": {"nodes": {"policy": "spread"}, "selector": {"matchLabels": {}}}}),
     "cluster policy": (CLUSTER_POLICIES, {"metadata": META, "spec": {"limits": {"devicesPerPod": 2}, "priority": 3}}),
 }
@@ -98,7 +110,7 @@ def read_or_refuse(kind: Kind[Any], obj: Any) -> tuple[Any, str]:
 def take_in(kind: Kind[Any], *objects: Any) -> list[Problem]:
     """Observe objects as dicts and as JSON, sweep with them, have pods decided; return the problems."""
     problems: list[Problem] = []
-    engine = make_engine()
+    engine = make_engine(preemption=True)
     observer = Observer(engine, lambda: 0.0, EventPort(), problems.append)
     listing: Listing[Any] = Listing(version=9)
     for whole in ("node", "bound pod"):
@@ -134,7 +146,7 @@ def test_objects_of_which_a_part_is_anything(which: str, data: st.DataObject) ->
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from([PODS, NODES, NAMESPACES, QUOTAS, POLICIES, CLUSTER_POLICIES]), anything)
+@given(st.sampled_from([PODS, NODES, NAMESPACES, QUOTAS, BUDGETS, POLICIES, CLUSTER_POLICIES]), anything)
 @example(PODS, None)
 @example(POLICIES, [])
 @example(NODES, {"metadata": {"name": "n", "resourceVersion": "9" * 40}})

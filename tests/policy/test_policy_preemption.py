@@ -203,6 +203,14 @@ def test_a_namespace_protects_nothing_by_what_is_not_understood(section: dict[st
     assert found.preemption.preemptible
 
 
+def test_pods_wait_for_what_tightens_whoever_ranks_higher_and_for_cluster_policies_behind_namespaces() -> None:
+    good = says("good", {"delay": "1m"}, "team", priority=9)
+    lower = says("lower", {"delay": "soon"}, "team", priority=1)
+    assert "PolicyNotReady: VGPUPolicy team/lower" in resolved(good, lower).refusal
+    broken = says("broken", {"delay": "soon"})
+    assert "PolicyNotReady: ClusterVGPUPolicy broken" in resolved(good, broken).refusal
+
+
 def test_what_keeps_a_pod_waiting_elsewhere_does_not_change_who_may_evict_it() -> None:
     house = says("house", {"preemptible": False})
     broken = policy("broken", {"limits": {"devicesPerPod": "x"}})

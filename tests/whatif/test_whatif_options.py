@@ -30,6 +30,7 @@ DECIDING: Mapping[str, Any] = {
     "volcano.plugin_version": "v1.10",
     "scoring.device_weight": 7,
     "scoring.system_spread": True,
+    "preemption": True,
     "managed_nodes": "pool=ours",
     "coexist_with": ["hami-scheduler"],
     "bind.rejected_node_wait": 1.5,

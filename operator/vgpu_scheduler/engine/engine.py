@@ -14,6 +14,7 @@ import msgspec
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts, Grouping, PodGroups, each_alone
+from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
@@ -36,7 +37,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
-from vgpu_scheduler.kube import DisruptionBudget, Node, Pod
+from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
@@ -60,6 +61,7 @@ class Engine:
         self.scheduler_names = frozenset(options.scheduler_names)
         self.coexist_with = frozenset(options.coexist_with)
         self.system_spread = options.system_spread
+        self.preemption = options.preemption
         self.state = State(
             {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
             counted_by_card(self.dialects),
@@ -70,6 +72,7 @@ class Engine:
         self.queue = SchedulingQueue(needs.discard)
         self.usage_warnings = UsageWarnings(self.dialects)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
+        self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         rejected = RejectedNodes(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)
@@ -79,9 +82,8 @@ class Engine:
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.groups = PodGroups(grouping, self.state, self.waits)
-        self.budgets: tuple[DisruptionBudget, ...] = ()
         self.preemptions = Preemptions(
-            self.cycle, self.queue, policies, lambda: self.budgets, self.scheduler_names, options.protected_namespaces
+            self.cycle, self.queue, policies, self.budgets.all, self.scheduler_names, options.protected_namespaces
         )
         """Who gets the room of others; nobody does unless the options say that pods may be evicted."""
         self._attempts = Attempts(

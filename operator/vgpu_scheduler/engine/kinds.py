@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
+from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.problems import Problem
@@ -15,6 +16,7 @@ from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     Claim,
+    DisruptionBudget,
     Namespace,
     Node,
     NodeInventory,
@@ -37,10 +39,12 @@ class Observing(Protocol):
     state: State
     storage: StorageAccess
     quotas: Quotas
+    budgets: DisruptionBudgets
     policies: Policies
     effective_policies: EffectivePolicies
     queue: SchedulingQueue
     system_spread: bool
+    preemption: bool
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
@@ -72,6 +76,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         **{kind.name: _beside(engine) for kind in engine.dialects.beside},
         **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
         **{name: _selecting(engine, name) for name in (SELECTING_KINDS if engine.system_spread else ())},
+        **({"PodDisruptionBudget": _budgets(engine)} if engine.preemption else {}),
     }
 
 
@@ -223,6 +228,26 @@ def _selecting(engine: Observing, kind: str) -> ObservedKind[SelectingObject]:
         remove=lambda found, version, _: selecting.forget(found, version),
         missing=store.missing,
         forget_versions=store.forget_versions,
+    )
+
+
+def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
+    budgets = engine.budgets
+
+    def observe(budget: DisruptionBudget, now: float) -> tuple[Problem, ...]:
+        engine.queue.hint(budgets.observe(budget), now)
+        return ()
+
+    def remove(budget: DisruptionBudget, version: int, now: float) -> None:
+        engine.queue.hint(budgets.remove(budget, version), now)
+
+    return ObservedKind(
+        key=lambda budget: budget.key,
+        title=lambda budget: budget.key,
+        observe=observe,
+        remove=remove,
+        missing=budgets.store.missing,
+        forget_versions=budgets.store.forget_versions,
     )
 
 

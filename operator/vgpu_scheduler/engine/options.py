@@ -37,7 +37,7 @@ class EngineOptions:
     system_spread
         Take in which pods Services and controllers select, and rank nodes by how few of these they have.
     preemption
-        Have pods evicted for those of higher priority, where policies allow it.
+        Take in disruption budgets, and have pods evicted for those of higher priority where policies allow it.
     protected_namespaces
         Namespaces of which no pod is ever evicted for another.
     """

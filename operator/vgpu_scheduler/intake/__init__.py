@@ -4,6 +4,7 @@ from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.intake.final_states import FinalStateReader
 from vgpu_scheduler.intake.kinds import (
     BOUND_PODS,
+    BUDGETS,
     CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
@@ -30,6 +31,7 @@ from vgpu_scheduler.intake.supervised import end
 
 __all__ = [
     "BOUND_PODS",
+    "BUDGETS",
     "CLAIMS",
     "CLUSTER_POLICIES",
     "NAMESPACES",

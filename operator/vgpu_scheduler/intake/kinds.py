@@ -14,6 +14,7 @@ from vgpu_scheduler.kube import (
     STORAGE_DECODERS,
     Decode,
     DecodeError,
+    DisruptionBudget,
     Encoded,
     Namespace,
     Node,
@@ -22,6 +23,7 @@ from vgpu_scheduler.kube import (
     ResourceQuota,
     SelectingObject,
     Versioned,
+    decode_budget,
     decode_claim,
     decode_json,
     decode_namespace,
@@ -133,6 +135,9 @@ SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
     for name, group in zip(SELECTING_KINDS, ("/api/v1", "/api/v1", "/apis/apps/v1", "/apis/apps/v1"), strict=True)
 )
 """The kinds whose selectors say which pods the system's spread keeps apart; watched only where that is on."""
+
+BUDGETS: Kind[DisruptionBudget] = Kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", decode_budget)
+"""The disruption budgets; watched only where pods may be evicted."""
 
 SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it

@@ -48,6 +48,8 @@ class Hint(IntFlag):
     """Nodes that rejected pods like this one may be tried again."""
     ATTACH_LIMIT = 16384
     """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
+    BUDGET = 32768
+    """A disruption budget lets more pods end than before, or is gone."""
 
 
 class EventReason(StrEnum):

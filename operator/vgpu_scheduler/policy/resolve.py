@@ -322,9 +322,7 @@ def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool
         return True
     for section in policy.sections:
         before = matching[: matching.index(policy)]
-        if section == "preemption":
-            if policy.namespace:
-                return True  # it tightens, whoever ranks higher
+        if section == "preemption":  # policies of namespaces tighten it, whoever ranks higher
             before = [other for other in before if not other.namespace]
         first = _enforcing(before, section)
         if section not in policy.enforced:

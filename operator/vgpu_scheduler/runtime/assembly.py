@@ -57,6 +57,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         bind_timeout=settings.bind.timeout,
         longest_wait=settings.bind.longest_wait,
         system_spread=settings.scoring.system_spread,
+        preemption=settings.preemption,
     )
 
 

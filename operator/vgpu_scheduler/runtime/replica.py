@@ -22,6 +22,7 @@ from vgpu_scheduler.binding import (
 )
 from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import (
+    BUDGETS,
     CLAIMS,
     NODES,
     PODS,
@@ -122,7 +123,8 @@ class Replica:
             hooks,
         )
         beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
-        self._optional: list[Kind[Any]] = [*beside, *(SELECTING if engine.system_spread else ())]
+        selecting = SELECTING if engine.system_spread else ()
+        self._optional: list[Kind[Any]] = [*beside, *selecting, *((BUDGETS,) if engine.preemption else ())]
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)

@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     """What the nodes of Volcano's ecosystem have."""
     scoring: ScoringSettings = ScoringSettings()
     """How nodes are ranked."""
+    preemption: bool = False
+    """Take part in preemption: the scheduler has the rights in manifests/preemption, and which pods may evict which
+    others is what the section preemption of policies says. Nothing is evicted yet."""
     managed_nodes: str = ""
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()

@@ -37,7 +37,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
             by_node.setdefault(pod.node_name, []).append(pod)
     candidates = []
     for node, bound in by_node.items():
-        pods = _unprotected(waiting.world.budgets, bound)
+        pods = _unprotected(waiting.world.engine.budgets.all(), bound)
         if waiting.fits_on(node, pods):
             candidates.append((len(pods), node, pods))
     found = []
@@ -64,7 +64,7 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
         for pod in waiting.world.bound.values()
         if pod.namespace == namespace and (held := state.reservation(pod.uid)) is not None and held.uses_devices
     ]
-    pods = _unprotected(waiting.world.budgets, holding) if waiting.world.quotas_of(namespace) else []
+    pods = _unprotected(waiting.world.engine.budgets.all(), holding) if waiting.world.quotas_of(namespace) else []
 
     def node_without(gone: Sequence[Pod]) -> str:
         with state.without(pod.uid for pod in gone):

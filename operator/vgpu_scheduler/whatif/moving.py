@@ -83,7 +83,7 @@ class Moves:
             return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on the card is placed by another scheduler"
-        if not all(budget.allows([pod]) for budget in self._world.budgets):
+        if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             return "a pod on the card has a disruption budget that does not allow it"
         return ""
 

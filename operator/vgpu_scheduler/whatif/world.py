@@ -87,8 +87,6 @@ class World:
         """The objects beside nodes that list their devices, by the name of the node."""
         self.policies: dict[str, Object] = {}
         """The policies as they were written, by what messages call them."""
-        self.budgets: list[DisruptionBudget] = []
-        """The disruption budgets."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -131,7 +129,7 @@ class World:
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
-            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(decoded(decode_budget, obj, metadata_of(obj))),
+            "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
@@ -172,6 +170,9 @@ class World:
     def _add_device(self, name: str, obj: Object) -> None:
         self.beside[name] = obj
         self.engine.observe_inventory(name, obj, 0.0)
+
+    def _add_budget(self, budget: DisruptionBudget) -> None:
+        self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))
 
     def _add_priority_class(self, name: str, value: object) -> None:
         if type(value) is not int:

@@ -21,6 +21,7 @@ from vgpu_scheduler.cli.cluster.settings import (
     settings_from_objects,
 )
 from vgpu_scheduler.intake import (
+    BUDGETS,
     CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
@@ -47,7 +48,7 @@ LIST_PATHS: Final[Mapping[str, str]] = {
     NAMESPACES.name: NAMESPACES.path,
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     **{kind.name: kind.path for kind in _OBSERVED},
-    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    BUDGETS.name: BUDGETS.path,
 }
 """Where the objects of each kind are listed."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}

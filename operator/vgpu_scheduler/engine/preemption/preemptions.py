@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.preemption.victims import Victims
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
-from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
+from vgpu_scheduler.model import Decision, Hint, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import Rejection, unschedulable_message
 from vgpu_scheduler.state import Hold, Phase, Reservation
@@ -169,7 +169,8 @@ class Preemptions:
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
             # Which pods run there, and for how long, is nothing that the version of a node tells.
-            return replace(decision, message=message, per_node=False, again_at=answer.again_at)
+            helped_by = decision.helped_by | Hint.BUDGET
+            return replace(decision, message=message, helped_by=helped_by, per_node=False, again_at=answer.again_at)
         self._begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
 

@@ -1,0 +1,60 @@
+"""The PodDisruptionBudgets that are known: whose end may violate one, and when one lets more pods end than before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpu_scheduler.kube import DisruptionBudget, VersionedStore
+from vgpu_scheduler.model import Hint
+
+
+class DisruptionBudgets:
+    """The disruption budgets of all namespaces."""
+
+    def __init__(self) -> None:
+        self._store: VersionedStore[str, DisruptionBudget] = VersionedStore()
+        self._all: tuple[DisruptionBudget, ...] | None = ()
+
+    def observe(self, budget: DisruptionBudget) -> Hint:
+        """Take in a budget; an older version than the one known is ignored.
+
+        Returns
+        -------
+        Hint
+            Whether pods may end now that could not before.
+        """
+        before = self._store.get(budget.key)
+        if not self._store.put(budget.key, budget):
+            return Hint.NONE
+        self._all = None
+        return Hint.NONE if before is None or _as_tight(before, budget) else Hint.BUDGET
+
+    def remove(self, budget: DisruptionBudget, version: int | None = None) -> Hint:
+        """Take in that a budget is gone, as of a version; its own unless one is given.
+
+        Returns
+        -------
+        Hint
+            Whether pods may end now that could not before.
+        """
+        gone_at = budget.resource_version if version is None else version
+        if not self._store.remove(budget.key, budget.uid, gone_at):
+            return Hint.NONE
+        self._all = None
+        return Hint.BUDGET
+
+    @property
+    def store(self) -> VersionedStore[str, DisruptionBudget]:
+        """The budgets that are known, by ``namespace/name``."""
+        return self._store
+
+    def all(self) -> Sequence[DisruptionBudget]:
+        """Return every known budget, by namespace and name."""
+        if self._all is None:
+            self._all = tuple(sorted(self._store, key=lambda budget: (budget.namespace, budget.name)))
+        return self._all
+
+
+def _as_tight(before: DisruptionBudget, after: DisruptionBudget) -> bool:
+    """Tell whether a budget lets no pod end that it did not let end before."""
+    return before.selector == after.selector and after.allowed <= before.allowed and after.disrupted <= before.disrupted
