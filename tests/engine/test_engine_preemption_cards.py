@@ -38,6 +38,23 @@ def crowded(rng: np.random.Generator) -> Engine:
     return engine
 
 
+def keep_some_room(rng: np.random.Generator, engine: Engine) -> bool:
+    """Keep room for a pod for which others have to leave, most of which have not; tell whether there was any."""
+    holder = pod("holder", asks(1, int(rng.choice([3000, 5000]))), priority=int(rng.integers(2, 5)))
+    engine.state.observe_pod(holder, {})
+    best = found(engine, holder).best
+    if not best:
+        return False
+    leaving = [each.uid for each in best[0].pods]
+    placement = engine.cycle.on_node.fits_without(holder, "n", leaving)
+    assert placement is not None
+    engine.state.keep(engine.preemptions.room_for(holder, placement, leaving))
+    if rng.random() < 0.4:
+        engine.remove_pod(leaving[0], 0.0)
+    assert not engine.state.drift()
+    return True
+
+
 def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -> tuple[float, ...] | None:
     """Return what the cheapest set of pods costs without which a pod fits on the node, of all sets; None for none."""
     known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
@@ -55,10 +72,11 @@ def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) ->
     "seeds", [range(150), pytest.param(range(150, 5000), marks=pytest.mark.long)], ids=["some", "many"]
 )
 def test_nobody_who_costs_less_would_do(seeds: range) -> None:
-    compared, with_budgets = 0, 0
+    compared, with_budgets, with_room_kept = 0, 0, 0
     for seed in seeds:
         rng = np.random.default_rng(seed)
         engine = crowded(rng)
+        room_is_kept = rng.random() < 0.4 and keep_some_room(rng, engine)
         budgets = [budget(app, int(rng.integers(0, 3))) for app in ("web", "db") if rng.random() < 0.5]
         for number in range(2):
             amounts = int(rng.choice([2000, 4000, 6000, 8000])), int(rng.choice([0, 50, 100]))
@@ -70,9 +88,11 @@ def test_nobody_who_costs_less_would_do(seeds: range) -> None:
             least = cheapest(engine, asked, budgets)
             assert [each.cost for each in best] == ([] if least is None else [least]), seed
             compared += least is not None
+            with_room_kept += room_is_kept and bool(best)
             with_budgets += bool(best and best[0].violations)
     assert compared > len(seeds) // 4
     assert with_budgets
+    assert with_room_kept
 
 
 def test_of_more_tenants_than_sets_can_be_asked_about_those_that_matter_are_spared() -> None:

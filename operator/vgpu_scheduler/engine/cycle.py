@@ -172,7 +172,7 @@ class Cycle:
         """Place a pod on a node where room is kept for it, or for pods of lower priority."""
         holds = self.state.holds
         looked_past = holds.looked_past(node, pod.uid, pod.priority)
-        placement = self.on_node.fits_beside(pod, node, looked_past)
+        placement = self.on_node.fits_once_gone(pod, node, ())
         if placement is None:
             return None
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)

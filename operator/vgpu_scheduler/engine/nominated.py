@@ -58,6 +58,7 @@ class NominatedPods:
         node: NodePart,
         cluster: ClusterPart | None,
         without: Sequence[Reservation] = (),
+        beside: Sequence[Reservation] = (),
     ) -> Rejection | None:
         """Return why a node does not let a pod pass beside the pods that are nominated to it; None if it does.
 
@@ -67,17 +68,20 @@ class NominatedPods:
         ----------
         without
             What is not in use there for the time of the question; it is not counted elsewhere, either.
+        beside
+            What is in use there, too, for that time, and counted elsewhere.
         """
         row, others = self._state.nodes.row(name), self._count_for(pod, self._state.nominations.on(name))
         if row is None or not others:
             return None
-        beside: list[Reservation] = []
+        nominated: list[Reservation] = []
         for other in others:
-            beside.append(self._on_node.would_hold(other, name, beside, without))
-        with self._state.counting(beside=beside):
-            return rejection_of(
-                pod, row, node.ask(self._state, row, self._state.trial.on(row, without, beside)), cluster
-            )
+            with self._state.counting(beside=tuple(nominated)):
+                held = self._on_node.would_hold(other, name, [*beside, *nominated], without)
+            nominated.append(held)
+        with self._state.counting(beside=nominated):
+            in_use = self._state.trial.on(row, without, [*beside, *nominated])
+            return rejection_of(pod, row, node.ask(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
         state = self._state

@@ -56,20 +56,26 @@ class OnNode:
         tenants
             UIDs of pods; those that hold nothing make no difference.
         """
-        return self.fits_beside(
+        return self.fits_once_gone(
             pod, node, [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
         )
 
-    def fits_beside(self, pod: Pod, node: str, held: Sequence[Reservation]) -> Placement | None:
-        """Return a placement of a pod on a node if some of what is charged were not; see :meth:`fits_without`."""
+    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
+        """Return a placement of a pod on a node if what some pods hold there were free; see :meth:`fits_without`.
+
+        Room that is kept for the pod itself or for lower priorities is open to it.
+        """
         pod_class = self._classes.of(pod)
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
+        without, beside = self.state.supposing(node, gone, pod.uid, pod.priority)
         if pod_class.cluster is None and not pod_class.limited:
-            return self._placement_with(pod, pod_class, node, held)
-        with self.state.counting(without=held):
+            return self._placement_with(pod, pod_class, node, without, beside)
+        with self.state.counting(without, beside):
             pod_class = self._classes.of(pod)  # what quotas leave is part of it
-            return None if isinstance(pod_class, Refused) else self._placement_with(pod, pod_class, node, held)
+            if isinstance(pod_class, Refused):
+                return None
+            return self._placement_with(pod, pod_class, node, without, beside)
 
     def would_hold(
         self, pod: Pod, node: str, beside: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
@@ -79,15 +85,14 @@ class OnNode:
         Parameters
         ----------
         beside
-            What is held there, too, although it is not known.
+            What is held there, too, although it is not known; it is counted elsewhere already.
         without
             What is known to be held there, and is taken to be gone; it is not counted elsewhere any more.
         """
         uses, spec, placement = dict[str, Usage](), pod.spec, None
-        with self.state.counting(beside=beside):
-            pod_class = self._classes.of(pod)
-            if not isinstance(pod_class, Refused):
-                placement = self._placement_with(pod, pod_class, node, without, beside)
+        pod_class = self._classes.of(pod)
+        if not isinstance(pod_class, Refused):
+            placement = self._placement_with(pod, pod_class, node, without, beside)
         if placement is not None and placement.dialect:
             uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, Hint, WakeSet
@@ -16,7 +17,7 @@ from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.volumes import Volumes
 
-__all__ = ["Books", "Indexes"]
+__all__ = ["Books", "Indexes", "Supposed"]
 
 
 _NONE: dict[str, int] = {}
@@ -50,6 +51,21 @@ class Indexes:
         """Return an independent copy."""
         matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
         return Indexes(self.nodes.copy(), matrices, self.quotas.copy(), self.interpod.copy(), self.volumes.copy())
+
+
+class Supposed(NamedTuple):
+    """What is charged otherwise for the time of a question.
+
+    Attributes
+    ----------
+    without
+        What is charged, and is left out.
+    beside
+        What is not charged, and is counted.
+    """
+
+    without: list[Reservation]
+    beside: list[Reservation]
 
 
 class Books:
@@ -185,9 +201,30 @@ class Books:
             self.holds.keep(uid, kept)
             self._charge_kept(kept, 1)
 
-    def _kept_now(self, hold: Hold) -> Reservation:
+    def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
+        """Return what is charged otherwise for a pod if some pods of a node were gone.
+
+        Parameters
+        ----------
+        gone
+            What is not in use there any more; what others leave for somebody is kept for that pod instead.
+        uid, priority
+            The pod that is asked about: its own room is open to it, and that which is kept for lower priorities.
+        """
+        without, beside = list(gone), list[Reservation]()
+        absent = {held.uid for held in gone}
+        for hold in self.holds.on(node) if self.holds else ():
+            kept = self.holds.kept(hold.uid)
+            if hold.uid == uid or hold.priority < priority:
+                without.append(kept)
+            elif not absent.isdisjoint(hold.leaving):
+                without.append(kept)
+                beside.append(self._kept_now(hold, absent))
+        return Supposed(without, beside)
+
+    def _kept_now(self, hold: Hold, absent: Collection[str] = ()) -> Reservation:
         row = self._indexes.nodes.row(hold.node)
-        there = (self._reservations.get(uid) for uid in sorted(hold.leaving))
+        there = (self._reservations.get(uid) for uid in sorted(hold.leaving.difference(absent)))
         leaving = [held for held in there if held is not None and held.node == hold.node]
 
         def charges(dialect: str, held: Reservation) -> Mapping[str, Amounts]:

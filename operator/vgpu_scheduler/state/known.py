@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
-from vgpu_scheduler.state.books import Books, Indexes
+from vgpu_scheduler.state.books import Books, Indexes, Supposed
 from vgpu_scheduler.state.holds import Holds
 from vgpu_scheduler.state.in_use import Trial
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
@@ -201,6 +201,10 @@ class Known:
         seen all changes up to one need not look at those before.
         """
         return self._books.starting(node)
+
+    def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
+        """Return what is charged otherwise for a pod if some pods of a node were gone; see :class:`Books`."""
+        return self._books.supposing(node, gone, uid, priority)
 
     @property
     def holds(self) -> Holds:

@@ -3,11 +3,10 @@
 from vgpu_scheduler.engine.preemption.search import (
     NO_VICTIMS,
     NOT_HELPFUL,
-    Asked,
     Candidates,
     VictimSearch,
     ineligible,
 )
-from vgpu_scheduler.engine.preemption.victims import Victims
+from vgpu_scheduler.engine.preemption.victims import Asked, Victims
 
 __all__ = ["NOT_HELPFUL", "NO_VICTIMS", "Asked", "Candidates", "VictimSearch", "Victims", "ineligible"]

@@ -6,94 +6,140 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Victims, by_importance, reprieve, started
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Victims, by_importance, reprieve, started
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import DeviceMatrix, Reservation, State
 
-__all__ = ["MOST_TENANTS", "victims_on_cards"]
+__all__ = ["MOST_TENANTS", "CardSearch"]
 
 MOST_TENANTS: Final = 12
 """Of how many pods on a card all sets are asked about: 4,095."""
 
 
-def victims_on_cards(
-    state: State,
-    allocator: Allocator,
-    dialect: str,
-    node: str,
-    lower: Iterable[Pod],
-    budgets: Sequence[DisruptionBudget],
-    without: Sequence[Reservation] = (),
-) -> Victims | None:
-    """Return the pods of one card of a node that cost least of all that would let a pod fit on a card there.
+class CardSearch:
+    """Looks on the cards of a node for room for a pod that takes one of them.
 
     Parameters
     ----------
-    allocator
-        Of a pod that takes one card.
-    dialect
-        Whose devices it chooses from.
-    lower
-        The pods of the node that may end; those without cards make no difference.
-    without
-        What is charged on the node and does not keep the pod away.
-
-    Returns
-    -------
-    Victims or None
-        None if the pod fits on no card of the node, whoever of them ends. What depends on more than one card has not
-        been asked.
+    state
+        What is known.
+    asked
+        The pod; its allocator takes one card.
+    node
+        The name of the node.
     """
-    matrix, row = state.matrix(dialect), state.nodes.row(node)
-    assert row is not None
-    used = state.trial.on(row, without).devices[dialect].used
-    may_use, on_card = allocator.may_use(matrix), _pods_by_card(state, matrix, dialect, row, lower)
-    cards = [
-        _Card(allocator, matrix, card, pods, used[card].copy())
-        for card, pods in sorted(on_card.items())
-        if may_use[card]
-    ]
-    found = [victims for card in cards if (victims := card.cheapest(node, budgets)) is not None]
-    return min(found, key=lambda victims: victims.cost, default=None)
+
+    def __init__(self, state: State, asked: Asked, node: str) -> None:
+        row, allocator = state.nodes.row(node), asked.node.allocator
+        assert row is not None
+        assert allocator is not None
+        self._state = state
+        self._allocator = allocator
+        self._dialect = asked.node.dialect
+        self._matrix = state.matrix(self._dialect)
+        self._node = node
+        self._row = row
+        pod = asked.pod
+        without, _ = state.supposing(node, (), pod.uid, pod.priority)
+        self._used = state.trial.on(row, without).devices[self._dialect].used.copy()
+        open_to_it = {kept.uid for kept in without}
+        self._holds = [hold for hold in state.holds.on(node) if hold.uid not in open_to_it]
+
+    def cheapest(self, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Victims | None:
+        """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.
+
+        Parameters
+        ----------
+        lower
+            The pods of the node that may end; those without cards make no difference.
+
+        Returns
+        -------
+        Victims or None
+            None if the pod fits on no card of the node, whoever of them ends. What depends on more than one card has
+            not been asked.
+        """
+        may_use = self._allocator.may_use(self._matrix)
+        cards = [
+            _Card(self._allocator, self._matrix, card, tenants, self._used[card], self._kept_on(card, tenants))
+            for card, tenants in sorted(self._by_card(lower).items())
+            if may_use[card]
+        ]
+        found = [victims for card in cards if (victims := card.cheapest(self._node, budgets)) is not None]
+        return min(found, key=lambda victims: victims.cost, default=None)
+
+    def _by_card(self, pods: Iterable[Pod]) -> dict[int, _Tenants]:
+        """Return which of some pods hold something of each device, the most important first, and how much."""
+        on_card: dict[int, _Tenants] = {}
+        for pod in by_importance(pods):
+            held = self._state.reservation(pod.uid)
+            for card, amounts in self._charges(held).items() if held is not None else ():
+                on_card.setdefault(card, []).append((pod, amounts))
+        return on_card
+
+    def _charges(self, held: Reservation) -> dict[int, NDArray[np.int64]]:
+        """Return what is charged of each device of the node, by its number; shape (dimensions,)."""
+        charged = {}
+        for uuid, amounts in held.device_charges(self._dialect, self._matrix.devices(self._row)).items():
+            card = self._matrix.position(self._row, uuid)
+            assert card is not None
+            wide = np.zeros(self._matrix.dimensions, dtype=np.int64)
+            wide[: len(amounts)] = amounts
+            charged[card] = wide
+        return charged
+
+    def _kept_on(self, card: int, tenants: _Tenants) -> list[_Kept]:
+        """Return the room of a card that is kept for pods of at least the same priority, and who leaves it for them."""
+        kept = []
+        for hold in self._holds:
+            claim = self._charges(hold.claim).get(card)
+            if claim is None:
+                continue
+            held = (self._state.reservation(uid) for uid in sorted(hold.leaving))
+            leaving = np.zeros_like(claim)
+            for each in held:
+                leaving += 0 if each is None else self._charges(each).get(card, 0)
+            kept.append(_Kept(claim, leaving, np.array([pod.uid in hold.leaving for pod, _ in tenants])))
+        return kept
 
 
-_Charged = list[tuple[Pod, NDArray[np.int64]]]
+class _Kept(NamedTuple):
+    """Room of a card that is kept for another pod."""
+
+    claim: NDArray[np.int64]  # what that pod will hold, shape (dimensions,)
+    leaving: NDArray[np.int64]  # what those hold that leave for it, shape (dimensions,)
+    leave: NDArray[np.bool_]  # which of the tenants leave for it, shape (tenants,)
 
 
-def _pods_by_card(
-    state: State, matrix: DeviceMatrix, dialect: str, row: int, pods: Iterable[Pod]
-) -> dict[int, _Charged]:
-    """Return which of some pods hold something of each device of a node, the most important first, and how much."""
-    on_card: dict[int, _Charged] = {}
-    for pod in by_importance(pods):
-        held = state.reservation(pod.uid)
-        for uuid, amounts in held.device_charges(dialect, matrix.devices(row)).items() if held else ():
-            device = matrix.position(row, uuid)
-            assert device is not None
-            charged = np.zeros(matrix.dimensions, dtype=np.int64)
-            charged[: len(amounts)] = amounts
-            on_card.setdefault(device, []).append((pod, charged))
-    return on_card
+_Tenants = list[tuple[Pod, NDArray[np.int64]]]
+"""Pods on a card with what each holds of it, the most important first."""
 
 
 class _Card:
     """One card, with the pods on it that may end."""
 
     def __init__(
-        self, allocator: Allocator, matrix: DeviceMatrix, card: int, charged: _Charged, used: NDArray[np.int64]
+        self,
+        allocator: Allocator,
+        matrix: DeviceMatrix,
+        card: int,
+        tenants: _Tenants,
+        used: NDArray[np.int64],
+        kept: Sequence[_Kept],
     ) -> None:
         self._allocator = allocator
         self._matrix = matrix
         self._card = card
-        self._pods = [pod for pod, _ in charged]
-        self._amounts = np.array([amounts for _, amounts in charged])
+        self._pods = [pod for pod, _ in tenants]
+        self._amounts = np.array([amounts for _, amounts in tenants])
         self._used = used
+        self._kept = kept
 
     def cheapest(self, node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
         """Return which of the pods cost least of those without which the card would do; None if it never does."""
@@ -117,6 +163,9 @@ class _Card:
     def _does(self, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell for each set of pods, a row each, whether the pod would fit on the card without them."""
         used = self._used - gone.astype(np.int64) @ self._amounts
+        for claim, leaving, leave in self._kept:
+            left = leaving - (gone & leave).astype(np.int64) @ self._amounts
+            used += np.maximum(claim - left, 0) - np.maximum(claim - leaving, 0)
         return self._allocator.fit_alone(self._matrix, np.full(gone.shape[0], self._card), used)
 
     def _violations(self, gone: NDArray[np.bool_], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:

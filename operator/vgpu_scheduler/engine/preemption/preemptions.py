@@ -10,8 +10,8 @@ from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
-from vgpu_scheduler.engine.preemption.search import NOT_HELPFUL, PROTECTED, Asked, Candidates, VictimSearch, ineligible
-from vgpu_scheduler.engine.preemption.victims import Victims
+from vgpu_scheduler.engine.preemption.search import NOT_HELPFUL, PROTECTED, Candidates, VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.victims import Asked, Victims
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
@@ -134,8 +134,7 @@ class Preemptions:
     def _preemption(self, pod: Pod, best: Victims, policy: str) -> Preemption | None:
         state = self._state
         there = [held for each in best.pods if (held := state.reservation(each.uid)) is not None]
-        past = state.holds.looked_past(best.node, pod.uid, pod.priority)
-        placement = self._cycle.on_node.fits_beside(pod, best.node, [*there, *past])
+        placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
         if placement is None:
             return None  # it could not be written on the pod
         violated = violated_budgets(best.pods, self._budgets())
@@ -190,12 +189,12 @@ class Preemptions:
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < pod.priority:
                 self.displace(hold.uid, now)
-        self._state.keep(self._hold(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
+        self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
         rules = self._policies.resolve(pod).preemption
         self.limits.decide(rules, [victim.uid for victim in preemption.victims if victim.bound], now + self.unix_ahead)
 
-    def _hold(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
+    def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
         """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part."""
         claimed = self._cycle.classes.claimed(pod)
         assert claimed is not None, f"pod {pod.key} was placed and is refused"

@@ -6,17 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.cards import victims_on_cards
-from vgpu_scheduler.engine.preemption.victims import Victims, reprieve
+from vgpu_scheduler.engine.preemption.cards import CardSearch
+from vgpu_scheduler.engine.preemption.victims import Asked, Victims, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
 
-__all__ = ["NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Asked", "Candidates", "VictimSearch", "ineligible"]
+__all__ = ["NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Candidates", "VictimSearch", "ineligible"]
 
 _PLUGIN: Final = ""
 NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
@@ -26,23 +25,6 @@ NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling",
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A pod that fits nowhere, with the filters of its class.
-
-    Attributes
-    ----------
-    pod
-        The pod.
-    node, cluster
-        What it asks of single nodes, and of more than one.
-    """
-
-    pod: Pod
-    node: NodePart
-    cluster: ClusterPart | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +149,13 @@ class VictimSearch:
         """Return why a node does not let a pod pass once some pods there are gone; None if it does."""
         state, row = self._state, self._state.nodes.row(node)
         assert row is not None
-        without = [held for pod in gone if (held := state.reservation(pod.uid)) is not None]
-        without += state.holds.looked_past(node, asked.pod.uid, asked.pod.priority)
-        with state.counting(without=without):
-            beside = self._nominated.rejection_on(node, asked.pod, asked.node, asked.cluster, without)
-            if beside is not None:
-                return beside
-            alone = asked.node.ask(state, row, state.trial.on(row, without))
+        held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
+        without, beside = state.supposing(node, held, asked.pod.uid, asked.pod.priority)
+        with state.counting(without, beside):
+            nominated = self._nominated.rejection_on(node, asked.pod, asked.node, asked.cluster, without, beside)
+            if nominated is not None:
+                return nominated
+            alone = asked.node.ask(state, row, state.trial.on(row, without, beside))
             return rejection_of(asked.pod, row, alone, asked.cluster)
 
     def _on_cards(
@@ -184,11 +166,11 @@ class VictimSearch:
         assert row is not None
         if allocator is None or not allocator.takes_one_card:
             return None
-        without = state.holds.looked_past(node, asked.pod.uid, asked.pod.priority)
+        without, _ = state.supposing(node, (), asked.pod.uid, asked.pod.priority)
         now = asked.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
-        return victims_on_cards(state, allocator, asked.node.dialect, node, lower, budgets, without)
+        return CardSearch(state, asked, node).cheapest(lower, budgets)
 
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))

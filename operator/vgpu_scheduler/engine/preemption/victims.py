@@ -11,12 +11,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
-__all__ = ["MIN_PRIORITY", "Victims", "by_importance", "reprieve", "started"]
+__all__ = ["MIN_PRIORITY", "Asked", "Victims", "by_importance", "reprieve", "started"]
 
 MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pod that fits nowhere, with the filters of its class.
+
+    Attributes
+    ----------
+    pod
+        The pod.
+    node, cluster
+        What it asks of single nodes, and of more than one.
+    """
+
+    pod: Pod
+    node: NodePart
+    cluster: ClusterPart | None
 
 
 @dataclass(frozen=True, slots=True)
