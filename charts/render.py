@@ -46,6 +46,8 @@ OPTIONS = {
     "volcano": '(has "volcano" (.Values.settings.dialects | default list))',
     "koordinator": '(has "koordinator" (.Values.settings.dialects | default list))',
     "system-spread": '(dig "scoring" "system_spread" false .Values.settings)',
+    "preemption": ".Values.preemption.enabled",
+    "preemption-beyond-budgets": "(and .Values.preemption.enabled .Values.preemption.beyondBudgets)",
     "before-1.35": '(semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version)',
     "doctor": ".Values.doctorRole.enabled",
     "monitoring": ".Values.monitoring.enabled",

@@ -12,8 +12,9 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.settings import Settings
 
-FIXED = ("http_host", "http_port", "kubeconfig", "context")
-"""Settings that the pod's probes and ports, and its service account, stand for; the chart takes no others."""
+FIXED = ("http_host", "http_port", "kubeconfig", "context", "preemption")
+"""Settings that the pod's probes and ports, its service account, and the rights that it is given stand for; the chart
+takes no others."""
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 
@@ -71,6 +72,16 @@ class ClusterPolicyReaders(Enabled):
     """The group that may read them: everybody who is logged in, unless you name another one."""
 
 
+class Preemption(_Values):
+    """Preemption; policies say which pods may evict which others (docs/policies.md)."""
+
+    enabled: bool = False
+    """Give the scheduler the rights to evict pods and to read disruption budgets, and set preemption. Nothing is
+    evicted yet."""
+    beyond_budgets: bool = False
+    """With it, where policies say `budgets: Exceed`: give it the right to delete pods whatever their budgets say."""
+
+
 class Account(_Values):
     """A service account."""
 
@@ -126,7 +137,7 @@ class Values(_Values):
     settings: dict[str, Any] = {}
     """Settings of the scheduler, by the names that `vgpu-scheduler settings` explains; replicas restart when they
     change. The dialects and scoring.system_spread bring the rights that they need. The chart sets http_host, http_port,
-    kubeconfig and context itself."""
+    kubeconfig, context and preemption itself."""
     guard: Literal["deny", "audit"] = "deny"
     """What the guard of allocations does with writers that are not allowed: deny, or only warn and audit."""
     allocation_writers: list[Account]
@@ -146,6 +157,8 @@ class Values(_Values):
     cluster_policy_readers: ClusterPolicyReaders = ClusterPolicyReaders()
     """Whether a group may read the policies of the cluster, which bind its pods, and no policy of a namespace
     (docs/policies.md)."""
+    preemption: Preemption = Preemption()
+    """Preemption: the rights that it needs, and its setting."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()

@@ -26,7 +26,14 @@ HERE = Path(__file__).resolve().parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
 WIDTH = 120
 
-ROLES = ("rbac.yaml", "volume-binding.yaml", "koordinator/rbac.yaml", "system-spread/rbac.yaml")
+ROLES = (
+    "rbac.yaml",
+    "volume-binding.yaml",
+    "koordinator/rbac.yaml",
+    "system-spread/rbac.yaml",
+    "preemption/rbac.yaml",
+    "preemption-beyond-budgets/rbac.yaml",
+)
 """Where the scheduler's roles are."""
 VENDORS = vendors()
 IMAGE = re.compile(r"(?<=image: vgpu-scheduler:)\S+")

@@ -26,9 +26,15 @@ COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volcano": (NEWEST, {"settings": {"dialects": ["hami", "volcano"]}}),
     "koordinator": (NEWEST, {"settings": {"dialects": ["hami", "koordinator"]}}),
     "system-spread": (NEWEST, {"settings": {"scoring": {"system_spread": True}}}),
+    "preemption": (NEWEST, {"preemption": {"enabled": True}}),
+    "preemption-beyond-budgets": (NEWEST, {"preemption": {"enabled": True, "beyondBudgets": True}}),
     "before-1.35": (OLDER, {}),
 }
 """The components of the manifests, with what has the chart install them, and on which version."""
+
+
+NEEDS = {"preemption-beyond-budgets": ["preemption"]}
+"""Components that mean nothing without another one that is in no folder above them."""
 
 
 BESIDE = {

@@ -13,6 +13,7 @@ from charts.values import HAMI
 from tests.charts.rendering import (
     BESIDE,
     COMPONENTS,
+    NEEDS,
     NEWEST,
     OLDER,
     assert_equal,
@@ -45,6 +46,7 @@ def test_the_chart_is_the_manifests() -> None:
 def test_the_chart_is_the_manifests_with_a_component(component: str) -> None:
     version, values = COMPONENTS[component]
     parents = [str(parent) for parent in Path(component).parents if str(parent) in COMPONENTS]
+    parents += NEEDS.get(component, [])
     theirs = kustomized(*parents, component)
     theirs.pop(("Namespace", "vgpu-system"))
     assert theirs != kustomized(*parents)
@@ -85,6 +87,7 @@ def test_another_namespace_is_named_everywhere() -> None:
     everything = {
         "admissionWebhook": {"enabled": True, "certManager": True},
         "admissionPolicy": {"enabled": True},
+        "preemption": {"enabled": True, "beyondBudgets": True},
         "settings": {"dialects": ["hami", "koordinator"], "scoring": {"system_spread": True}},
     }
     done = rendered(everything, namespace="gpus")
@@ -102,6 +105,16 @@ def test_the_mutating_policy_is_of_a_version_that_is_served() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- values
+
+
+def test_pods_are_deleted_beyond_budgets_only_where_they_may_be_evicted_at_all() -> None:
+    assert chart({"preemption": {"beyondBudgets": True}}) == chart()
+
+
+def test_preemption_is_set_with_its_rights_and_not_otherwise() -> None:
+    done = rendered({"settings": {"preemption": True}})
+    assert done.returncode != 0
+    assert "preemption" in done.stderr
 
 
 def test_one_replica_has_no_disruption_budget() -> None:

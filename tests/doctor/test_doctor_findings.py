@@ -288,6 +288,11 @@ def test_components_add_rights_only_where_they_are_used() -> None:
     report = look(healthy(), expected=expecting(system_spread=True))
     assert found(report) == {("right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}
     assert "(manifests/system-spread/rbac.yaml)" in messages(report)
+    report = look(healthy(), expected=expecting(preemption=True))
+    assert found(report) == {("right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}
+    assert "create pods/eviction" in messages(report)
+    assert "(manifests/preemption/rbac.yaml)" in messages(report)
+    assert "beyond" not in messages(report)
 
 
 def test_a_check_whose_objects_cannot_be_seen_is_skipped_with_the_right() -> None:

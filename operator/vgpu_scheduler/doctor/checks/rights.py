@@ -43,7 +43,12 @@ def rights(seen: Seen) -> Iterator[Finding]:
 def needed_roles(expected: Expected) -> list[ShippedRole]:
     """Return the roles that the scheduler needs under its settings."""
     dialects = {dialect.name for dialect in expected.options.dialects}
-    wanted = {"koordinator": "koordinator" in dialects, "system-spread": expected.options.system_spread}
+    wanted = {
+        "koordinator": "koordinator" in dialects,
+        "system-spread": expected.options.system_spread,
+        "preemption": expected.options.preemption,
+        "preemption-beyond-budgets": False,  # policies that would use it are few: nobody misses it otherwise
+    }
     return [role for role in shipped().roles if wanted.get(role.file.partition("/")[0], True)]
 
 
