@@ -141,7 +141,7 @@ def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, 
 
 def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
     fleet = full(preemption={"mayPreempt": True, "minRuntime": "10m"})
-    fleet.engine.preemptions.unix_ahead = NEW_YEAR
+    fleet.engine.preemptions.evaluator.unix_ahead = NEW_YEAR
     fleet.now = 599.0
     fleet.come("high", 5, asks(gpumem=3000))
     fleet.decide()
@@ -154,7 +154,7 @@ def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
 
 def test_the_delay_lets_an_autoscaler_act_first() -> None:
     fleet = full(preemption={"mayPreempt": True, "delay": "2m"})
-    fleet.engine.preemptions.unix_ahead = NEW_YEAR
+    fleet.engine.preemptions.evaluator.unix_ahead = NEW_YEAR
     fleet.come("high", 5, asks(gpumem=3000))
     fleet.decide()
     assert fleet.last["high"].preemption is None
@@ -235,5 +235,5 @@ def test_storms_settle_and_no_held_room_is_given_away(seed: int) -> None:
         waiting = fleet.engine.state.pod(uid)
         assert waiting is not None
         if fleet.engine.state.reservation(uid) is None:
-            found = fleet.engine.preemptions.search(waiting, fleet.now).preemption
+            found = fleet.engine.preemptions.evaluator.search(waiting, fleet.now).preemption
             assert found is None, f"{uid} waits, although {found} would do"

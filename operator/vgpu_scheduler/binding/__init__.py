@@ -3,6 +3,7 @@
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.evictor import Evictor
 from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
@@ -25,6 +26,7 @@ __all__ = [
     "BinderOptions",
     "Clock",
     "EventSource",
+    "Evictor",
     "LockChange",
     "PolicyStatusWriter",
     "Reporter",

@@ -101,6 +101,10 @@ class Binder:
         else:
             self._turns.join(group)
 
+    def leave(self, uid: str) -> bool:
+        """Have a pod decided anew that waits at a node; see :meth:`Turns.leave`."""
+        return self._turns.leave(uid)
+
     def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:
         self.submit(decision, left=left)
 

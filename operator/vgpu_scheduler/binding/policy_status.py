@@ -97,7 +97,9 @@ class PolicyStatusWriter:
             return
         # The UID makes a policy of the same name that came later refuse the patch.
         body = {"metadata": {"uid": policy.uid}, "status": status}
-        response = await self._api.request("PATCH", f"{_path(policy)}/status", body=body, content_type=MERGE_PATCH)
+        response = await self._api.request(
+            "PATCH", f"{policy_path(*key_of(policy))}/status", body=body, content_type=MERGE_PATCH
+        )
         if response.ok:
             self.writes += 1
             self._written[key_of(policy)] = (policy.uid, status)
@@ -118,7 +120,7 @@ class PolicyStatusWriter:
         written = self._written.get(key_of(policy))
         if written is not None and written[0] == policy.uid:
             return written[1]
-        response = await self._api.request("GET", _path(policy))
+        response = await self._api.request("GET", policy_path(*key_of(policy)))
         if not response.ok:
             if response.status != _NOT_FOUND:
                 log.warning("policy status of %s cannot be read: %s", policy.name, response.message)
@@ -170,6 +172,7 @@ def _tell_of_evictions(policy: PolicyResource, status: object) -> None:
         log.warning("%s: %s, and does not count", title(policy), problem)
 
 
-def _path(policy: PolicyResource) -> str:
-    where = f"namespaces/{policy.namespace}/" if policy.namespace else ""
-    return f"/apis/{GROUP}/{VERSION}/{where}{PLURALS[policy.kind]}/{policy.name}"
+def policy_path(kind: str, namespace: str, name: str) -> str:
+    """Return the path of a policy."""
+    where = f"namespaces/{namespace}/" if namespace else ""
+    return f"/apis/{GROUP}/{VERSION}/{where}{PLURALS[kind]}/{name}"

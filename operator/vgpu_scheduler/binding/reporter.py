@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.series import Event, EventSeries, Occurrences, Regarding
 from vgpu_scheduler.binding.waiting import Report, WaitingPods
@@ -159,6 +159,35 @@ class Reporter:
             self._write_condition(pod, report)
             self._tell(pod, report)
 
+    async def nominated(
+        self, pod: Pod, reason: ConditionReason, message: str, note: str, node: str
+    ) -> ApiResponse | None:
+        """Say why a pod waits, and that room is made for it on a node, in one write; return the answer, None for none.
+
+        The event about it is told as :meth:`not_scheduled` does.
+        """
+        report = Report(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
+        now = self._clock.monotonic()
+        is_news = self._waiting.is_news(pod, reason, report.message, now)
+        if is_news:
+            self._waiting.report(pod, report, now)
+        about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
+        try:
+            response = await self._patch_condition(about, report, {"nominatedNodeName": node})
+        except ApiUnreachableError:
+            return None
+        if is_news:
+            self._tell(pod, report)
+        return response
+
+    @guarded
+    def preempted(self, victim: Pod, preemptor: str, node: str) -> None:
+        """Say that a pod ends for another one, of which no more than its UID is told: it may be another team's."""
+        note, now = f"Preempted by pod {preemptor} on node {node}", self._clock.now()
+        self._put_event(
+            Occurrences(Event(_about(victim), "Normal", EventReason.PREEMPTED, "Preempting", note), now, now)
+        )
+
     @guarded
     def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
         """Say what has become due by now: cheap where that is nothing, however many pods wait.
@@ -259,14 +288,19 @@ class Reporter:
         # Said anew since, or the pod is on its way to a node, by us or a later leader: that must not be contradicted.
         if not self._waiting.written(pod.uid, report) or not self._leads():
             return
+        await self._patch_condition(pod, report, {})
+
+    async def _patch_condition(self, pod: _Addressed, report: Report, more: Mapping[str, str]) -> ApiResponse:
+        """Write a condition, and more of the status with it."""
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0
+        status = condition_body(report.reason, report.message, changed, generation)["status"]
         try:
             response = await self._api.request(
                 "PATCH",
                 f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
                 # The UID makes a pod of the same name that came later refuse the patch.
-                {"metadata": {"uid": pod.uid}, **condition_body(report.reason, report.message, changed, generation)},
+                {"metadata": {"uid": pod.uid}, "status": {**status, **more}},
                 content_type=STRATEGIC_PATCH,
             )
         except ApiUnreachableError:
@@ -277,6 +311,7 @@ class Reporter:
         elif response.status not in {_NOT_FOUND, _CONFLICT}:
             self._waiting.was_lost(pod.uid, self._clock.monotonic())
             log.warning("condition of pod %s was refused: %s", pod.key, response.message)
+        return response
 
     async def _write_event(self, told: Occurrences) -> None:
         """Post an event, or count on in its series; one that is not there (expired, or still on its way) is posted."""

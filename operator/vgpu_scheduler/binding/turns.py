@@ -238,6 +238,15 @@ class Turns:
             self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
             self._port.decide_again()
 
+    def leave(self, uid: str) -> bool:
+        """Have a pod decided anew that waits at a node; False if it waits nowhere, or if its Binding was sent."""
+        waiting = (item for lane in self._lanes.values() for item in (lane.turn, *lane.all()) if item is not None)
+        item = next((item for item in waiting if item.uid == uid and not item.is_over), None)
+        if item is None or item.group.has_sent_bindings:
+            return False
+        self.unreserve(item)
+        return True
+
     def stop(self) -> None:
         """Give back all pods whose turn has not come, and have those look again whose turn it is."""
         self.stopping = True

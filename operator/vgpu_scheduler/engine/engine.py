@@ -25,6 +25,7 @@ from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
@@ -82,9 +83,10 @@ class Engine:
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.groups = PodGroups(grouping, self.state, self.waits)
-        self.preemptions = Preemptions(
-            self.cycle, self.queue, policies, self.budgets.all, self.scheduler_names, options.protected_namespaces
+        evaluator = Evaluator(
+            self.cycle, policies, self.budgets.all, self.scheduler_names, options.protected_namespaces
         )
+        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, self.scheduler_names)
         """Who gets the room of others; nobody does unless the options say that pods may be evicted."""
         self._attempts = Attempts(
             self.cycle,

@@ -234,6 +234,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         RFC 3339, as written.
     deleting
         Whether it has a deletion timestamp.
+    ends_by
+        When its grace period is over, if it is being deleted, in seconds since the epoch.
     started
         Whether the node has reported on any of its containers.
     init_finished
@@ -269,6 +271,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner: str = ""
     owner_kind: str = ""
     start_time: int | None = None
+    ends_by: int | None = None
     disruption: str = ""
     rejection: str = ""
 

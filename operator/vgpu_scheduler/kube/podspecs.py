@@ -331,6 +331,7 @@ def _pod(wire: WirePod) -> Pod:
         generation=meta.generation,
         owner=intern(owner.uid) if owner is not None else "",
         owner_kind=intern(owner.kind) if owner is not None else "",
+        ends_by=None if meta.deletion_timestamp is None else int(meta.deletion_timestamp.timestamp()),
         start_time=int(status.start_time.timestamp()) if status.start_time is not None else None,
         disruption=_disruption(status),
         rejection=kubelet_rejection(status) if status.reason else "",

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.equivalence import Fitted, Refused
-from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
-from vgpu_scheduler.engine.preemption.search import NOT_HELPFUL, PROTECTED, Candidates, VictimSearch, ineligible
-from vgpu_scheduler.engine.preemption.victims import Asked, Victims
+from vgpu_scheduler.engine.preemption.evaluator import Evaluator
+from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
+from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
-from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement, Preemption, Victim, peak
-from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
-from vgpu_scheduler.predicates import Rejection, unschedulable_message
+from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
 from vgpu_scheduler.state import Hold, Phase, Reservation
 
 __all__ = ["Preemptions"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found for a pod: how it gets room, or why it does not now, and when that may be otherwise."""
-
-    preemption: Preemption | None = None
-    reason: str = ""
-    again_at: float | None = None
-
-
 class Preemptions:
-    """Decides whether pods that fit nowhere get the room of others, and keeps that room for them.
+    """Keeps room for pods until others have left it, and knows for whom that is under way.
 
     Parameters
     ----------
     cycle, queue, policies
         What it works with.
-    budgets
-        Returns the disruption budgets.
+    evaluator
+        Finds whose room a pod would get.
     scheduler_names
         Those of this scheduler.
-    protected
-        Namespaces of which no pod is ever a victim.
-
-    Attributes
-    ----------
-    unix_ahead
-        By how many seconds the time since 1970 is ahead of the time that callers hand in.
     """
 
     def __init__(
@@ -57,23 +38,19 @@ class Preemptions:
         cycle: Cycle,
         queue: SchedulingQueue,
         policies: Policies,
-        budgets: Callable[[], Sequence[DisruptionBudget]],
+        evaluator: Evaluator,
         scheduler_names: Collection[str],
-        protected: Collection[str] = (),
     ) -> None:
-        self.unix_ahead = 0.0
-        self.limits = EvictionLimits(policies)
+        self.evaluator = evaluator
         self._cycle = cycle
         self._state = cycle.state
         self._queue = queue
         self._policies = policies
-        self._budgets = budgets
         self._scheduler_names = scheduler_names
-        self._protected = protected
         self._under_way: dict[str, Preemption] = {}
         """By the UID of the pod that gets the room."""
-        self._spared: dict[str, str] = {}
-        """Why pods have turned out to be no victims, by UID."""
+        self._evicted: set[str] = set()
+        """The UIDs of pods that were evicted and are still there."""
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -86,70 +63,6 @@ class Preemptions:
     def under_way(self) -> list[tuple[str, Preemption]]:
         """Return the preemptions that are under way, by the UID of the pod that gets the room."""
         return [(uid, found) for uid in sorted(self._under_way) if (found := self.of(uid)) is not None]
-
-    def search(self, pod: Pod, now: float) -> Answer:
-        """Say how a pod that fits nowhere gets room now, or why it does not; nothing is kept for it yet."""
-        pod_class = self._cycle.classes.of(pod)
-        if isinstance(pod_class, Refused):
-            return Answer(reason=pod_class.reason)
-        rules, moment = pod_class.claimed.policy.preemption, now + self.unix_ahead
-        if not rules.may_preempt:
-            return Answer()
-        allowed_at = may_preempt_at(pod, rules) if rules.delay else moment
-        if moment < allowed_at:
-            reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
-            return Answer(reason=reason, again_at=allowed_at - self.unix_ahead)
-        return self._search(pod, pod_class, rules, moment)
-
-    def _search(self, pod: Pod, pod_class: Fitted, rules: PreemptionRules, moment: float) -> Answer:
-        state, nodes = self._state, self._state.nodes
-        found = self._cycle.filter(pod, pod_class)
-        rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
-        reason = ineligible(pod, state, rejections)
-        if reason:
-            return Answer(reason=reason)
-        may_end = MayEnd(
-            state, self._policies, rules, self._scheduler_names, self._protected, moment, self._spared.keys()
-        )
-        search = VictimSearch(state, self._cycle.nominated, self._budgets, may_end)
-        asked = Asked(pod, pod_class.node, pod_class.cluster)
-        closed = self._cycle.on_node.closed_to(pod_class, pod)
-        helpful = [node for node in search.helpful(asked, found) if node not in closed]
-        candidates = search.candidates(asked, helpful)
-        allowed = _allowed(candidates, rules)
-        if not allowed.victims:
-            return Answer(reason=_why_not(allowed, len(nodes)))
-        best = allowed.best[0]
-        left, key = self.limits.left(rules, moment)
-        if left is not None and key is not None and len(best.pods) > left:
-            kind, namespace, name = key
-            policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-            reason = f"{policy} allows {max(left, 0)} more evictions within the hour, and {len(best.pods)} are needed."
-            return Answer(reason=reason, again_at=self.limits.again_at(key, moment) - self.unix_ahead)
-        preemption = self._preemption(pod, best, pod_class.claimed.policy.source_of.get("preemption", ""))
-        if preemption is None:
-            return Answer(reason=_why_not(Candidates({}, {}), len(nodes)))
-        return Answer(preemption)
-
-    def _preemption(self, pod: Pod, best: Victims, policy: str) -> Preemption | None:
-        state = self._state
-        there = [held for each in best.pods if (held := state.reservation(each.uid)) is not None]
-        placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
-        if placement is None:
-            return None  # it could not be written on the pod
-        violated = violated_budgets(best.pods, self._budgets())
-        victims = tuple(
-            Victim(
-                each.uid,
-                each.key,
-                each.priority,
-                tuple(sorted(uuid for usage in held.uses.values() for uuid in usage.charges)),
-                bool(each.node_name),
-                violated.get(each.uid, ()),
-            )
-            for each, held in zip(best.pods, there, strict=True)
-        )
-        return Preemption(best.node, placement, victims, policy)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -164,7 +77,7 @@ class Preemptions:
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
         self.withdraw(pod.uid)
-        answer = self.search(pod, now)
+        answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
             # Which pods run there, and for how long, is nothing that the version of a node tells.
@@ -191,8 +104,8 @@ class Preemptions:
                 self.displace(hold.uid, now)
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
-        rules = self._policies.resolve(pod).preemption
-        self.limits.decide(rules, [victim.uid for victim in preemption.victims if victim.bound], now + self.unix_ahead)
+        bound = [victim.uid for victim in preemption.victims if victim.bound]
+        self.evaluator.limits.decide(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
 
     def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
         """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part."""
@@ -216,7 +129,7 @@ class Preemptions:
 
     def placed(self, decision: Decision, now: float) -> None:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
-        self._under_way.pop(decision.uid, None)
+        self.withdraw(decision.uid)
         for uid in decision.displaces:
             self.displace(uid, now)
 
@@ -229,38 +142,75 @@ class Preemptions:
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
-        self._under_way.pop(uid, None)
-        self._spared.pop(uid, None)
+        self.withdraw(uid)
+        self._evicted.discard(uid)
+        self.evaluator.forget(uid)
 
-    def spare(self, uid: str, victim: str, reason: str, now: float) -> None:
-        """Take in that a victim cannot be evicted: the pod that was to get its room is decided anew without it."""
-        self._spared[victim] = reason
-        self.displace(uid, now)
+    def rules_of(self, uid: str) -> PreemptionRules:
+        """Return what is in force for a pod; nothing is allowed to one that is not known."""
+        pod = self._state.pod(uid)
+        return NO_PREEMPTION if pod is None else self._policies.resolve(pod).preemption
+
+    def evicted(self, victim: str) -> None:
+        """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
+        self._evicted.add(victim)
+
+    def retry(self, uid: str, now: float, wait: float) -> None:
+        """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
+        self.withdraw(uid)
+        if uid in self._queue and self._state.reservation(uid) is None:
+            self._queue.back_off(uid, now, wait)
+
+    # Another leader's ------------------------------------------------------------------------------------------------
+
+    def restore(self, now: float) -> None:
+        """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
+
+        What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
+        room is there. Else others are searched that would have to leave that node, too.
+        """
+        nominations = self._state.nominations
+        nominated = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
+        waiting = [pod for pod in nominated if pod is not None and self._may_be_restored(pod)]
+        for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):
+            self._restore(pod, now)
+
+    def _restore(self, pod: Pod, now: float) -> None:
+        node, ending = pod.nominated_node_name, self._ending(pod)
+        there = [held for each in ending if (held := self._state.reservation(each.uid)) is not None]
+        placement = self._cycle.on_node.fits_once_gone(pod, node, there)
+        if placement is None:
+            found = self.evaluator.search_on(pod, node, now).preemption
+            if found is not None:
+                self._begin(pod, found, now)
+        elif ending:
+            policy = self._policies.resolve(pod).source_of.get("preemption", "")
+            self._begin(pod, Preemption(node, placement, self.evaluator.victims(ending), policy), now)
+        else:
+            self._state.keep(self.room_for(pod, placement, ()))
+
+    def _may_be_restored(self, pod: Pod) -> bool:
+        state = self._state
+        ours = pod.scheduler_name in self._scheduler_names and state.reservation(pod.uid) is None
+        return ours and state.holds.get(pod.uid) is None and self._policies.resolve(pod).preemption.may_preempt
+
+    def _ending(self, pod: Pod) -> list[Pod]:
+        """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
+        there = (self._state.pod(held.uid) for held in self._state.reservations(pod.nominated_node_name))
+        return by_importance(
+            each
+            for each in there
+            if each and each.priority < pod.priority and each.deleting and each.disruption in BY_PREEMPTION
+        )
 
     def withdraw(self, uid: str) -> None:
         """Keep no room for a pod any more."""
         self._state.wakes.hints |= self._state.give_up(uid)
-        self._under_way.pop(uid, None)
+        found = self._under_way.pop(uid, None)
+        if found is not None:
+            self.evaluator.limits.take_back(victim.uid for victim in found.victims if victim.uid not in self._evicted)
 
     def displace(self, uid: str, now: float) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""
         self.withdraw(uid)
         self._queue.wake([uid], now, QueueEvent.ATTEMPT_FAILURE)
-
-
-def _allowed(candidates: Candidates, rules: PreemptionRules) -> Candidates:
-    """Leave out the candidates that violate budgets where these are respected."""
-    if rules.budgets is Budgets.EXCEED:
-        return candidates
-    victims = {node: found for node, found in candidates.victims.items() if not found.violations}
-    protected = Rejection((PROTECTED,), resolvable=False)
-    rejections = dict.fromkeys(candidates.victims.keys() - victims.keys(), protected)
-    return Candidates(victims, {**candidates.rejections, **rejections})
-
-
-def _why_not(candidates: Candidates, nodes: int) -> str:
-    """Word why a pod gets no room, as kube-scheduler does."""
-    tried = [*candidates.rejections.values()]
-    tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (nodes - len(tried))
-    counts = Counter(text for rejection in tried for text in rejection.texts)
-    return unschedulable_message(nodes, counts)

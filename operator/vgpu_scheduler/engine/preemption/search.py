@@ -15,7 +15,7 @@ from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
 
-__all__ = ["NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Candidates", "VictimSearch", "ineligible"]
+__all__ = ["BY_PREEMPTION", "NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Candidates", "VictimSearch", "ineligible"]
 
 _PLUGIN: Final = ""
 NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
@@ -23,7 +23,7 @@ PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", H
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
-_BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
+BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
 
 
@@ -67,7 +67,7 @@ def ineligible(pod: Pod, state: State, rejections: Mapping[str, Rejection]) -> s
         return ""
     there = (state.pod(held.uid) for held in state.reservations(node))
     lower = (each for each in there if each and each.priority < pod.priority)
-    if any(each.deleting and each.disruption in _BY_PREEMPTION for each in lower):
+    if any(each.deleting and each.disruption in BY_PREEMPTION for each in lower):
         return "not eligible due to a terminating pod on the nominated node."
     return ""
 
