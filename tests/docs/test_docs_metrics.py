@@ -13,14 +13,23 @@ from tests.binding.bench import ShiftedClock
 from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
-from vgpu_scheduler.binding import Answer, BindAttempt, BindContext, Binder, BinderOptions, EventSource, Reporter
+from vgpu_scheduler.binding import (
+    Answer,
+    BindAttempt,
+    BindContext,
+    Binder,
+    BinderOptions,
+    EventSource,
+    Evictor,
+    Reporter,
+)
 from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.runtime.metrics import add_metrics, add_requests, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools
-from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
@@ -55,17 +64,20 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, EventPort(), reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading=leading))  # type: ignore[arg-type]
+    evictor = Evictor(context, 5.0, binder.leave)
+    add_preemption(metrics, engine, evictor)
     add_pools(metrics, engine, 100, clock.monotonic)
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
-    loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts, EventPort())
+    loop = SchedulingLoop(engine, Hands(binder, evictor, reporter), clock, metrics.attempts, EventPort())
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
     decision = engine.attempt(0.0)
     assert decision is not None
     loop._record(decision, 0.0002)
+    metrics.attempts.preempted(2)
     engine.closed_nodes.rejected.counts["OutOfcpu"] += 1
     hooks.on_answer(asking, Answer.BOUND, 0.002)
     hooks.on_attempt(BindAttempt(asking, "a", Answer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))

@@ -3,6 +3,7 @@
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
 from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
@@ -26,6 +27,7 @@ __all__ = [
     "BinderOptions",
     "Clock",
     "EventSource",
+    "EvictionAnswer",
     "Evictor",
     "LockChange",
     "PolicyStatusWriter",

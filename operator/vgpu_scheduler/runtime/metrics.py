@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.binding import Answer, BindAttempt, Binder, BinderHooks, Reporter, Step
+from vgpu_scheduler.binding import (
+    Answer,
+    BindAttempt,
+    Binder,
+    BinderHooks,
+    EvictionAnswer,
+    Evictor,
+    Reporter,
+    Step,
+)
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
@@ -78,6 +87,19 @@ def add_requests(metrics: Metrics, api: ApiClient) -> None:
             yield {"code": code, "method": method, "host": host}, count
 
     metrics.add(catalogue.API_REQUESTS, requests)
+
+
+def add_preemption(metrics: Metrics, engine: Engine, evictor: Evictor) -> None:
+    """Make visible for whom pods have to end, and what became of that."""
+    stats = evictor.stats
+
+    def evictions() -> _Values:
+        for answer in EvictionAnswer:
+            yield {"answer": answer.value}, stats.answers[answer]
+
+    metrics.add_number(catalogue.PREEMPTION_ATTEMPTS, lambda: engine.preemptions.evaluator.searches)
+    metrics.add(catalogue.EVICTIONS, evictions)
+    metrics.add_number(catalogue.OVERDUE_VICTIMS, lambda: stats.overdue)
 
 
 def _add_queue(metrics: Metrics, engine: Engine) -> None:

@@ -17,6 +17,7 @@ from vgpu_scheduler.binding import (
     BinderOptions,
     Clock,
     EventSource,
+    Evictor,
     PolicyStatusWriter,
     Reporter,
 )
@@ -44,9 +45,9 @@ from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
+from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools
-from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
@@ -110,10 +111,12 @@ class Replica:
         )
         port = EventPort()
         self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem)
+        context = BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe, port)
+        timeout = min(bind.timeout, lease.duration / 3)
         self._binder = Binder(
-            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe, port),
+            context,
             BinderOptions(
-                timeout=min(bind.timeout, lease.duration / 3),
+                timeout=timeout,
                 longest_wait=bind.longest_wait,
                 patience=bind.patience,
                 volume_wait=bind.volume_wait,
@@ -128,12 +131,15 @@ class Replica:
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
-        self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts, port)
+        self._evictor = Evictor(context, timeout, self._binder.leave)
+        hands = Hands(self._binder, self._evictor, self._reporter)
+        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port)
         self._deciding = False
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
         add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
         add_pools(metrics, engine, settings.metrics_label_values, clock.monotonic)
+        add_preemption(metrics, engine, self._evictor)
         add_requests(metrics, api)
 
     async def run(self) -> None:
@@ -153,6 +159,7 @@ class Replica:
         finally:
             self.missing = "stopping"
             await end(leader)
+            await self._evictor.stop()
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
             await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
@@ -187,12 +194,22 @@ class Replica:
         """Learn what the last leader did, then decide."""
         await self._sweeps.sweep(unknown=False)
         await self._binder.look_at_closed_nodes()
+        self._resume_preemptions()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True
         await first_of(
             ("scheduling", self._loop.run()),
             ("policy-status", self._policy_status().run()),
+            ("preemptions", self._evictor.run()),
         )
+
+    def _resume_preemptions(self) -> None:
+        """Keep the room that the last leader kept, and go on with the evictions that it began."""
+        preemptions, now = self._engine.preemptions, self._clock.monotonic()
+        preemptions.evaluator.unix_ahead = self._clock.now().timestamp() - now
+        if self._engine.preemption:
+            preemptions.restore(now)
+            self._evictor.resume()
 
     def _policy_status(self) -> PolicyStatusWriter:
         effective_policies = self._engine.effective_policies

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
+from typing import NamedTuple
 
-from vgpu_scheduler.binding import Binder, Clock, Reporter
+from vgpu_scheduler.binding import Binder, Clock, Evictor, Reporter
 from vgpu_scheduler.engine import Engine, EventPort, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
@@ -37,12 +38,20 @@ _MOST_SCORED = 5
 log = logging.getLogger(__name__)
 
 
+class Hands(NamedTuple):
+    """Who carries decisions out, and tells of them."""
+
+    binder: Binder
+    evictor: Evictor
+    reporter: Reporter
+
+
 class SchedulingLoop:
     """Decides pods as long as there are any.
 
     Parameters
     ----------
-    engine, binder, reporter, clock
+    engine, hands, clock
         What it works with.
     attempts
         Where attempts are recorded.
@@ -50,12 +59,9 @@ class SchedulingLoop:
         Tells when a decision may come out differently.
     """
 
-    def __init__(
-        self, engine: Engine, binder: Binder, reporter: Reporter, clock: Clock, attempts: Attempts, port: EventPort
-    ) -> None:
+    def __init__(self, engine: Engine, hands: Hands, clock: Clock, attempts: Attempts, port: EventPort) -> None:
         self._engine = engine
-        self._binder = binder
-        self._reporter = reporter
+        self._binder, self._evictor, self._reporter = hands
         self._clock = clock
         self._attempts = attempts
         self._wake = asyncio.Event()
@@ -120,11 +126,22 @@ class SchedulingLoop:
         if decision.outcome is Outcome.ERROR:
             text = Keyed("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
             log.error(text, exc_info=decision.error)
+        if decision.preemption is not None:
+            self._begin_preemption(decision, pod)
+            return
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
             if decision.outcome is not Outcome.ERROR:
                 log.info(Keyed(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
             self._reporter.not_scheduled(pod, reason, decision.message, event_note(self._engine, pod, decision))
+
+    def _begin_preemption(self, decision: Decision, pod: Pod) -> None:
+        """Have others evicted for a pod; what is said of it is written together with its nomination."""
+        assert decision.preemption is not None
+        victims, node = len(decision.preemption.victims), decision.preemption.node
+        log.info(Keyed("Preempting pods of lower priority", pod=decision.pod, node=node, victims=victims))
+        self._attempts.preempted(victims)
+        self._evictor.submit(decision, event_note(self._engine, pod, decision))
 
     def _waiting_pod(self, uid: str) -> Pod | None:
         """Return a pod that waits to be placed."""

@@ -102,6 +102,24 @@ POD_SLI = _histogram(
     0.01,
     20,
 )
+PREEMPTION_ATTEMPTS = Metric(
+    "scheduler_preemption_attempts_total", Kind.COUNTER, "Searches for pods that could end for one of higher priority."
+)
+PREEMPTION_VICTIMS = _histogram(
+    "scheduler_preemption_victims", "Pods that have to end for one of higher priority.", {}, 1.0, 7
+)
+EVICTIONS = Metric(
+    "vgpu_scheduler_evictions_total",
+    Kind.COUNTER,
+    "Evictions that the API server was asked for, by what it answered.",
+    {"answer": ("evicted", "gone", "protected", "several budgets", "denied", "refused", "unknown")},
+)
+OVERDUE_VICTIMS = Metric(
+    "vgpu_scheduler_overdue_victims",
+    Kind.GAUGE,
+    "Pods that should have ended for one of higher priority, and have not 30 seconds after their grace period.",
+    of_cluster=True,
+)
 PENDING = Metric(
     "scheduler_pending_pods", Kind.GAUGE, "Pods that wait, by where.", {"queue": (*_PLACES, "gated")}, of_cluster=True
 )
@@ -313,6 +331,8 @@ METRICS: Final = (
     ALGORITHM_DURATION,
     POD_ATTEMPTS,
     POD_SLI,
+    PREEMPTION_ATTEMPTS,
+    PREEMPTION_VICTIMS,
     PENDING,
     INCOMING,
     UNSCHEDULABLE,
@@ -326,6 +346,8 @@ METRICS: Final = (
     BIND_DEEPEST,
     NODE_LOCKS,
     HELD_OFF,
+    EVICTIONS,
+    OVERDUE_VICTIMS,
     CLOSED_NODES,
     REJECTED,
     UNREADABLE_PODS,

@@ -53,7 +53,13 @@ class Attempts:
         self._tries = histogram(catalogue.POD_ATTEMPTS)
         self._sli = histogram(catalogue.POD_SLI)
         self._points = histogram(catalogue.EXTENSION_POINT)
+        self._victims = histogram(catalogue.PREEMPTION_VICTIMS)
         self._counts: Counter[tuple[str, str]] = Counter()
+
+    @guarded
+    def preempted(self, victims: int) -> None:
+        """Record that pods have to end for another one."""
+        self._victims.observe(victims)
 
     @guarded
     def decided(self, seconds: float) -> None:

@@ -52,6 +52,8 @@ class Evaluator:
     ----------
     unix_ahead
         By how many seconds the time since 1970 is ahead of the time that callers hand in.
+    searches
+        How often victims were searched for.
     limits
         How many pods may be evicted.
     """
@@ -65,6 +67,7 @@ class Evaluator:
         protected: Collection[str] = (),
     ) -> None:
         self.unix_ahead = 0.0
+        self.searches = 0
         self.limits = EvictionLimits(policies)
         self._cycle = cycle
         self._state = cycle.state
@@ -133,6 +136,7 @@ class Evaluator:
 
     def _choose(self, pod: Pod, pod_class: Fitted, among: Sequence[str], now: float) -> Answer:
         """Choose among the nodes on which the end of pods may help."""
+        self.searches += 1
         policy = pod_class.claimed.policy
         rules, nodes = policy.preemption, len(self._state.nodes)
         asked = Asked(pod, pod_class.node, pod_class.cluster)
