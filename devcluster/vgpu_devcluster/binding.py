@@ -1,4 +1,4 @@
-"""The pods' own verbs: Binding and Eviction, and what would need containers."""
+"""The pods' own verbs: Binding, and what would need containers; :mod:`.evictions` has Eviction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from . import status
 from .objects import Target, revision_mismatch, uid_mismatch
 from .pods import condition, set_condition
-from .registry import Answer, DeleteOptions, Registry, WriteOptions
+from .registry import Answer, Registry, WriteOptions
 from .resources import NODES, PODS
 from .store import Entry, Object, Store, encode
 from .validation import untyped_metadata
@@ -77,16 +77,6 @@ def _unbindable(pod: Object) -> str:
     if spec.get("schedulingGates"):
         return f"pod {name} has non-empty .spec.schedulingGates"
     return ""
-
-
-def evict(registry: Registry, target: Target, eviction: Object, write: WriteOptions) -> Answer:
-    """Evict a pod: a deletion with the eviction's options. There are no disruption budgets here."""
-    options = DeleteOptions.parse(eviction.get("deleteOptions") or {})
-    if write.dry_run or options.dry_run:
-        registry.existing(target)
-    else:
-        registry.delete(Target(PODS, target.namespace, target.name), options)
-    return 201, _DONE
 
 
 def reach_containers(registry: Registry, target: Target) -> Answer:

@@ -47,9 +47,11 @@ class DevCluster:
         Called with method, path, user agent and status of every answered request.
     resources
         Further kinds; those of a posted CustomResourceDefinition come by themselves.
+    disruption_controller
+        Keep the status of disruption budgets, as a controller does beside an API server.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each option of the server
         self,
         *,
         host: str = "127.0.0.1",
@@ -59,12 +61,19 @@ class DevCluster:
         bookmark_interval: float = 30.0,
         on_request: OnRequest | None = None,
         resources: Sequence[Resource] = (),
+        disruption_controller: bool = True,
     ) -> None:
         self._host = host
         self._port = port
         self._store = Store(log_size)
         rows = (*BUILT_IN, *REVIEWS, DEFINITIONS, *resources)
-        self._api = ApiServer(rows, self._store, watch_queue=watch_queue, bookmarks=bookmark_interval)
+        self._api = ApiServer(
+            rows,
+            self._store,
+            watch_queue=watch_queue,
+            bookmarks=bookmark_interval,
+            disruption=disruption_controller,
+        )
         self._api.log.on_request = on_request
         self._runner: web.ServerRunner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

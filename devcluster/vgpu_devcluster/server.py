@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from . import applying, binding, discovery, openapi, parsing, patches, reviews, status
+from . import applying, binding, discovery, evictions, openapi, parsing, patches, reviews, status
 from .definitions import DEFINITIONS, defined
+from .disruption import DisruptionController
 from .lists import Lists
 from .log import Request, RequestLog
 from .namespaces import end_namespaces
 from .objects import Target
 from .registry import Registry, WriteOptions
-from .resources import CONTAINER_VERBS, NAMESPACES
+from .resources import BUDGETS, CONTAINER_VERBS, NAMESPACES, PODS
 from .selectors import Selector
 from .store import Object, Store, encode
 from .tables import Form
@@ -33,12 +34,22 @@ if TYPE_CHECKING:
 _HEALTH = frozenset(("/healthz", "/livez", "/readyz"))
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _DAY = 86400.0
+_COUNTED = frozenset((PODS.storage, BUDGETS.storage))
+"""The kinds whose writes may change what disruption budgets allow."""
 
 
 class ApiServer:
     """Answers requests from one store."""
 
-    def __init__(self, resources: Iterable[Resource], store: Store, *, watch_queue: int, bookmarks: float) -> None:
+    def __init__(
+        self,
+        resources: Iterable[Resource],
+        store: Store,
+        *,
+        watch_queue: int,
+        bookmarks: float,
+        disruption: bool,
+    ) -> None:
         self.store = store
         self.registry = Registry(store)
         self.lists = Lists(store)
@@ -50,6 +61,7 @@ class ApiServer:
         self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
         self._defined: dict[str, Resource] = {}
         self._ending: set[str] = set()
+        self._disruption = DisruptionController(store) if disruption else None
         for resource in resources:
             self.serve(resource)
 
@@ -92,7 +104,10 @@ class ApiServer:
                 return await self._watch(request, what, target, query, form)
             options = query.write_options(what.verb, what.user_agent)
             sent = (request.content_type, await request.read())
-            code, body = self._dispatch(what.verb, target, query, options, sent)
+            try:
+                code, body = self._dispatch(what.verb, target, query, options, sent)
+            finally:  # an eviction that is refused may have been counted
+                self._count_disruptions(what.verb, target)
             if not form.plain and what.verb in {"get", "list"} and body:
                 body = form.answer(target.resource, body)
             if target.resource is DEFINITIONS and what.verb not in {"get", "list"}:
@@ -103,10 +118,17 @@ class ApiServer:
                 served = (row for rows in self._resources.values() for row in rows.values())
                 self._ending = set(end_namespaces(self.registry, self._ending, served))
         except status.ApiError as error:
-            return self._finish(what, request, _json(error.code, encode(error.status())))
+            refusal = _json(error.code, encode(error.status()))
+            if after := (error.details or {}).get("retryAfterSeconds"):
+                refusal.headers["Retry-After"] = str(after)
+            return self._finish(what, request, refusal)
         if lost:
             _cut(request)
         return self._finish(what, request, _json(code, body, options.warnings))
+
+    def _count_disruptions(self, verb: str, target: Target) -> None:
+        if self._disruption and target.resource.storage in _COUNTED and verb not in {"get", "list"}:
+            self._disruption.sync(target.namespace)
 
     def _finish(self, what: Request, request: web.BaseRequest, response: web.Response) -> web.Response:
         self.log.record(what, request.method, request.path_qs, response.status)
@@ -200,7 +222,7 @@ class ApiServer:
         if target.subresource == "binding":
             return binding.bind(self.registry, target, obj, options)
         if target.subresource == "eviction":
-            return binding.evict(self.registry, target, obj, options)
+            return evictions.evict(self.registry, target, obj, options)
         return self.registry.create(target, obj, options)
 
     def _list(self, target: Target, query: parsing.Query) -> tuple[int, bytes]:

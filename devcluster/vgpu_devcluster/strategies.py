@@ -125,7 +125,7 @@ class QuotaStrategy(Strategy):
 
 
 class BudgetStrategy(Strategy):
-    """Disruption budgets are stored and shown; nothing counts their pods, and evictions do not ask them."""
+    """Disruption budgets; :mod:`.disruption` counts their pods, and :mod:`.evictions` asks them."""
 
     status = True
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def devcluster() -> Iterator[DevCluster]:
-    """One devcluster in a thread for all contract tests."""
-    with DevCluster.thread() as cluster:
+    """One devcluster in a thread for all contract tests, without controllers, as the real API server is."""
+    with DevCluster.thread(disruption_controller=False) as cluster:
         yield cluster
 
 
