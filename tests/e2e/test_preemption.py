@@ -158,3 +158,47 @@ async def test_no_more_are_evicted_than_a_policy_allows_whoever_leads(
     assert len(await left(cluster)) == 3
     policy = cluster.plane.kubectl("get", "clustervgpupolicies", "preempts", "-o", "json").stdout
     assert [one["pod"] for one in json.loads(policy)["status"]["evictions"]] == ["default/low-2"]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["lives on", "is killed"])
+async def test_what_victims_leave_is_kept_for_whom_they_left_though_the_leader(
+    cluster: Cluster, preempting: OperatorProcess, *, killed: bool
+) -> None:
+    chosen = preemption_policy()
+    chosen["spec"]["selector"] = {"matchLabels": {"app": "high"}}
+    apply(cluster, chosen)
+    await cluster.nodes.register(["node"], ("T4",))
+    await cluster.nodes.start()
+    victims = [with_priority(name, "low", gpu=1, gpumem=7000) for name in ("low-1", "low-2")]
+    for victim in victims:
+        victim["metadata"]["finalizers"] = ["example.com/stays"]
+    await cluster.create(*victims)
+    await cluster.nodes.until(lambda: cluster.nodes.counts["running"] >= 2)
+    await cluster.create(with_priority("rival", "high", gpu=1, gpumem=6000))  # older, and may not preempt
+    await cluster.until(lambda: cluster.message("rival"), "the rival to be decided")
+    await cluster.create(with_priority("high", "high", gpu=1, gpumem=15000))
+
+    async def are_ending() -> bool:
+        return await left(cluster) == {"rival", "high"}
+
+    await cluster.until(are_ending, "the victims to end")
+    assert (await cluster.pod("high"))["status"]["nominatedNodeName"] == "node"
+    if killed:
+        preempting.kill()
+        preempting.start()
+        await preempting.until_leading()
+
+    async def is_kept() -> bool:
+        (used,) = (await preempting.ledger())["ledger"]["node"].values()
+        return bool(used[1] == 15000)
+
+    def let_go(name: str) -> None:
+        cluster.plane.kubectl("patch", "pod", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+
+    let_go("low-1")
+    await cluster.until(is_kept, "the room to be kept")
+    assert len(await cluster.pods()) == 3
+    let_go("low-2")
+    await cluster.until(lambda: cluster.bound("high"), "the pod of high priority")
+    assert not await cluster.bound("rival")
+    assert not (await preempting.ledger())["drift"]
