@@ -182,7 +182,7 @@ async def test_pods_that_have_ended_go_without_asking(bench: Bench, phase: str) 
 
 async def test_a_pod_that_does_not_run_yet_goes_without_asking(bench: Bench) -> None:
     await bench.api.pod("a", {"labels": {"app": "web"}})
-    await bench.budget(disruptionsAllowed=0)
+    await bench.budget(disruptionsAllowed=0, currentHealthy=0)
     assert (await bench.evict("a")).code == 201
     assert (await bench.api.get(f"{bench.api.pods}/a")).code == 404
 
