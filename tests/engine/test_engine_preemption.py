@@ -159,7 +159,7 @@ def test_who_is_protected_by_a_budget_is_given_back_first() -> None:
 def test_who_must_not_preempt_does_not(more: dict[str, Any], reason: str) -> None:
     engine = engine_with([node("a", cards("a", 1))])
     asked = pod("asked", asks(), priority=9, **more)
-    assert ineligible(asked, engine.state, {}) == reason
+    assert ineligible(asked, engine.state, None) == reason
 
 
 def test_no_node_is_searched_on_which_nothing_that_ends_helps() -> None:

@@ -36,8 +36,7 @@ def nominated_pods(state: State) -> NominatedPods:
 def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -> dict[str, Any]:
     """Return what the product says about a case whose pod fits nowhere, in the terms of ``expect.preemption``."""
     nodes = state.nodes
-    rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
-    message = ineligible(asked.pod, state, rejections)
+    message = ineligible(asked.pod, state, found)
     if message:
         return {"candidates": {}, "node_statuses": {}, "best": {}, "message": f"preemption: {message}"}
     budgets = [decode_budget(budget) for budget in case["objects"].get("poddisruptionbudgets", ())]

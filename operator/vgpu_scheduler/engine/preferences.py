@@ -175,6 +175,42 @@ class Filtered:
         self.passing = self.passing[self.passing != row]
         self._beside_nominated[row] = rejection
 
+    def rejection(self, row: int) -> Rejection | None:
+        """Return what the first filter that rejects a row says; None if it passes all."""
+        if self.pre_filter_reason is not None:
+            return Rejection((self.pre_filter_reason,), resolvable=False)
+        if row in self._beside_nominated:
+            return self._beside_nominated[row]
+        for rejections, rows, codes in self._rejected:
+            code = int(codes[rows == row].max(initial=Rejections.PASSES))
+            if code != Rejections.PASSES:
+                return rejections[code]
+        code = int(self._node.rejected[row])
+        return None if code == Rejections.PASSES else self._node.predicates.rejections[code]
+
+    def resolvable(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that filters reject for what the end of pods could change, and those that pass all filters.
+
+        Both are ascending.
+        """
+        if self.pre_filter_reason is not None:
+            return self.rows[:0], self.rows[:0]
+        part = self._node
+        answers = [(part.predicates.rejections, self.rows, part.rejected[self.rows]), *self._rejected]
+        found, passing = [np.empty(0, dtype=np.int64)], np.ones(part.rejected.shape[0], dtype=np.bool_)
+        for rejections, rows, codes in answers:
+            passing[rows[codes != Rejections.PASSES]] = False
+            distinct = np.unique(codes[codes != Rejections.PASSES])
+            helped = [code for code in distinct.tolist() if rejections[code].resolvable]
+            found.append(rows[np.isin(codes, helped)])
+        beside = self._beside_nominated
+        passing[list(beside)] = False
+        rejected = np.concatenate(found)
+        rejected = rejected[~np.isin(rejected, list(beside))] if beside else rejected
+        helped = [row for row, rejection in beside.items() if rejection.resolvable]
+        rejected = np.sort(np.concatenate([rejected, np.array(helped, dtype=np.int64)]))
+        return rejected, self.rows[passing[self.rows]]
+
     def rejections(self) -> dict[int, Rejection]:
         """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
         part = self._node

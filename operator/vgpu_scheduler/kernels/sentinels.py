@@ -21,6 +21,9 @@ NO_LINE = -1
 """A resource of which the node table has no line."""
 NO_VENDOR = -1
 
+NO_PRIORITY = -(2**31) - 1
+"""Below the lowest priority that there is."""
+
 NO_REASON = -1
 NOT_COUNTED = -2
 """The reason of a card that is passed over and appears in no message."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.preemption.bounds import CardBounds
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
-from vgpu_scheduler.engine.preemption.search import (
-    NOT_HELPFUL,
-    PROTECTED,
-    Candidates,
-    VictimSearch,
-    ineligible,
-)
-from vgpu_scheduler.engine.preemption.victims import Asked
+from vgpu_scheduler.engine.preemption.search import NO_VICTIMS, NOT_HELPFUL, PROTECTED, VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.victims import Asked, Victims
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
-from vgpu_scheduler.predicates import Rejection, unschedulable_message
+from vgpu_scheduler.predicates import unschedulable_message
 
 __all__ = ["Answer", "Evaluator"]
 
@@ -75,6 +69,7 @@ class Evaluator:
         self._budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
+        self._bounds = CardBounds(cycle.state)
         self._spared: dict[str, str] = {}
         self._denied, self._denied_until = "", 0.0
 
@@ -105,7 +100,11 @@ class Evaluator:
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return Answer()
-        return self._choose(pod, pod_class, [node], now)
+        found = self._victim_search(pod_class, now).on_node(_asked(pod, pod_class), node, self._budgets())
+        if not isinstance(found, Victims):
+            return Answer()
+        is_protected = found.violations and pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
+        return Answer() if is_protected else self._answer(pod, pod_class, found, now)
 
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> Answer | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
@@ -118,39 +117,39 @@ class Evaluator:
         return None
 
     def _search(self, pod: Pod, pod_class: Fitted, now: float) -> Answer:
-        nodes = self._state.nodes
         found = self._cycle.filter(pod, pod_class)
-        rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
-        reason = ineligible(pod, self._state, rejections)
+        reason = ineligible(pod, self._state, found)
         if reason:
             return Answer(reason=reason)
-        closed = self._cycle.on_node.closed_to(pod_class, pod)
-        asked = Asked(pod, pod_class.node, pod_class.cluster)
-        helpful = self._victim_search(pod_class.claimed.policy.preemption, now).helpful(asked, found)
-        return self._choose(pod, pod_class, [node for node in helpful if node not in closed], now)
-
-    def _victim_search(self, rules: PreemptionRules, now: float) -> VictimSearch:
-        moment, spared = now + self.unix_ahead, self._spared.keys()
-        may_end = MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
-        return VictimSearch(self._state, self._cycle.nominated, self._budgets, may_end)
-
-    def _choose(self, pod: Pod, pod_class: Fitted, among: Sequence[str], now: float) -> Answer:
-        """Choose among the nodes on which the end of pods may help."""
         self.searches += 1
+        nodes = len(self._state.nodes)
+        closed = self._cycle.on_node.closed_to(pod_class, pod)
+        best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._bounds)
+        if best.victims is not None:
+            return self._answer(pod, pod_class, best.victims, now)
+        counts = {
+            PROTECTED.text: best.protected,
+            NO_VICTIMS.text: best.searched - best.protected,
+            NOT_HELPFUL.text: nodes - best.searched,
+        }
+        return Answer(reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count}))
+
+    def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
+        rules, moment, spared = pod_class.claimed.policy.preemption, now + self.unix_ahead, self._spared.keys()
+        may_end = MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
+        exceed = rules.budgets is Budgets.EXCEED
+        return VictimSearch(self._state, self._cycle.nominated, self._budgets, may_end, exceed=exceed)
+
+    def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
+        """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
-        rules, nodes = policy.preemption, len(self._state.nodes)
-        asked = Asked(pod, pod_class.node, pod_class.cluster)
-        candidates = _allowed(self._victim_search(rules, now).candidates(asked, among), rules)
-        if not candidates.victims:
-            return Answer(reason=_why_not(candidates, nodes))
-        best = candidates.best[0]
-        too_many = self._over_limit(rules, len(best.pods), now)
+        too_many = self._over_limit(policy.preemption, len(best.pods), now)
         if too_many is not None:
             return too_many
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
-        if placement is None:  # it could not be written on the pod
-            return Answer(reason=_why_not(Candidates({}, {}), nodes))
+        if placement is None:
+            return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = policy.source_of.get("preemption", "")
         return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
 
@@ -182,19 +181,5 @@ class Evaluator:
         )
 
 
-def _allowed(candidates: Candidates, rules: PreemptionRules) -> Candidates:
-    """Leave out the candidates that violate budgets where these are respected."""
-    if rules.budgets is Budgets.EXCEED:
-        return candidates
-    victims = {node: found for node, found in candidates.victims.items() if not found.violations}
-    protected = Rejection((PROTECTED,), resolvable=False)
-    rejections = dict.fromkeys(candidates.victims.keys() - victims.keys(), protected)
-    return Candidates(victims, {**candidates.rejections, **rejections})
-
-
-def _why_not(candidates: Candidates, nodes: int) -> str:
-    """Word why a pod gets no room, as kube-scheduler does."""
-    tried = [*candidates.rejections.values()]
-    tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (nodes - len(tried))
-    counts = Counter(text for rejection in tried for text in rejection.texts)
-    return unschedulable_message(nodes, counts)
+def _asked(pod: Pod, pod_class: Fitted) -> Asked:
+    return Asked(pod, pod_class.node, pod_class.cluster)

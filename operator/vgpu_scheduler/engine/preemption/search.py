@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
+from vgpu_scheduler.engine.preemption.bounds import CardBounds
 from vgpu_scheduler.engine.preemption.cards import CardSearch
-from vgpu_scheduler.engine.preemption.victims import Asked, Victims, reprieve
+from vgpu_scheduler.engine.preemption.victims import Asked, Cost, Victims, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason, Hint
@@ -23,6 +27,8 @@ PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", H
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
+_MOST_CANDIDATES: Final = 100
+"""kube-scheduler compares a tenth of the nodes, and no fewer than so many."""
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
 
@@ -51,18 +57,19 @@ class Candidates:
         return [found for _, found in sorted(self.victims.items()) if found.cost == least]
 
 
-def ineligible(pod: Pod, state: State, rejections: Mapping[str, Rejection]) -> str:
+def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
     """Return why a pod may not have others end for it now; empty if it may.
 
     Parameters
     ----------
-    rejections
-        What rejects it on each node, by name.
+    found
+        What the filters say of the nodes; None if nothing is known of that.
     """
     if pod.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     node = pod.nominated_node_name
-    rejection = rejections.get(node)
+    row = state.nodes.row(node)
+    rejection = None if found is None or row is None else found.rejection(row)
     if not node or (rejection is not None and not rejection.resolvable):
         return ""
     there = (state.pod(held.uid) for held in state.reservations(node))
@@ -70,6 +77,54 @@ def ineligible(pod: Pod, state: State, rejections: Mapping[str, Rejection]) -> s
     if any(each.deleting and each.disruption in BY_PREEMPTION for each in lower):
         return "not eligible due to a terminating pod on the nominated node."
     return ""
+
+
+class Best(NamedTuple):
+    """What a search for the cheapest victims found.
+
+    Attributes
+    ----------
+    victims
+        None if nobody's end helps.
+    searched
+        On how many nodes the end of pods might have helped.
+    protected
+        On how many of them only the violation of a budget would.
+    """
+
+    victims: Victims | None
+    searched: int
+    protected: int
+
+
+class _Seen:
+    """The cheapest victims so far."""
+
+    def __init__(self, *, exceed: bool) -> None:
+        self._exceed = exceed
+        self._cheapest: Victims | None = None
+        self._protected = 0
+        self.searched = 0
+        self.candidates = 0
+
+    def is_beaten(self, least: Cost, node: str) -> bool:
+        """Tell whether victims on a node that cost at least so much are no better than what was found."""
+        return self._cheapest is not None and (least, node) >= (self._cheapest.cost, self._cheapest.node)
+
+    def take(self, node: str, found: Victims | Rejection | None) -> None:
+        """Take in what was found on a node."""
+        if not isinstance(found, Victims):
+            return
+        if found.violations and not self._exceed:
+            self._protected += 1
+            return
+        self.candidates += 1
+        if not self.is_beaten(found.cost, node):
+            self._cheapest = found
+
+    def best(self) -> Best:
+        """Return the cheapest victims."""
+        return Best(self._cheapest, self.searched, self._protected)
 
 
 class VictimSearch:
@@ -85,6 +140,8 @@ class VictimSearch:
         Returns the disruption budgets.
     may_end
         Tells whether a pod of lower priority may be a victim.
+    exceed
+        Whether victims may end against their disruption budgets.
     """
 
     def __init__(
@@ -93,7 +150,10 @@ class VictimSearch:
         nominated: NominatedPods,
         budgets: Callable[[], Sequence[DisruptionBudget]],
         may_end: Callable[[Pod], bool],
+        *,
+        exceed: bool = True,
     ) -> None:
+        self._exceed = exceed
         self._state = state
         self._nominated = nominated
         self._budgets = budgets
@@ -107,11 +167,47 @@ class VictimSearch:
         found
             What the filters of the pod say; the columns of its node part are up to date.
         """
-        nodes, counts = self._state.nodes, asked.node.fit.counts
-        rejections = found.rejections()
-        rows = [row for row, rejection in rejections.items() if rejection.resolvable]
-        rows += [row for row in found.passing.tolist() if row not in rejections and counts[row, _RESOLVABLE].any()]
-        return sorted(map(nodes.name, rows))
+        rejected, passing = found.resolvable()
+        return sorted(map(self._state.nodes.name, (*rejected.tolist(), *self._short_of_cards(asked, passing).tolist())))
+
+    def _short_of_cards(self, asked: Asked, passing: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which rows reject a pod for what is in use of their cards, of those that pass all filters."""
+        short: NDArray[np.int64] = passing[asked.node.fit.counts[passing][:, _RESOLVABLE].any(axis=1)]
+        return short
+
+    def best(self, asked: Asked, found: Filtered, closed: Collection[str], bounds: CardBounds) -> Best:
+        """Search the victims that cost least; nodes on which none can cost less are left out.
+
+        Where more is short than a card, at most :data:`_MOST_CANDIDATES` nodes are compared, the first by name:
+        kube-scheduler compares as many.
+
+        Parameters
+        ----------
+        closed
+            Nodes where the pod would not be served.
+        bounds
+            Says what victims on cards cost at least.
+        """
+        rejected, passing = found.resolvable()
+        short, budgets = self._short_of_cards(asked, passing), self._budgets()
+        allocator, seen = asked.node.allocator, _Seen(exceed=self._exceed)
+        if allocator is not None and allocator.takes_one_card:
+            for least, node in bounds.in_order(asked, short):
+                if seen.is_beaten(least, node):
+                    break
+                if node not in closed:
+                    seen.take(node, self.on_node(asked, node, budgets))
+            seen.searched += int(short.size)
+            short = short[:0]
+        names = self._state.nodes.name
+        for node in sorted(map(names, (*rejected.tolist(), *short.tolist()))):
+            if node in closed:
+                continue
+            seen.searched += 1
+            seen.take(node, self.on_node(asked, node, budgets))
+            if seen.candidates >= _MOST_CANDIDATES:
+                break
+        return seen.best()
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
         """Search each of some nodes.

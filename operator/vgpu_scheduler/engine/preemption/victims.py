@@ -14,10 +14,14 @@ from typing import Final
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
-__all__ = ["MIN_PRIORITY", "Asked", "Victims", "by_importance", "reprieve", "started"]
+__all__ = ["MIN_PRIORITY", "Asked", "Cost", "Victims", "by_importance", "reprieve", "started"]
 
 MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
+
+
+Cost = tuple[int, int, int, int, float]
+"""What victims cost; see :attr:`Victims.cost`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Victims:
     violations: int
 
     @property
-    def cost(self) -> tuple[int, int, int, int, float]:
+    def cost(self) -> Cost:
         """What is compared among nodes, the smallest first.
 
         Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of

@@ -1,0 +1,132 @@
+"""The order in which nodes are searched for victims on their cards: by what these cost at least."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.preemption.tenants import TenantTable
+from vgpu_scheduler.engine.preemption.victims import Asked, Cost
+from vgpu_scheduler.kernels import (
+    MOST_SETS,
+    NO_PRIORITY,
+    CardAsk,
+    Costs,
+    SetScratch,
+    cheapest_at_least,
+    stale_rows,
+)
+from vgpu_scheduler.state import State
+
+__all__ = ["CardBounds"]
+
+_NEVER: Final = -1
+_MOST_KEPT: Final = 32
+"""Of how many classes it is kept what victims cost at least; each takes 40 bytes per node."""
+_ANYTHING: Final[Cost] = (0, NO_PRIORITY, 0, 0, -np.inf)
+"""Less than any victims cost."""
+
+
+class CardBounds:
+    """Says what the victims on the cards of nodes cost at least; of a class it is computed anew where nodes changed.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._tables: dict[str, TenantTable] = {}
+        self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
+        self._scratch: dict[int, SetScratch] = {}
+
+    def in_order(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
+        """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
+
+        Of equal costs the smallest name comes first.
+
+        Parameters
+        ----------
+        asked
+            A pod that takes one card.
+        rows
+            The nodes where cards alone keep it away, shape (n,).
+        """
+        nodes, holds = self._state.nodes, self._state.holds
+        costs = self._costs(asked, rows)
+        kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
+        for row in sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.rank[row])):
+            yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
+        left = rows[costs.highest[rows] != NO_PRIORITY]
+        left = left[~np.isin(left, list(kept))] if kept else left
+        while left.size:
+            row = self._cheapest(costs, left)
+            cost = 0, int(costs.highest[row]), int(costs.total[row]), int(costs.pods[row]), -float(costs.start[row])
+            yield cost, nodes.name(row)
+            left = left[left != row]
+
+    def _cheapest(self, costs: Costs, rows: NDArray[np.int64]) -> int:
+        for column in (costs.highest, costs.total, costs.pods, -costs.start, self._state.nodes.rank):
+            values = column[rows]
+            rows = rows[values == values.min()]
+        return int(rows[0])
+
+    def _costs(self, asked: Asked, rows: NDArray[np.int64]) -> Costs:
+        part, state = asked.node, self._state
+        allocator, matrix = part.allocator, state.matrix(part.dialect)
+        assert allocator is not None
+        table = self._tables.get(part.dialect)
+        if table is None:
+            table = self._tables[part.dialect] = TenantTable(state, part.dialect)
+        tenants = table.refresh(rows)
+        kept = self._of_class(part, asked.pod.priority, matrix.layout)
+        stale = np.empty_like(rows)
+        count = stale_rows(rows, state.nodes.version, kept.seen, stale)
+        if count:
+            need, dimensions = allocator.need(), matrix.dimensions
+            ask = CardAsk(
+                asked.pod.priority,
+                _wide(need.amounts if need else (), dimensions),
+                _wide(need.percent if need else (), dimensions),
+                allocator.may_use(matrix),
+            )
+            scratch = self._scratch.get(dimensions)
+            if scratch is None:
+                sets = 2**MOST_SETS
+                scratch = SetScratch(np.zeros((sets, dimensions), dtype=np.int64), np.zeros(sets, dtype=np.int64))
+                self._scratch[dimensions] = scratch
+            cheapest_at_least(matrix.columns, tenants, ask, stale[:count], scratch, kept.costs)
+        return kept.costs
+
+    def _of_class(self, part: NodePart, priority: int, layout: int) -> _OfClass:
+        """Return what is kept of a class of pods of a priority; devices that were numbered anew make it void."""
+        kept = self._kept.pop((part, priority), None)
+        if kept is None or kept.layout != layout or kept.seen.shape[0] != self._state.nodes.capacity:
+            kept = _OfClass(self._state.nodes.capacity, layout)
+        self._kept[part, priority] = kept
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        return kept
+
+
+class _OfClass:
+    """What victims cost at least for the pods of one class and priority."""
+
+    def __init__(self, capacity: int, layout: int) -> None:
+        self.layout = layout
+        self.seen = np.full(capacity, _NEVER, dtype=np.int64)
+        highest, total, pods = (np.zeros(capacity, dtype=np.int64) for _ in range(3))
+        self.costs = Costs(highest, total, pods, np.zeros(capacity))
+
+
+def _wide(amounts: tuple[int, ...], dimensions: int) -> NDArray[np.int64]:
+    wide = np.zeros(dimensions, dtype=np.int64)
+    wide[: len(amounts)] = amounts
+    return wide
