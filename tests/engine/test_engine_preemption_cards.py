@@ -8,11 +8,13 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 from tests.engine.builders import asks, card, cards, engine_with, node, pod
-from tests.engine.test_engine_preemption import budget, found
+from tests.engine.test_engine_preemption import budget, found, random_world, search
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.preemption import Victims
+from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.preemption import Asked, Victims
+from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
@@ -104,3 +106,33 @@ def test_of_more_tenants_than_sets_can_be_asked_about_those_that_matter_are_spar
     engine.state.observe_pod(asked, {})
     (victims,) = found(engine, asked).best
     assert [each.priority for each in victims.pods] == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
+    """What is remembered of nodes and classes follows every change."""
+    rng = np.random.default_rng(seed)
+    engine = random_world(rng)
+    order, compared = SearchOrder(engine.state), 0
+    for number in range(20):
+        resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))
+        asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
+        engine.state.observe_pod(asked, {})
+        pod_class = engine.cycle.classes.of(asked)
+        assert isinstance(pod_class, Fitted)
+        question = Asked(asked, pod_class.node, pod_class.cluster)
+        every = found(engine, asked).best
+        filtered = engine.cycle.filter(asked, pod_class)
+        best = search(engine).best(question, filtered, (), order)
+        assert best.victims == (every[0] if every else None)
+        compared += bool(every)
+        held = sorted(each.uid for each in engine.state.reservations())
+        if held and rng.random() < 0.5:
+            engine.remove_pod(held[int(rng.integers(0, len(held)))], 0.0)
+        if rng.random() < 0.5:
+            engine.observe_pod(pod(f"new{number}", asks(1, 1000), priority=int(rng.integers(0, 4))), 0.0)
+            while engine.attempt(0.0) is not None:
+                pass
+        if rng.random() < 0.1:
+            engine.observe_node(node("z", cards("z", 1), version=number + 2), 0.0)
+    assert compared

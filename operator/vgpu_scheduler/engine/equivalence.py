@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,6 +227,18 @@ class NodeColumns:
         return self.fitted.shape[0]
 
 
+_ASKED: WeakKeyDictionary[State, NodeColumns] = WeakKeyDictionary()
+"""Where the answers to single questions about a state are written."""
+
+
+def _columns_for_questions(state: State) -> NodeColumns:
+    """Return columns in which the rows that were not asked about just now mean nothing."""
+    columns = _ASKED.get(state)
+    if columns is None or columns.capacity < state.nodes.capacity:
+        columns = _ASKED[state] = NodeColumns(state.nodes.capacity)
+    return columns
+
+
 _NOTHING = NodeColumns()
 """The columns of all parts that know nothing of any node."""
 
@@ -314,14 +327,22 @@ class NodePart:
     def ask(self, state: State, row: int, in_use: InUse) -> NodePart:
         """Return the same question with the answer of one node that has other amounts in use; the columns stay.
 
+        The answer is void when the next one is asked of any part.
+
         Parameters
         ----------
         in_use
             What is taken to be in use of the node.
         """
-        asked = self.on(NodeColumns(row + 1))
+        asked = self.on(_columns_for_questions(state))
         asked._fit(state, np.array([row], dtype=np.int64), in_use)
         return asked
+
+    def ask_all(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NDArray[np.bool_]:
+        """Tell on which of some nodes the pod fits that have other amounts in use; see :meth:`ask`. Shape (n,)."""
+        asked = self.on(_columns_for_questions(state))
+        asked._fit(state, rows, in_use)
+        return asked.feasible[rows]
 
     def examine(self, state: State, rows: NDArray[np.int64]) -> None:
         """Compute the columns of the given node rows, whatever they say."""

@@ -64,7 +64,16 @@ from vgpu_scheduler.kernels.sentinels import (
 )
 from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares, score_devices
 from vgpu_scheduler.kernels.topology import best_linked
-from vgpu_scheduler.kernels.victims import MOST_SETS, CardAsk, Costs, SetScratch, Tenants, cheapest_at_least
+from vgpu_scheduler.kernels.victims import (
+    MOST_SETS,
+    CardAsk,
+    Costs,
+    PodRequests,
+    SetScratch,
+    Tenants,
+    cheapest_at_least,
+    take_off_below,
+)
 
 __all__ = [
     "BARRED_BY_POLICY",
@@ -114,6 +123,7 @@ __all__ = [
     "LinkScratch",
     "NodeCpu",
     "PodDemand",
+    "PodRequests",
     "PriceScratch",
     "PricedScratch",
     "Request",
@@ -149,4 +159,5 @@ __all__ = [
     "select_best",
     "share_score",
     "stale_rows",
+    "take_off_below",
 ]

@@ -186,3 +186,49 @@ def _keep_cheaper(into: Costs, row: int, highest: int, total: int, count: int, s
                 if count == into.pods[row] and start <= into.start[row]:
                     return
     into.highest[row], into.total[row], into.pods[row], into.start[row] = highest, total, count, start
+
+
+class PodRequests(NamedTuple):
+    """What pods request of their nodes: ``P`` pods, ``R`` resources; those of row ``r`` are ``first[r] : last[r]``."""
+
+    first: NDArray[np.int64]  # (N,)
+    last: NDArray[np.int64]  # (N,)
+    priority: NDArray[np.int64]  # (P,)
+    amounts: NDArray[np.int64]  # (P, R)
+
+
+@entry_kernel
+def take_off_below(
+    rows: NDArray[np.int64],
+    below: NDArray[np.int64],
+    pods: PodRequests,
+    requested: NDArray[np.int64],
+    tenants: Tenants,
+    devices: DeviceColumns,
+) -> None:
+    """Take what pods hold off what is in use of their nodes, for all pods below a priority.
+
+    Parameters
+    ----------
+    rows
+        Node rows, shape (n,).
+    below
+        By row, the priority that pods keep their room from on; shape (N,).
+    pods, tenants
+        Who requests what of nodes, and who holds what of devices.
+    requested
+        What is in use of each resource, shape (R, N); changed.
+    devices
+        What is in use of devices; ``used`` is changed.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for pod in range(pods.first[row], pods.last[row]):
+            if pods.priority[pod] < below[row]:
+                for resource in range(pods.amounts.shape[1]):
+                    requested[resource, row] -= pods.amounts[pod, resource]
+        for entry in range(tenants.first[row], tenants.last[row]):
+            if tenants.priority[entry] < below[row]:
+                device = devices.first[row] + tenants.position[entry]
+                for dimension in range(tenants.amounts.shape[1]):
+                    devices.used[device, dimension] -= tenants.amounts[entry, dimension]

@@ -24,6 +24,8 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATIO
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.preemption import Asked as AskedFor
+from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
 from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -61,6 +63,7 @@ def warm_up() -> None:
         engine.observe_pod(_pod(str(number), _RULES if number else {}), 0.0)
         engine.attempt(0.0)
     _warm_up_prices(engine, _pod("priced", _RULES))
+    _warm_up_preemption(engine)
     _warm_up_shares()
     note_compiled()
 
@@ -101,13 +104,14 @@ def _engine_with_a_node() -> Engine:
     return engine
 
 
-def _pod(uid: str, annotations: dict[str, str]) -> Pod:
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
+def _pod(uid: str, annotations: dict[str, str], priority: int = 0, **more: str) -> Pod:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128", **more}
     return decode_pod(
         {
             "metadata": {"name": "p", "namespace": "n", "uid": uid, "annotations": annotations},
             "spec": {
                 "schedulerName": "warm-up",
+                "priority": priority,
                 "containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}],
             },
             "status": {"phase": "Pending"},
@@ -132,6 +136,17 @@ def _warm_up_prices(engine: Engine, pod: Pod) -> None:
     state.replace_prices({hami_dialect().name: prices})
     engine.observe_pod(pod, 0.0)
     engine.attempt(0.0)
+
+
+def _warm_up_preemption(engine: Engine) -> None:
+    """Search whose room a pod would get: by cards, and by all that nodes have."""
+    for cards in ("1", "2"):
+        pod = _pod(f"preempts-{cards}", {}, priority=1, **{"nvidia.com/gpu": cards, "nvidia.com/gpumem": "1024"})
+        pod_class = engine.cycle.classes.of(pod)
+        assert isinstance(pod_class, Fitted)
+        order, rows = SearchOrder(engine.state), engine.state.nodes.rows()
+        asked = AskedFor(pod, pod_class.node, pod_class.cluster)
+        list(order.by_cards(asked, rows) if cards == "1" else order.by_level(asked, rows))
 
 
 def _warm_up_shares() -> None:

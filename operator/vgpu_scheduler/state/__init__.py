@@ -6,6 +6,7 @@ from vgpu_scheduler.state.holds import Hold, Holds
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
+from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.places import Item, from_size
 from vgpu_scheduler.state.quotas import QuotaUsage
@@ -22,6 +23,7 @@ __all__ = [
     "DeviceMatrix",
     "Hold",
     "Holds",
+    "HostPorts",
     "InUse",
     "InterPodCounts",
     "Item",

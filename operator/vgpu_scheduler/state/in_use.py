@@ -81,6 +81,24 @@ class Trial:
                 ports.charge(row, held.ports, sign)
         return InUse(self._resources, ports, devices)
 
+    def charge(self, in_use: InUse, row: int, held: Reservation, sign: int) -> None:
+        """Add (``sign`` = 1) or take back (-1) a reservation in what was just said to be in use of a node.
+
+        It must have been among those that were gone, or are there, too.
+        """
+        self._nodes.charge_in(in_use.resources[row], held.requests, sign, held.pods)
+        if held.ports:
+            in_use.ports.charge(row, held.ports, sign)
+        for name, columns in in_use.devices.items():
+            self._charge_devices(name, row, held, sign, columns)
+
+    def _charge_devices(self, dialect: str, row: int, held: Reservation, sign: int, columns: DeviceColumns) -> None:
+        matrix = self._matrices[dialect]
+        for uuid, amounts in held.device_charges(dialect, matrix.devices(row)).items() if held.uses else ():
+            device = matrix.position(row, uuid)
+            assert device is not None
+            matrix.charge(device, amounts, sign, columns)
+
     def _charged(
         self, dialect: str, matrix: DeviceMatrix, row: int, changes: Iterable[tuple[Reservation, int]]
     ) -> DeviceColumns:
@@ -92,8 +110,5 @@ class Trial:
         own[0][cards], own[1][cards] = columns.used[cards], columns.explained[cards]
         supposed = columns._replace(used=own[0], explained=own[1])
         for held, sign in changes:
-            for uuid, amounts in held.device_charges(dialect, matrix.devices(row)).items():
-                device = matrix.position(row, uuid)
-                assert device is not None
-                matrix.charge(device, amounts, sign, supposed)
+            self._charge_devices(dialect, row, held, sign, supposed)
         return supposed

@@ -5,16 +5,15 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Victims, by_importance, reprieve, started
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
-from vgpu_scheduler.state import DeviceMatrix, Reservation, State
+from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["MOST_TENANTS", "CardSearch"]
 
@@ -47,7 +46,9 @@ class CardSearch:
         self._row = row
         pod = asked.pod
         without, _ = state.supposing(node, (), pod.uid, pod.priority)
-        self._used = state.trial.on(row, without).devices[self._dialect].used.copy()
+        self._first = int(self._matrix.columns.first[row])
+        cards = slice(self._first, int(self._matrix.columns.last[row]))
+        self._used = state.trial.on(row, without).devices[self._dialect].used[cards].copy()
         open_to_it = {kept.uid for kept in without}
         self._holds = [hold for hold in state.holds.on(node) if hold.uid not in open_to_it]
 
@@ -67,12 +68,31 @@ class CardSearch:
         """
         may_use = self._allocator.may_use(self._matrix)
         cards = [
-            _Card(self._allocator, self._matrix, card, tenants, self._used[card], self._kept_on(card, tenants))
+            _Card(self, card, tenants, self._used[card - self._first], self._kept_on(card, tenants))
             for card, tenants in sorted(self._by_card(lower).items())
             if may_use[card]
         ]
-        found = [victims for card in cards if (victims := card.cheapest(self._node, budgets)) is not None]
-        return min(found, key=lambda victims: victims.cost, default=None)
+        found = [*self._of_few(cards, budgets)]
+        found += [card.reprieved(self._node, budgets) for card in cards if len(card.pods) > MOST_TENANTS]
+        return min(filter(None, found), key=lambda victims: victims.cost, default=None)
+
+    def _of_few(self, cards: Iterable[_Card], budgets: Sequence[DisruptionBudget]) -> Iterator[Victims | None]:
+        """Yield the cheapest set of pods of each card with few of them; all sets are asked about at once."""
+        few = [card for card in cards if len(card.pods) <= MOST_TENANTS]
+        sets = [_all_sets(len(card.pods)) for card in few]
+        if not few:
+            return
+        numbers = np.repeat([card.number for card in few], [gone.shape[0] for gone in sets])
+        used = np.concatenate([card.used_without(gone) for card, gone in zip(few, sets, strict=True)])
+        fits, begin = self.fits(numbers, used), 0
+        for card, gone in zip(few, sets, strict=True):
+            end = begin + gone.shape[0]
+            yield card.cheapest(gone[fits[begin:end]], self._node, budgets)
+            begin = end
+
+    def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
+        return self._allocator.fit_alone(self._matrix, cards, used)
 
     def _by_card(self, pods: Iterable[Pod]) -> dict[int, _Tenants]:
         """Return which of some pods hold something of each device, the most important first, and how much."""
@@ -125,61 +145,59 @@ class _Card:
     """One card, with the pods on it that may end."""
 
     def __init__(
-        self,
-        allocator: Allocator,
-        matrix: DeviceMatrix,
-        card: int,
-        tenants: _Tenants,
-        used: NDArray[np.int64],
-        kept: Sequence[_Kept],
+        self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64], kept: Sequence[_Kept]
     ) -> None:
-        self._allocator = allocator
-        self._matrix = matrix
-        self._card = card
-        self._pods = [pod for pod, _ in tenants]
+        self.number = number
+        self.pods = [pod for pod, _ in tenants]
+        self._search = search
         self._amounts = np.array([amounts for _, amounts in tenants])
         self._used = used
         self._kept = kept
+        self._gone = np.ones((1, len(tenants)), dtype=np.bool_)
 
-    def cheapest(self, node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
-        """Return which of the pods cost least of those without which the card would do; None if it never does."""
-        if len(self._pods) > MOST_TENANTS:
-            if not self._does_without(self._pods):
-                return None
-            return reprieve(node, self._pods, budgets, self._does_without)
-        gone = _all_sets(len(self._pods))
-        gone = gone[self._does(gone)]
+    def cheapest(self, gone: NDArray[np.bool_], node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
+        """Return which of some sets of the pods, a row each, costs least; None if there is none."""
         if not gone.shape[0]:
             return None
-        violations = self._violations(gone, budgets)
-        best = gone[self._cheapest_first(gone, violations)[0]]
-        pods = tuple(pod for pod, is_gone in zip(self._pods, best.tolist(), strict=True) if is_gone)
+        best = gone[self._cheapest_first(gone, self._violations(gone, budgets))[0]]
+        pods = tuple(pod for pod, is_gone in zip(self.pods, best.tolist(), strict=True) if is_gone)
         return Victims(node, pods, len(violating_budgets(pods, budgets)))
 
-    def _does_without(self, gone: Sequence[Pod]) -> bool:
-        uids = {pod.uid for pod in gone}
-        return bool(self._does(np.array([[pod.uid in uids for pod in self._pods]]))[0])
+    def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
+        """Return the pods that nobody can reprieve one by one; None if the card does not do without all of them."""
+        return reprieve(node, self.pods, budgets, self) if self._does() else None
 
-    def _does(self, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell for each set of pods, a row each, whether the pod would fit on the card without them."""
-        used = self._used - gone.astype(np.int64) @ self._amounts
+    def put_back(self, pod: Pod) -> bool:
+        """Put a pod back, unless the card would not do then; see :class:`Room`."""
+        number = self.pods.index(pod)
+        self._gone[0, number] = False
+        does = self._does()
+        self._gone[0, number] = not does
+        return does
+
+    def _does(self) -> bool:
+        return bool(self._search.fits(np.array([self.number]), self.used_without(self._gone))[0])
+
+    def used_without(self, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return what is in use without each set of pods, a row each; shape (sets, dimensions)."""
+        used: NDArray[np.int64] = self._used - gone.astype(np.int64) @ self._amounts
         for claim, leaving, leave in self._kept:
             left = leaving - (gone & leave).astype(np.int64) @ self._amounts
             used += np.maximum(claim - left, 0) - np.maximum(claim - leaving, 0)
-        return self._allocator.fit_alone(self._matrix, np.full(gone.shape[0], self._card), used)
+        return used
 
     def _violations(self, gone: NDArray[np.bool_], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:
         """Return how many of each set end against a budget."""
-        concerned = [budget for budget in budgets if any(map(budget.covers, self._pods))]
+        concerned = [budget for budget in budgets if any(map(budget.covers, self.pods))]
         if not concerned:
             return np.zeros(gone.shape[0], dtype=np.int64)
-        sets = ([pod for pod, is_gone in zip(self._pods, row, strict=True) if is_gone] for row in gone.tolist())
+        sets = ([pod for pod, is_gone in zip(self.pods, row, strict=True) if is_gone] for row in gone.tolist())
         return np.array([len(violating_budgets(pods, concerned)) for pods in sets], dtype=np.int64)
 
     def _cheapest_first(self, gone: NDArray[np.bool_], violations: NDArray[np.int64]) -> NDArray[np.int64]:
         """Order sets of pods by what they cost, as :attr:`Victims.cost`; of equals the less important pods end."""
-        priorities = np.array([pod.priority for pod in self._pods], dtype=np.int64)
-        start = np.array([started(pod) for pod in self._pods])
+        priorities = np.array([pod.priority for pod in self.pods], dtype=np.int64)
+        start = np.array([started(pod) for pod in self.pods])
         first = gone.argmax(axis=1)  # the most important one: of the highest priority, and the oldest of these
         total = gone.astype(np.int64) @ (priorities - MIN_PRIORITY)
         by_cost: tuple[NDArray[Any], ...] = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
-from vgpu_scheduler.engine.preemption.bounds import CardBounds
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
+from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import NO_VICTIMS, NOT_HELPFUL, PROTECTED, VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Asked, Victims
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
@@ -69,7 +69,7 @@ class Evaluator:
         self._budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
-        self._bounds = CardBounds(cycle.state)
+        self._order = SearchOrder(cycle.state)
         self._spared: dict[str, str] = {}
         self._denied, self._denied_until = "", 0.0
 
@@ -124,7 +124,7 @@ class Evaluator:
         self.searches += 1
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
-        best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._bounds)
+        best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._order)
         if best.victims is not None:
             return self._answer(pod, pod_class, best.victims, now)
         counts = {
@@ -182,4 +182,4 @@ class Evaluator:
 
 
 def _asked(pod: Pod, pod_class: Fitted) -> Asked:
-    return Asked(pod, pod_class.node, pod_class.cluster)
+    return Asked(pod, pod_class.node, pod_class.cluster, pod_class.limited)

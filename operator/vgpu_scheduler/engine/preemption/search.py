@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.bounds import CardBounds
 from vgpu_scheduler.engine.preemption.cards import CardSearch
+from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import Asked, Cost, Victims, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
@@ -27,8 +28,7 @@ PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", H
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
-_MOST_CANDIDATES: Final = 100
-"""kube-scheduler compares a tenth of the nodes, and no fewer than so many."""
+_MOST_CANDIDATES: Final = 32
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
 
@@ -100,11 +100,11 @@ class Best(NamedTuple):
 class _Seen:
     """The cheapest victims so far."""
 
-    def __init__(self, *, exceed: bool) -> None:
+    def __init__(self, *, exceed: bool, searched: int) -> None:
         self._exceed = exceed
+        self._searched = searched
         self._cheapest: Victims | None = None
         self._protected = 0
-        self.searched = 0
         self.candidates = 0
 
     def is_beaten(self, least: Cost, node: str) -> bool:
@@ -124,7 +124,7 @@ class _Seen:
 
     def best(self) -> Best:
         """Return the cheapest victims."""
-        return Best(self._cheapest, self.searched, self._protected)
+        return Best(self._cheapest, self._searched, self._protected)
 
 
 class VictimSearch:
@@ -175,38 +175,34 @@ class VictimSearch:
         short: NDArray[np.int64] = passing[asked.node.fit.counts[passing][:, _RESOLVABLE].any(axis=1)]
         return short
 
-    def best(self, asked: Asked, found: Filtered, closed: Collection[str], bounds: CardBounds) -> Best:
+    def best(self, asked: Asked, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
-        Where more is short than a card, at most :data:`_MOST_CANDIDATES` nodes are compared, the first by name:
-        kube-scheduler compares as many.
+        Where more is short than a card, at most :data:`_MOST_CANDIDATES` nodes are compared, those first where the
+        lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a tenth of all.
 
         Parameters
         ----------
         closed
             Nodes where the pod would not be served.
-        bounds
-            Says what victims on cards cost at least.
+        order
+            Says in which order nodes are looked at.
         """
         rejected, passing = found.resolvable()
         short, budgets = self._short_of_cards(asked, passing), self._budgets()
-        allocator, seen = asked.node.allocator, _Seen(exceed=self._exceed)
-        if allocator is not None and allocator.takes_one_card:
-            for least, node in bounds.in_order(asked, short):
+        seen = _Seen(exceed=self._exceed, searched=int(rejected.size + short.size))
+        if asked.node.allocator is not None and asked.node.allocator.takes_one_card:
+            for least, node in order.by_cards(asked, short):
                 if seen.is_beaten(least, node):
                     break
                 if node not in closed:
                     seen.take(node, self.on_node(asked, node, budgets))
-            seen.searched += int(short.size)
             short = short[:0]
-        names = self._state.nodes.name
-        for node in sorted(map(names, (*rejected.tolist(), *short.tolist()))):
-            if node in closed:
-                continue
-            seen.searched += 1
-            seen.take(node, self.on_node(asked, node, budgets))
-            if seen.candidates >= _MOST_CANDIDATES:
+        for below, node in order.by_level(asked, np.concatenate([rejected, short])):
+            if seen.is_beaten((0, below - 1, 0, 0, -math.inf), node) or seen.candidates >= _MOST_CANDIDATES:
                 break
+            if node not in closed:
+                seen.take(node, self.on_node(asked, node, budgets, below))
         return seen.best()
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
@@ -228,18 +224,45 @@ class VictimSearch:
                 rejections[node] = found
         return Candidates(victims, rejections)
 
-    def on_node(self, asked: Asked, node: str, budgets: Sequence[DisruptionBudget]) -> Victims | Rejection | None:
-        """Return the victims on a node, why there are none, or None if the pod fits there as it is."""
+    def on_node(
+        self, asked: Asked, node: str, budgets: Sequence[DisruptionBudget], below: int | None = None
+    ) -> Victims | Rejection | None:
+        """Return the victims on a node, why there are none, or None if the pod fits there as it is.
+
+        Parameters
+        ----------
+        below
+            The priority below which the end of all pods is known to be enough, budgets and policies aside: none above
+            it has to end then, and there is less to ask.
+        """
         lower = self._lower(asked.pod, node)
+        if below is not None:
+            lowest = [each for each in lower if each.priority < below]
+            found = self._reprieved(asked, node, lowest, budgets) if lowest else None
+            if isinstance(found, Victims) and not found.violations:
+                return found
         if not lower:
             return Rejection((NO_VICTIMS,), resolvable=False)
         on_cards = self._on_cards(asked, node, lower, budgets)
         if on_cards is not None and self.rejection(asked, node, on_cards.pods) is None:
             return on_cards
+        return self._reprieved(asked, node, lower, budgets)
+
+    def _reprieved(
+        self, asked: Asked, node: str, lower: Sequence[Pod], budgets: Sequence[DisruptionBudget]
+    ) -> Victims | Rejection | None:
+        """Return whom of some pods of a node nobody can reprieve."""
         rejection = self.rejection(asked, node, lower)
         if rejection is not None:
             return rejection
-        return reprieve(node, lower, budgets, lambda gone: self.rejection(asked, node, gone) is None)
+        alone = self._depends_on_node_alone(asked, node)
+        room = _NodeAlone(self._state, asked, node, lower) if alone else _NodeAmongOthers(self, asked, node, lower)
+        return reprieve(node, lower, budgets, room)
+
+    def _depends_on_node_alone(self, asked: Asked, node: str) -> bool:
+        """Tell whether nothing but what is in use of a node has a say about a pod there."""
+        state = self._state
+        return asked.cluster is None and not asked.limited and not state.holds.on(node) and not state.nominations
 
     def rejection(self, asked: Asked, node: str, gone: Collection[Pod]) -> Rejection | None:
         """Return why a node does not let a pod pass once some pods there are gone; None if it does."""
@@ -247,6 +270,8 @@ class VictimSearch:
         assert row is not None
         held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
         without, beside = state.supposing(node, held, asked.pod.uid, asked.pod.priority)
+        if self._depends_on_node_alone(asked, node):
+            return rejection_of(asked.pod, row, asked.node.ask(state, row, state.trial.on(row, without, beside)), None)
         with state.counting(without, beside):
             nominated = self._nominated.rejection_on(node, asked.pod, asked.node, asked.cluster, without, beside)
             if nominated is not None:
@@ -271,3 +296,43 @@ class VictimSearch:
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))
         return [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
+
+
+class _NodeAlone:
+    """A node from which pods are gone, of which nothing but what is in use of it has a say."""
+
+    def __init__(self, state: State, asked: Asked, node: str, gone: Sequence[Pod]) -> None:
+        row = state.nodes.row(node)
+        assert row is not None
+        self._state = state
+        self._node = asked.node
+        self._row = row
+        self._held = {pod.uid: held for pod in gone if (held := state.reservation(pod.uid)) is not None}
+        self._in_use = state.trial.on(row, list(self._held.values()))
+
+    def put_back(self, pod: Pod) -> bool:
+        """Put a pod back, unless the other one would not fit then; see :class:`Room`."""
+        state, held = self._state, self._held[pod.uid]
+        state.trial.charge(self._in_use, self._row, held, 1)
+        fits = bool(self._node.ask(state, self._row, self._in_use).feasible[self._row])
+        if not fits:
+            state.trial.charge(self._in_use, self._row, held, -1)
+        return fits
+
+
+class _NodeAmongOthers:
+    """A node from which pods are gone; who is on others has a say, too."""
+
+    def __init__(self, search: VictimSearch, asked: Asked, node: str, gone: Sequence[Pod]) -> None:
+        self._search = search
+        self._asked = asked
+        self._node = node
+        self._gone = list(gone)
+
+    def put_back(self, pod: Pod) -> bool:
+        """Put a pod back, unless the other one would not fit then; see :class:`Room`."""
+        left = [other for other in self._gone if other is not pod]
+        fits = self._search.rejection(self._asked, self._node, left) is None
+        if fits:
+            self._gone = left
+        return fits

@@ -1,105 +1,160 @@
-"""Who holds what of the cards of all nodes, as columns that follow the versions of the nodes."""
+"""Who requests what of nodes, and who holds what of their cards, as columns that follow the versions of the nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.victims import started
-from vgpu_scheduler.kernels import Tenants, stale_rows
-from vgpu_scheduler.state import State
+from vgpu_scheduler.kernels import PodRequests, Tenants, stale_rows
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.state import NodeTable, Reservation, State
 
-__all__ = ["TenantTable"]
+__all__ = ["RequestTable", "TenantTable", "may_ever_end"]
 
 _NEVER: Final = -1
 _FEWEST: Final = 1024
 """Entries that there is room for in the beginning."""
 
 
+def may_ever_end(pod: Pod | None, held: Reservation) -> bool:
+    """Tell whether a pod could be a victim, whatever policies say: not where its end frees nothing for sure."""
+    return pod is not None and not pod.is_static and not held.closes_cards
+
+
+class _Segments:
+    """Entries of node rows in flat columns; a row that is written anew gets a place at the end.
+
+    Parameters
+    ----------
+    shapes
+        The type of each column, and how many numbers an entry has in it; 0 for one that has no second dimension.
+    """
+
+    def __init__(self, *shapes: tuple[type[np.generic], int]) -> None:
+        self._shapes = shapes
+        self.first = self.last = np.zeros(0, dtype=np.int64)
+        self._seen = np.full(0, _NEVER, dtype=np.int64)
+        self._end = self._live = 0
+        self.columns = self._columns(_FEWEST)
+
+    def _columns(self, size: int) -> list[NDArray[Any]]:
+        return [np.zeros((size, width) if width else size, dtype=kind) for kind, width in self._shapes]
+
+    def stale(self, nodes: NodeTable, rows: NDArray[np.int64]) -> list[int]:
+        """Return which of some rows have changed since they were asked about, and mark them as written."""
+        more = nodes.capacity - self._seen.shape[0]
+        if more:
+            self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
+            self.first, self.last = (np.pad(column, (0, more)) for column in (self.first, self.last))
+        stale = np.empty_like(rows)
+        found: list[int] = stale[: stale_rows(rows, nodes.version, self._seen, stale)].tolist()
+        return found
+
+    def replace(self, row: int, count: int) -> range:
+        """Give a row so many entries; return their numbers. What is there is to be overwritten."""
+        self._live += count - int(self.last[row] - self.first[row])
+        self.first[row] = self.last[row] = self._end
+        if self._end + count > self.columns[0].shape[0]:
+            self._pack(max(_FEWEST, 2 * self._live))
+        begin, self._end = self._end, self._end + count
+        self.first[row], self.last[row] = begin, self._end
+        return range(begin, self._end)
+
+    def _pack(self, size: int) -> None:
+        """Move all entries that mean something to the beginning of larger columns."""
+        kept = np.flatnonzero(self.last > self.first)
+        kept = kept[np.argsort(self.first[kept])]
+        taken = [np.arange(self.first[row], self.last[row]) for row in kept.tolist()]
+        source: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *taken])
+        old, self.columns = self.columns, self._columns(size)
+        for column, before in zip(self.columns, old, strict=True):
+            column[: source.shape[0]] = before[source]
+        lengths = self.last[kept] - self.first[kept]
+        self.last[kept] = np.cumsum(lengths)
+        self.first[kept] = self.last[kept] - lengths
+        self._end = int(source.shape[0])
+
+
 class TenantTable:
     """The pods on the cards of one dialect; those that may never end, whoever asks, are left out.
-
-    A node is read anew when its version has moved. What it had before is left behind until the table is packed.
 
     Parameters
     ----------
     state
         What is known.
     dialect
-        Whose devices it is about.
+        Whose devices it is about; those of the dialect that is listed first for an empty name.
     """
 
     def __init__(self, state: State, dialect: str) -> None:
         self._state = state
-        self._dialect = dialect
         self._matrix = state.matrix(dialect)
-        self._seen = np.full(0, _NEVER, dtype=np.int64)
-        self._first = self._last = np.zeros(0, dtype=np.int64)
-        self._end = self._live = 0
-        self._allocate(_FEWEST)
-
-    def _allocate(self, size: int) -> None:
-        self._position = np.zeros(size, dtype=np.int64)
-        self._priority = np.zeros(size, dtype=np.int64)
-        self._start = np.zeros(size, dtype=np.float64)
-        self._amounts = np.zeros((size, self._matrix.dimensions), dtype=np.int64)
+        self._dialect = next(name for name, matrix in state.matrices.items() if matrix is self._matrix)
+        self._segments = _Segments((np.int64, 0), (np.int64, 0), (np.float64, 0), (np.int64, self._matrix.dimensions))
 
     def refresh(self, rows: NDArray[np.int64]) -> Tenants:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
-        nodes = self._state.nodes
-        more = nodes.capacity - self._seen.shape[0]
-        if more:
-            self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
-            self._first, self._last = (np.pad(column, (0, more)) for column in (self._first, self._last))
-        stale = np.empty_like(rows)
-        count = stale_rows(rows, nodes.version, self._seen, stale)
-        for row in stale[:count].tolist():
-            self._read(row)
-        return Tenants(self._first, self._last, self._position, self._priority, self._start, self._amounts)
+        segments = self._segments
+        for row in segments.stale(self._state.nodes, rows):
+            entries = sorted(self._entries(row))
+            for number, entry in zip(segments.replace(row, len(entries)), entries, strict=True):
+                position, (priority, start, _), amounts = entry
+                segments.columns[0][number] = position
+                segments.columns[1][number], segments.columns[2][number] = -priority, start
+                segments.columns[3][number] = 0
+                segments.columns[3][number, : len(amounts)] = amounts
+        return Tenants(segments.first, segments.last, *segments.columns)
 
-    def _read(self, row: int) -> None:
-        entries = self._entries(row)
-        self._live += len(entries) - int(self._last[row] - self._first[row])
-        self._first[row] = self._last[row] = self._end
-        if self._end + len(entries) > self._position.shape[0]:
-            self._pack(max(_FEWEST, 2 * self._live))
-        first, last = self._end, self._end + len(entries)
-        for number, (position, importance, amounts) in enumerate(entries, start=first):
-            self._position[number] = position
-            self._priority[number], self._start[number] = -importance[0], importance[1]
-            self._amounts[number] = 0
-            self._amounts[number, : len(amounts)] = amounts
-        self._first[row], self._last[row], self._end = first, last, last
-
-    def _entries(self, row: int) -> list[tuple[int, tuple[int, float, str], tuple[int, ...]]]:
-        """Return position, importance and amounts of each pod on each device of a node, in the order of the columns."""
+    def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str], Sequence[int]]]:
+        """Yield position, importance and amounts of each pod on each device of a node."""
         state, matrix = self._state, self._matrix
         devices, first = matrix.devices(row), int(matrix.columns.first[row])
-        entries = []
         for held in state.reservations(state.nodes.name(row)):
             pod = state.pod(held.uid)
-            if pod is None or pod.is_static or held.closes_cards:
+            if pod is None or not may_ever_end(pod, held):
                 continue
             importance = -pod.priority, started(pod), pod.key
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
                 device = matrix.position(row, uuid)
                 assert device is not None
-                entries.append((device - first, importance, amounts))
-        return sorted(entries)
+                yield device - first, importance, amounts
 
-    def _pack(self, size: int) -> None:
-        """Move all entries that mean something to the beginning of larger columns."""
-        kept = np.flatnonzero(self._last > self._first)
-        kept = kept[np.argsort(self._first[kept])]
-        taken = [np.arange(self._first[row], self._last[row]) for row in kept.tolist()]
-        old: tuple[NDArray[Any], ...] = (self._position, self._priority, self._start, self._amounts)
-        source: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *taken])
-        self._allocate(size)
-        for column, before in zip((self._position, self._priority, self._start, self._amounts), old, strict=True):
-            column[: source.shape[0]] = before[source]
-        lengths = self._last[kept] - self._first[kept]
-        self._last[kept] = np.cumsum(lengths)
-        self._first[kept] = self._last[kept] - lengths
-        self._end = int(source.shape[0])
+
+class RequestTable:
+    """What the pods on nodes request of these; those that may never end, whoever asks, are left out.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._resources = 0
+        self._segments = _Segments()
+
+    def refresh(self, rows: NDArray[np.int64]) -> PodRequests:
+        """Bring some node rows up to date; return the columns, which are valid until the next time."""
+        nodes = self._state.nodes
+        if self._resources != len(nodes.resources):
+            self._resources = len(nodes.resources)
+            self._segments = _Segments((np.int64, 0), (np.int64, self._resources))
+        segments = self._segments
+        for row in segments.stale(nodes, rows):
+            there = [(pod, held) for pod, held in self._pods(row) if may_ever_end(pod, held)]
+            for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
+                segments.columns[0][number] = pod.priority
+                segments.columns[1][number] = 0
+                nodes.charge_in(segments.columns[1][number], held.requests, 1, held.pods)
+        return PodRequests(segments.first, segments.last, *segments.columns)
+
+    def _pods(self, row: int) -> Iterator[tuple[Pod, Reservation]]:
+        for held in self._state.reservations(self._state.nodes.name(row)):
+            pod = self._state.pod(held.uid)
+            if pod is not None:
+                yield pod, held

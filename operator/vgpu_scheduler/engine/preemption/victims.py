@@ -7,14 +7,14 @@ back, those whose end would violate a disruption budget first, each of them by i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
-__all__ = ["MIN_PRIORITY", "Asked", "Cost", "Victims", "by_importance", "reprieve", "started"]
+__all__ = ["MIN_PRIORITY", "Asked", "Cost", "Room", "Victims", "by_importance", "reprieve", "started"]
 
 MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
@@ -34,11 +34,14 @@ class Asked:
         The pod.
     node, cluster
         What it asks of single nodes, and of more than one.
+    limited
+        Whether quotas of its namespace may keep it from some card.
     """
 
     pod: Pod
     node: NodePart
     cluster: ClusterPart | None
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +78,28 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (-pod.priority, started(pod), pod.key))
 
 
-def reprieve(
-    node: str,
-    lower: Iterable[Pod],
-    budgets: Sequence[DisruptionBudget],
-    fits_without: Callable[[Sequence[Pod]], bool],
-) -> Victims | None:
+class Room(Protocol):
+    """A node, or a card, from which some pods are gone, for a pod that is to fit there."""
+
+    def put_back(self, pod: Pod) -> bool:
+        """Put one of them back; tell whether the other pod fits still. If it does not, the one is gone again."""
+
+
+def reprieve(node: str, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget], room: Room) -> Victims | None:
     """Return the victims of a node on which a pod fits once all of lower priority are gone; None if none need go.
 
     Parameters
     ----------
     lower
         The pods that may end.
-    fits_without
-        Tells whether the pod fits once some of them are gone.
+    room
+        The node without all of them.
     """
     gone = by_importance(lower)
     violating = {pod.uid for pod in violating_budgets(gone, budgets)}
-    violations = 0
-    for pod in sorted(gone, key=lambda pod: pod.uid not in violating):
-        without = [other for other in gone if other is not pod]
-        if fits_without(without):
-            gone = without
-        else:
-            violations += pod.uid in violating
-    return Victims(node, tuple(gone), violations) if gone else None
+    victims = [pod for pod in sorted(gone, key=lambda pod: pod.uid not in violating) if not room.put_back(pod)]
+    violations = sum(pod.uid in violating for pod in victims)
+    return Victims(node, tuple(by_importance(victims)), violations) if victims else None
 
 
 def started(pod: Pod) -> float:

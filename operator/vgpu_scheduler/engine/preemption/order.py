@@ -1,4 +1,4 @@
-"""The order in which nodes are searched for victims on their cards: by what these cost at least."""
+"""The order in which nodes are searched for victims: by what these cost at least."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.preemption.tenants import TenantTable
+from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.engine.preemption.victims import Asked, Cost
 from vgpu_scheduler.kernels import (
     MOST_SETS,
@@ -23,7 +23,7 @@ from vgpu_scheduler.kernels import (
 )
 from vgpu_scheduler.state import State
 
-__all__ = ["CardBounds"]
+__all__ = ["SearchOrder"]
 
 _NEVER: Final = -1
 _MOST_KEPT: Final = 32
@@ -32,8 +32,8 @@ _ANYTHING: Final[Cost] = (0, NO_PRIORITY, 0, 0, -np.inf)
 """Less than any victims cost."""
 
 
-class CardBounds:
-    """Says what the victims on the cards of nodes cost at least; of a class it is computed anew where nodes changed.
+class SearchOrder:
+    """Says in which order nodes are searched; what it learns of a class is computed anew only where nodes changed.
 
     Parameters
     ----------
@@ -43,11 +43,35 @@ class CardBounds:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._tables: dict[str, TenantTable] = {}
+        self._levels = PriorityLevels(state)
         self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
         self._scratch: dict[int, SetScratch] = {}
 
-    def in_order(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
+    def by_level(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
+        """Yield the nodes on which victims could be found, those of the lowest priorities first, then by name.
+
+        Each comes with the priority below which the end of all pods is enough, as far as the node alone has a say.
+
+        Parameters
+        ----------
+        rows
+            Nodes that keep the pod away for whatever is in use of them, shape (n,).
+        """
+        nodes = self._state.nodes
+        kept = self._with_room_kept(rows)
+        found, below = self._levels.lowest(asked, rows[~np.isin(rows, kept)] if kept else rows)
+        for row in kept:
+            yield asked.pod.priority, nodes.name(row)  # what is kept there may be open to it
+        for number in np.lexsort((nodes.rank[found], below)).tolist():
+            yield int(below[number]), nodes.name(int(found[number]))
+
+    def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
+        """Return those of some rows where room is kept for somebody, by name."""
+        nodes, holds = self._state.nodes, self._state.holds
+        kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
+        return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.rank[row])) if kept else []
+
+    def by_cards(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
         Of equal costs the smallest name comes first.
@@ -59,13 +83,12 @@ class CardBounds:
         rows
             The nodes where cards alone keep it away, shape (n,).
         """
-        nodes, holds = self._state.nodes, self._state.holds
+        nodes, kept = self._state.nodes, self._with_room_kept(rows)
         costs = self._costs(asked, rows)
-        kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
-        for row in sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.rank[row])):
+        for row in kept:
             yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
         left = rows[costs.highest[rows] != NO_PRIORITY]
-        left = left[~np.isin(left, list(kept))] if kept else left
+        left = left[~np.isin(left, kept)] if kept else left
         while left.size:
             row = self._cheapest(costs, left)
             cost = 0, int(costs.highest[row]), int(costs.total[row]), int(costs.pods[row]), -float(costs.start[row])
@@ -82,10 +105,7 @@ class CardBounds:
         part, state = asked.node, self._state
         allocator, matrix = part.allocator, state.matrix(part.dialect)
         assert allocator is not None
-        table = self._tables.get(part.dialect)
-        if table is None:
-            table = self._tables[part.dialect] = TenantTable(state, part.dialect)
-        tenants = table.refresh(rows)
+        tenants = self._levels.tenants(part.dialect).refresh(rows)
         kept = self._of_class(part, asked.pod.priority, matrix.layout)
         stale = np.empty_like(rows)
         count = stale_rows(rows, state.nodes.version, kept.seen, stale)

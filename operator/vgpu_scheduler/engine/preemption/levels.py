@@ -1,0 +1,80 @@
+"""How high the priority of pods is at least that have to end on each node, for all nodes together.
+
+What pods below a priority hold is taken off what is in use of many nodes at once, and the pod is fitted there. The
+lower the priority, the less is free, so the lowest one that is enough is found by bisection.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
+from vgpu_scheduler.engine.preemption.victims import Asked
+from vgpu_scheduler.kernels import explain_devices, take_off_below
+from vgpu_scheduler.state import HostPorts, InUse, State
+
+__all__ = ["PriorityLevels"]
+
+
+class PriorityLevels:
+    """Says below which priority all pods of a node have to end at least so that a pod fits there.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._requests = RequestTable(state)
+        self._tenants: dict[str, TenantTable] = {}
+
+    def tenants(self, dialect: str) -> TenantTable:
+        """Return who holds what of the devices of a dialect."""
+        if dialect not in self._tenants:
+            self._tenants[dialect] = TenantTable(self._state, dialect)
+        return self._tenants[dialect]
+
+    def lowest(self, asked: Asked, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
+
+        Parameters
+        ----------
+        rows
+            Node rows, shape (n,).
+
+        Returns
+        -------
+        rows : NDArray[int64], shape (m,)
+            Those of them where it would fit if all pods of a lower priority ended.
+        below : NDArray[int64], shape (m,)
+            The priority below which all pods of each have to end at least.
+        """
+        levels = np.unique(self._requests.refresh(rows).priority)
+        levels = levels[levels < asked.pod.priority]
+        if not levels.size or not rows.size:
+            return rows[:0], rows[:0]
+        lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
+        fits = self._fits(asked, rows, levels[highest] + 1)
+        rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
+        while (open_ := np.flatnonzero(lowest < highest)).size:
+            middle = (lowest[open_] + highest[open_]) // 2
+            fits = self._fits(asked, rows[open_], levels[middle] + 1)
+            highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
+        return rows, levels[highest] + 1
+
+    def _fits(self, asked: Asked, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""
+        state, dialect = self._state, asked.node.dialect
+        matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy
+        live = matrix.columns
+        columns = live._replace(used=live.used.copy(), explained=live.explained.copy())
+        of_row = np.zeros(state.nodes.capacity, dtype=np.int64)
+        of_row[rows] = below
+        requests, tenants = self._requests.refresh(rows), self.tenants(dialect).refresh(rows)
+        take_off_below(rows, of_row, requests, requested, tenants, columns)
+        explain_devices(columns)
+        # Ports that pods hold who stay are looked at when the node is.
+        return asked.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))
