@@ -19,8 +19,8 @@ def created(second: int) -> str:
 def test_pods_are_as_old_as_their_objects_however_they_came() -> None:
     queue = SchedulingQueue()
     for uid, second in (("young", 9), ("b", 1), ("a", 1), ("old", 0)):
-        queue.add(uid, 0, float(uid == "b"), created=created(second))
-    assert [queue.pop(1.0) for _ in range(5)] == ["old", "a", "b", "young", None]
+        queue.add(uid, 0, 1.0, created=created(second))
+    assert [queue.pop(1.0) for _ in range(5)] == ["old", "b", "a", "young", None]
 
 
 def test_the_next_of_a_class_does_not_wait_until_younger_pods_had_their_turns() -> None:

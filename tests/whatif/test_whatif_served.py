@@ -77,7 +77,16 @@ class Cluster:
             case 2:
                 self.cordoned(str(self._rng.choice(self.names("Node"))), cordoned=False)
             case _:
-                self.now += float(self._rng.choice([0.1, 2.0, 15.0]))
+                self.pass_time(float(self._rng.choice([0.1, 2.0, 15.0])))
+
+    def pass_time(self, seconds: float) -> None:
+        """Have pods tried when their turns come, as long as nothing happens."""
+        until = self.now + seconds
+        while self.now < until:
+            while self.attempt() is not None:
+                pass
+            due = self.engine.queue.tick(self.now)
+            self.now = until if due is None else min(due, until)
 
     def attempt(self) -> tuple[str, Outcome] | None:
         """Have the next pod tried; nobody before it that is not in back-off may fit where it is placed."""

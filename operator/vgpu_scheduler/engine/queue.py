@@ -120,7 +120,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now, created)
+            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now, created, self._next_ticket())
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(entry)  # by the rank that it had

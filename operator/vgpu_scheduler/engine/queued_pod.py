@@ -98,7 +98,7 @@ class Rank(NamedTuple):
 
     urgency: int
     created: str
-    came: float
+    arrival: int
     uid: str
 
 
@@ -247,6 +247,8 @@ class QueuedPod:
         When it was first seen waiting.
     created
         When its object was created (RFC 3339, UTC); empty where it does not say.
+    arrival
+        The later it came, the higher.
     attempts, attempted_at
         How often it was tried, and when for the last time.
     """
@@ -256,6 +258,7 @@ class QueuedPod:
     place: Place
     came: float
     created: str = ""
+    arrival: int = 0
     attempts: int = 0
     attempted_at: float = 0.0
     unschedulable_class: UnschedulableClass | None = None
@@ -280,7 +283,7 @@ class QueuedPod:
     @property
     def rank(self) -> Rank:
         """When its turn comes among those that wait for the same."""
-        return Rank(-self.priority, self.created, self.came, self.uid)
+        return Rank(-self.priority, self.created, self.arrival, self.uid)
 
     @property
     def ready_at(self) -> float:
