@@ -35,9 +35,10 @@ def test_the_next_of_a_class_does_not_wait_until_younger_pods_had_their_turns() 
     assert queue.pop(20.001) == "x2"
 
 
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("hints", [(Hint.NODE, Hint.DEVICES), (Hint.DEVICES, Hint.NODE)])
 def test_the_oldest_of_those_that_get_the_same_answer_is_tried_whatever_each_waits_for(
-    hints: tuple[Hint, Hint],
+    hints: tuple[Hint, Hint], *, alone: bool
 ) -> None:
     queue = SchedulingQueue()
     for second, uid in enumerate(("old", "young")):
@@ -46,7 +47,7 @@ def test_the_oldest_of_those_that_get_the_same_answer_is_tried_whatever_each_wai
         pass
     queue.add_unschedulable("young", hints[0], 0.0, "alike")
     queue.add_unschedulable("old", hints[1], 0.0, "alike")
-    queue.hint(Hint.NODE | Hint.DEVICES, 0.5)
+    queue.hint(hints[0] if alone else Hint.NODE | Hint.DEVICES, 0.5)
     assert queue.pop(1.0) == "old"
 
 

@@ -271,8 +271,8 @@ class SchedulingQueue:
         for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
             del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
-        count = sum(self._try_first(key, now, event) for key in self._unschedulable.waiting_for(hints))
-        return count + sum(self._try_first(key, now, event, anew=anew) for key in helped)
+        count = sum(self._try_first(key.equivalence, now, event) for key in self._unschedulable.waiting_for(hints))
+        return count + sum(self._try_first(key.equivalence, now, event, anew=anew) for key in helped)
 
     def unschedulable(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
@@ -302,8 +302,9 @@ class SchedulingQueue:
 
     def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, one for all that are alike; return how many."""
-        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].unschedulable_class) is not None)
-        return sum(self._try_first(key, now, event) for key in keys)
+        classes = (self._entries[uid].unschedulable_class for uid in woken)
+        equivalences = dict.fromkeys(each.equivalence for each in classes if each is not None)
+        return sum(self._try_first(equivalence, now, event) for equivalence in equivalences)
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
@@ -325,17 +326,24 @@ class SchedulingQueue:
                 self._activate(entry, event)
         return None
 
-    def _try_first(self, key: UnschedulableClass, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
-        """Wake the first pod of a class, unless one that is alike is tried before it; tell whether it was woken."""
-        ahead = self._entries.get(self._tried_for.get(key.equivalence, ""))
-        uid = self._unschedulable.next(key, lambda uid: self._entries[uid].ready_at, now)
-        entry = self._entries[uid]
-        if ahead is not None and ahead.goes_before(entry, now):
+    def _try_first(self, equivalence: Hashable, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
+        """Wake the first of the pods that are alike, unless one is tried before it; tell whether it was woken.
+
+        Whatever each of them waits for: what helps one helps all, and a class may wait for what its last attempt said.
+        """
+        first = self._unschedulable.next
+        waiting = [
+            self._entries[first(key, lambda uid: self._entries[uid].ready_at, now)]
+            for key in self._unschedulable.equivalence(equivalence)
+        ]
+        ahead = self._entries.get(self._tried_for.get(equivalence, ""))
+        entry = min(waiting, key=lambda entry: entry.turn(now), default=None)
+        if entry is None or (ahead is not None and ahead.goes_before(entry, now)):
             return False
         self._wake(entry, now, event)
-        entry.tried_for = key.equivalence
+        entry.tried_for = equivalence
         entry.last_attempt = None if anew else entry.last_attempt
-        self._tried_for[key.equivalence] = uid
+        self._tried_for[equivalence] = entry.uid
         return True
 
     def _wake(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
@@ -352,8 +360,7 @@ class SchedulingQueue:
         if equivalence is None:
             return
         self._answered(entry)
-        for key in self._unschedulable.equivalence(equivalence):
-            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
+        self._try_first(equivalence, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
 
     def _answered(self, entry: QueuedPod) -> None:
         if self._tried_for.get(entry.tried_for) == entry.uid:

@@ -292,12 +292,15 @@ class QueuedPod:
         doublings = min(max(self.attempts - 1, 0), 10)
         return self.attempted_at + min(INITIAL_BACKOFF * float(1 << doublings), MAX_BACKOFF)
 
+    def turn(self, now: float) -> tuple[float, Rank]:
+        """Return when its turn comes if it is woken now: pods that back off come later."""
+        return max(self.ready_at, now), self.rank
+
     def goes_before(self, other: QueuedPod, now: float) -> bool:
         """Tell whether its turn, which it waits for, comes before that of another one would."""
         if self.place is Place.BACKOFF and other.ready_at <= now:
             return False  # it may have to wait for longer than its back-off
-        ready_at = now if self.place is Place.ACTIVE else max(self.ready_at, now)
-        return (ready_at, self.rank) < (max(other.ready_at, now), other.rank)
+        return ((now, self.rank) if self.place is Place.ACTIVE else self.turn(now)) < other.turn(now)
 
     def uncount_attempt(self, now: float) -> int:
         """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.
