@@ -329,15 +329,10 @@ class SchedulingQueue:
     def _try_first(self, equivalence: Hashable, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
         """Wake the first of the pods that are alike, unless one is tried before it; tell whether it was woken.
 
-        Whatever each of them waits for: what helps one helps all, and a class may wait for what its last attempt said.
+        Whatever each of them waits for: what helps one helps all, and those tried last know best what that is.
         """
-        first = self._unschedulable.next
-        waiting = [
-            self._entries[first(key, lambda uid: self._entries[uid].ready_at, now)]
-            for key in self._unschedulable.equivalence(equivalence)
-        ]
+        entry = self._entries.get(self._unschedulable.next(equivalence, lambda uid: self._entries[uid].ready_at, now))
         ahead = self._entries.get(self._tried_for.get(equivalence, ""))
-        entry = min(waiting, key=lambda entry: entry.turn(now), default=None)
         if entry is None or (ahead is not None and ahead.goes_before(entry, now)):
             return False
         self._wake(entry, now, event)

@@ -170,32 +170,30 @@ class UnschedulablePods:
         """Tell whether one of some hints could help any class."""
         return any(waits_for & hints for waits_for, _ in self._classes)
 
-    def equivalence(self, equivalence: Hashable) -> list[UnschedulableClass]:
-        """Return the classes whose pods get the same answer, whatever they wait for."""
-        return [
-            UnschedulableClass(equivalence, *kind) for kind, classes in self._classes.items() if equivalence in classes
-        ]
-
     def uids(self, key: UnschedulableClass) -> Iterator[str]:
         """Yield the pods of a class in their order."""
         return (rank.uid for rank in self._classes[key[1:]][key.equivalence])
 
-    def next(self, key: UnschedulableClass, ready_at: Callable[[str], float], now: float) -> str:
-        """Return the first pod of a class whose back-off is over; if there is none, the one whose back-off ends first.
+    def next(self, equivalence: Hashable, ready_at: Callable[[str], float], now: float) -> str:
+        """Return the pod whose turn comes first of those that get the same answer; empty if there is none.
+
+        That is the first one whose back-off is over; if there is none, the one whose back-off ends first.
 
         Parameters
         ----------
         ready_at
             Returns when the back-off of a pod ends.
         """
-        earliest, found = float("inf"), ""
-        for uid in self.uids(key):
-            ready = ready_at(uid)
-            if ready <= now:
-                return uid
-            if ready < earliest:
-                earliest, found = ready, uid
-        return found
+        found: tuple[float, Rank] | None = None
+        for classes in self._classes.values():
+            for rank in classes.get(equivalence, ()):
+                ready = ready_at(rank.uid)
+                turn = max(ready, now), rank
+                if found is None or turn < found:
+                    found = turn
+                if ready <= now:
+                    break
+        return "" if found is None else found[1].uid
 
 
 INITIAL_BACKOFF = 1.0
