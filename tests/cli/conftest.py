@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from tests.cli.live_cluster import Api
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+DATA = Path(__file__).parents[1] / "whatif"
 
 
 @pytest.fixture
@@ -26,3 +30,20 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
 
     monkeypatch.setattr("vgpu_scheduler.cli.cluster.view.connect", connect)
     return found
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the shell that runs the tests has set."""
+    for name in list(os.environ):
+        if name.upper().startswith("VGPU_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_settings: None) -> Path:
+    """Where the commands run, with a snapshot of a cluster and pods to place."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("cluster.yaml", "pods.yaml"):
+        Path(name).write_text((DATA / name).read_text())
+    return tmp_path

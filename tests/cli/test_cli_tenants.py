@@ -55,6 +55,11 @@ def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(ap
     api.refused = EVERYTHING
     (row,) = json.loads(run("top", "pods", "-n", "default", "-o", "json").stdout)
     assert row["cores"] == (40 if maker == "NVIDIA" else None)
+    told = "cores: not known of 1 pod: only its node tells how much of a card the compute is, and was not seen"
+    for output in ("table", "wide", "json"):
+        shown = run("top", "pods", "-n", "default", *(() if output == "table" else ("-o", output)))
+        assert (told in shown.stderr.splitlines()) is (maker == "AMD"), shown.stderr
+    assert "cores:" not in run("top", "pods", "-n", "default", "-o", "name").stderr
 
 
 @pytest.mark.parametrize("words", [("top", "pods", "-A"), ("top", "nodes"), ("top", "models"), ("top", "namespaces")])

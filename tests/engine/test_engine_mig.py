@@ -20,11 +20,12 @@ def mig_node(name: str = "a", number: int = 1, annotations: dict[str, str] | Non
 
 
 def put(engine: Engine, name: str, resources: Any, **more: Any) -> list[tuple[str, str, int]] | str:
-    """Decide a pod and bind it; the pieces that it gets, or the reasons."""
+    """Decide a pod and bind it; the pieces that it gets, or the reasons, and then it is gone."""
     engine.observe_pod(pod(name, resources, **more), 0.0)
     decision = engine.attempt(1.0, explain=True)
     assert decision is not None
     if decision.outcome is not Outcome.PLACED:
+        engine.remove_pod(decision.uid, 1.0)
         return ", ".join(verdict.detail for verdict in decision.verdicts.values())
     assert decision.placement is not None
     notes = engine.dialects.annotations(decision.placement, 0)

@@ -118,7 +118,7 @@ def test_a_question_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) 
     assert engine.state.quotas.as_values() == before
     assert not engine.state.drift()
     monkeypatch.undo()
-    engine.observe_pod(pod("next", asks(0)), 1.0)
+    engine.observe_pod(pod("next", asks(0), priority=1), 1.0)
     decision = engine.attempt(1.0)
     assert decision is not None
     assert decision.outcome is Outcome.PLACED

@@ -25,18 +25,19 @@ REPORT = Path(__file__).parents[2] / "docs" / "faults.md"
 
 _HEAD = """# Faults
 
-What was done to the operator, on a real API server, while bursts of pods came: slices with HAMi's lock and with
-Cambricon's, of Moore Threads' and Enflame's cards that have none, and plain pods. After each the same is checked
-(`tests/faults/invariants.py`):
+What was done to the operator on a real API server while pods came in bursts. The pods ask for slices of cards with a
+node lock (HAMi's lock and Cambricon's), of cards without one (Moore Threads and Enflame), or for no cards. After each
+fault the same is checked (`tests/faults/invariants.py`):
 
-- every pod for which there is a place is bound and runs;
-- the operator's ledger equals its rebuild, and what the annotations of bound pods say;
-- no card has more in use than it has, and no pod has annotations that name another node or its cards;
-- no lock is left;
-- the device plugins saw nothing that a scheduler must not do.
+- every pod that fits somewhere is bound and runs;
+- what the operator counts as used equals what it would count after a restart, and what bound pods' annotations say;
+- no card is used beyond what it has, and no pod has annotations that name another node or cards of another node;
+- no node lock is left;
+- the device plugins have seen no mistake of the scheduler, such as two pods that allocate on one node at a time.
 
-`make faults` writes this page, `make faults ARGS="--times 20"` after playing each fault so many times, each time with
-another seed: which writes are hit, in which order pods come and go, at which moment a process dies. CI plays each once.
+`make faults` plays each fault once and writes this page, `make faults ARGS="--times 20"` plays each 20 times. Each run
+of a fault has another seed, which says which writes fail, in which order pods come and go, and when a process dies.
+CI plays each once.
 
 """
 
@@ -111,12 +112,15 @@ def rendered(faults: Sequence[Fault], records: dict[str, Record], times: int, se
     seconds = sum(record.seconds for record in records.values())
     lines = [
         f"This page: {len(faults)} faults, each played {times} times (seeds {seed} to {seed + times - 1}):",
-        f"{stories} stories, {done} injections, {failed} failures, {seconds / 60:.0f} minutes.",
+        f"{stories} runs, {done} injected faults, {failed} failures, {seconds / 60:.0f} minutes.",
         "",
     ]
     for group in dict.fromkeys(fault.group for fault in faults):
         lines += [f"## {group[0].upper()}{group[1:]}", ""]
-        lines += ["| fault | how | played | injected | checked besides | failures |", "|---|---|---|---|---|---|"]
+        lines += [
+            "| fault | how | runs | injected, and how often | also checked | failures |",
+            "|---|---|---|---|---|---|",
+        ]
         for fault in faults:
             if fault.group == group:
                 record = records[title(fault)]

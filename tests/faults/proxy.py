@@ -43,13 +43,13 @@ class What(Enum):
 class Do(Enum):
     """What happens to a request."""
 
-    REFUSE = "answered before it takes effect"
-    HANG = "never answered, without effect"
-    CUT = "cut before it takes effect"
-    REFUSE_AFTER = "answered with an error after it took effect"
-    CUT_AFTER = "cut after it took effect"
-    HOLD = "kept back"
-    HOLD_ANSWER = "its answer is kept back"
+    REFUSE = "refused"
+    HANG = "not carried out, and not answered"
+    CUT = "not carried out, and the connection cut"
+    REFUSE_AFTER = "carried out, but answered with an error"
+    CUT_AFTER = "carried out, but the connection cut"
+    HOLD = "delivered late"
+    HOLD_ANSWER = "carried out, but answered late"
 
 
 _AFTER = frozenset((Do.REFUSE_AFTER, Do.CUT_AFTER, Do.HOLD_ANSWER))

@@ -28,7 +28,10 @@ async def apply(stage: Stage) -> None:
 
 
 @fault(
-    "CRDs deleted and made anew", "in a burst", checked="a policy that is written afterwards is obeyed", admission=True
+    "CRDs deleted and created again",
+    "in a burst",
+    checked="a policy that is created afterwards is followed",
+    admission=True,
 )
 async def no_crds(stage: Stage, random: Random) -> None:
     await stage.come()

@@ -91,17 +91,25 @@ async def _ended(leader: Replica) -> bool:
     return leader.deaths > 0
 
 
-@fault("frozen between lease and lock", "node patches come when another one leads: 4 kinds of locks", cast=PAIR)
+@fault(
+    "frozen before it takes the lock",
+    "the old leader's node patches arrive when the other replica leads: 4 kinds of locks",
+    cast=PAIR,
+)
 async def before_the_lock(stage: Stage, random: Random) -> None:
     await late(stage, *await frozen(stage, What.NODE))
 
 
-@fault("frozen between lock and Binding", "Bindings come when another one leads: 4 kinds of locks, and none", cast=PAIR)
+@fault(
+    "frozen before it sends the Binding",
+    "the old leader's Bindings arrive when the other replica leads: 4 kinds of locks, and none",
+    cast=PAIR,
+)
 async def before_the_binding(stage: Stage, random: Random) -> None:
     await late(stage, *await frozen(stage, What.BINDING))
 
 
-@fault("a write of the Lease comes late", "a renewal comes when another one leads", cast=PAIR)
+@fault("a write of the Lease arrives late", "a renewal arrives when the other replica leads", cast=PAIR)
 async def lease_late(stage: Stage, random: Random) -> None:
     leader = await stage.leader()
     rule = leader.proxy.add(Rule(What.LEASE, Do.HOLD))

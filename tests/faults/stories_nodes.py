@@ -63,7 +63,9 @@ async def lose(stage: Stage, cards: list[Card]) -> None:
     stage.nodes.let_go()
 
 
-@fault("deleted and registered anew", "while pods wait for it behind one that is allocating; its pods go with it")
+@fault(
+    "deleted and created again", "while pods wait for its lock behind one that is allocating; its pods are deleted, too"
+)
 async def deleted(stage: Stage, random: Random) -> None:
     await queue_up(stage)
     await stage.some_run(PODS)  # so that no plugin of another node is stopped while it serves
@@ -76,11 +78,11 @@ async def deleted(stage: Stage, random: Random) -> None:
             await stage.delete(found["metadata"]["name"], gracePeriodSeconds=0)
     stage.nodes.let_go()
     await stage.register({NODE: stage.makers[NODE]})
-    stage.count("node registered anew")
+    stage.count("node created again")
     await stage.nodes.start()
 
 
-@fault("deleted and registered anew, its pods left", "as before, but its pods outlive it")
+@fault("deleted and created again, its pods kept", "the same, but its pods stay")
 async def came_back(stage: Stage, random: Random) -> None:
     await stage.come(*(pod(f"tenant-{number}", NVIDIA, **on(NODE)) for number in range(3)), *burst()[::2])
     await stage.some_run(len(burst()[::2]) + 3)
@@ -90,7 +92,7 @@ async def came_back(stage: Stage, random: Random) -> None:
     await nodes_known(stage, len(stage.makers) - 1)
     await stage.come(*(pod(f"more-{number}", NVIDIA, **on(NODE)) for number in range(3)))
     await stage.register({NODE: stage.makers[NODE]})
-    stage.count("node registered anew")
+    stage.count("node created again")
     await stage.nodes.start()
 
 
@@ -118,14 +120,14 @@ async def drained(stage: Stage, random: Random) -> None:
     await stage.patch_node(NODE, spec={"unschedulable": False})
 
 
-@fault("card unhealthy", "one that pods are about to be bound to", "nobody new gets it")
+@fault("card unhealthy", "a card that pods are about to get", "no other pod gets it")
 async def unhealthy(stage: Stage, random: Random) -> None:
     used = await queue_up(stage)
     await lose(stage, [replace(card, healthy=card.uuid == used) for card in stage.cards(NODE)])
     stage.count("card unhealthy")
 
 
-@fault("card gone", "one that pods are about to be bound to is registered no more", "nobody new gets it")
+@fault("card gone", "a card that pods are about to get is not registered any more", "no other pod gets it")
 async def card_gone(stage: Stage, random: Random) -> None:
     used = await queue_up(stage)
     await lose(stage, [card for card in stage.cards(NODE) if card.uuid == used])

@@ -41,13 +41,23 @@ def killed_at(step: Step) -> Story:
 
 
 FAULTS = [
-    Fault("operator", f"killed at step {step.value}", "SIGKILL of itself", killed_at(step), cast=ACTING)
+    Fault(
+        "operator",
+        f"killed at step {step.value}",
+        "the operator kills itself with SIGKILL",
+        killed_at(step),
+        cast=ACTING,
+    )
     for step in Step
 ]
 fault = lister(FAULTS, "operator")
 
 
-@fault("killed at random moments", f"SIGKILL of the leader of two at {MOMENTS} seeded moments of a burst", cast=PAIR)
+@fault(
+    "killed at random moments",
+    f"SIGKILL of the leader, of two replicas, at {MOMENTS} random moments of a burst",
+    cast=PAIR,
+)
 async def killed_anywhere(stage: Stage, random: Random) -> None:
     for moment in range(MOMENTS):
         leader = await stage.leader()
@@ -64,7 +74,9 @@ async def _another_leads(stage: Stage) -> bool:
 
 
 @fault(
-    "frozen at random moments", "SIGSTOP of the leader of two, 3 times in bursts, until the other one leads", cast=PAIR
+    "frozen at random moments",
+    "SIGSTOP of the leader, of two replicas, 3 times in bursts, until the other one leads",
+    cast=PAIR,
 )
 async def frozen_anywhere(stage: Stage, random: Random) -> None:
     for moment in range(3):
@@ -79,7 +91,9 @@ async def frozen_anywhere(stage: Stage, random: Random) -> None:
 
 
 @fault(
-    "the clock jumps", "time of day an hour ahead, then an hour back, in a burst with locks of the dead", cast=ACTING
+    "the clock jumps",
+    "the time of day is an hour ahead, then an hour back, in a burst, with locks of pods that are gone",
+    cast=ACTING,
 )
 async def clock_jumps(stage: Stage, random: Random) -> None:
     try:

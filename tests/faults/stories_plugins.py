@@ -26,7 +26,7 @@ def stamp(seconds_ago: float) -> str:
 
 async def annotate(stage: Stage, node: str, key: str, value: str | None) -> None:
     await stage.patch_node(node, metadata={"annotations": {key: value}})
-    stage.count("lock left" if value else "lock taken away")
+    stage.count("lock left" if value else "lock removed")
 
 
 def everywhere() -> list[dict[str, Any]]:
@@ -41,13 +41,13 @@ async def lock_of_the_dead(stage: Stage, random: Random) -> None:
     await stage.come(*burst(), *everywhere())
 
 
-@fault("lock left that names nobody", "Cambricon's, from some minutes ago, before a burst")
+@fault("lock left that names no pod", "Cambricon's, some minutes old, before a burst")
 async def lock_of_nobody(stage: Stage, random: Random) -> None:
     await annotate(stage, "mlu", LOCKS[CAMBRICON], stamp(600))
     await stage.come()
 
 
-@fault("lock left by a pod that still waits", "a pod of ours that fits nowhere, on three nodes")
+@fault("lock left by a pod that still waits", "a pod of this scheduler that fits nowhere; on three nodes")
 async def lock_of_a_waiting_pod(stage: Stage, random: Random) -> None:
     await stage.come(pod("waits", nodeSelector={"nowhere": "yes"}))
     stage.waiting.add("waits")
@@ -65,8 +65,8 @@ def behaving(name: str, maker: Maker, how: str, node: str) -> dict[str, Any]:
 
 @fault(
     "never answers",
-    "for a pod of gpu-0 and one of Cambricon's, until they are deleted",
-    checked="the other pods of NVIDIA run meanwhile",
+    "for a pod on node gpu-0 and one with a Cambricon card, until they are deleted",
+    checked="the other pods with NVIDIA cards run meanwhile",
     cast=IMPATIENT,
 )
 async def never_answers(stage: Stage, random: Random) -> None:
@@ -83,7 +83,7 @@ async def never_answers(stage: Stage, random: Random) -> None:
         await annotate(stage, "mlu", LOCKS[CAMBRICON], None)  # it names nobody: for 5 minutes it may be anybody's
 
 
-@fault("answers failed", "for five pods of a burst", checked="those have failed", cast=IMPATIENT)
+@fault("answers failed", "for five pods of a burst", checked="these pods have failed", cast=IMPATIENT)
 async def fails(stage: Stage, random: Random) -> None:
     bad = [behaving(f"bad-{n}", NVIDIA, "fail", node) for n, node in enumerate(("gpu-0", "gpu-1", "mixed"))]
     bad += [behaving("bad-mlu", CAMBRICON, "fail", "mlu"), behaving("bad-late", NVIDIA, "fail", "gpu-0")]
@@ -111,7 +111,7 @@ async def _mostly_bound(stage: Stage) -> bool:
     return len(plain) == 2 * NUMBERS[None] and all(pod["spec"].get("nodeName") for pod in plain)
 
 
-@fault("comes back with fewer cards", "one card of each node of NVIDIA's is not registered any more, or ill")
+@fault("comes back with fewer cards", "one card of each NVIDIA node is not registered any more, or is unhealthy")
 async def fewer_cards(stage: Stage, random: Random) -> None:
     await stage.come(*burst()[::2])
     await stage.some_run(len(burst()[::2]))  # who is allocating may be on a card that is about to be lost

@@ -1,4 +1,4 @@
-"""Pods that are deleted, evicted, deleted by force and made anew under the same name, in every phase of their way."""
+"""Pods that are deleted, evicted, deleted by force, and created again by the same name, in every phase."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def evict(stage: Stage, found: Object) -> None:
     await stage.evict(found["metadata"]["name"])
 
 
-async def make_anew(stage: Stage, found: Object) -> None:
+async def recreate(stage: Stage, found: Object) -> None:
     await force(stage, found)
     await stage.come(found)
     stage.waiting |= {"waiting"}
@@ -80,13 +80,16 @@ def story_of(hit: Hit) -> Story:
     return story
 
 
-_PHASES = "waiting, queued, locked, Binding under way (4 makers and none), bound unseen, allocating, running"
+_PHASES = (
+    "unschedulable, waiting for its node's lock, holding it, Binding sent (cards of 4 makers, and no cards), bound and"
+    " not observed yet, allocating, running"
+)
 FAULTS = [
     Fault("pods", name, f"pods in each phase: {_PHASES}", story_of(hit))
     for name, hit in (
         ("deleted", delete),
         ("evicted", evict),
         ("deleted by force", force),
-        ("made anew under the same name", make_anew),
+        ("deleted and created again with the same name", recreate),
     )
 ]

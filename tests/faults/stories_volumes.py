@@ -61,7 +61,11 @@ async def selected(stage: Stage, number: int) -> bool:
     return sum(SELECTED_NODE in found["metadata"].get("annotations", {}) for found in claims) >= number
 
 
-@fault("the provisioner stalls", "until a burst has run, and pods that mount are deleted", volumes=True)
+@fault(
+    "the provisioner stalls",
+    "until a burst of pods runs; a pod that waits for its volume is deleted and created again",
+    volumes=True,
+)
 async def stalled(stage: Stage, random: Random) -> None:
     async with storage(stage) as provisioner:
         provisioner.stalls = True
@@ -75,7 +79,9 @@ async def stalled(stage: Stage, random: Random) -> None:
         await stage.until(lambda: all_bound(stage), "pods with volumes")
 
 
-@fault("the provisioner stalls, and the operator is killed", "SIGKILL while volumes are being made", volumes=True)
+@fault(
+    "the provisioner stalls, and the operator is killed", "SIGKILL while volumes are being provisioned", volumes=True
+)
 async def killed(stage: Stage, random: Random) -> None:
     async with storage(stage) as provisioner:
         provisioner.stalls = True
@@ -103,7 +109,7 @@ FAULTS += [
     Fault(
         "volumes",
         f"{What.VOLUME.value}: {way}",
-        f"3 writes {do.value}{f' with {status}' if status else ''}",
+        f"3 writes {do.value}{f' ({status})' if status else ''}",
         story_of(do, status, retry_after),
         volumes=True,
     )

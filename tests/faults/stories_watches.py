@@ -30,7 +30,7 @@ async def dropped(stage: Stage, random: Random) -> None:
         stage.proxy.cut_watches()
 
 
-@watches("dropped while pods go", "all watches are cut; pods are deleted before they are back")
+@watches("dropped while pods are deleted", "all watches are cut; pods are deleted before they are connected again")
 async def dropped_while_pods_go(stage: Stage, random: Random) -> None:
     await stage.come()
     await stage.some_run(PODS // 2)
@@ -48,7 +48,7 @@ async def truncated(stage: Stage, random: Random) -> None:
         stage.proxy.truncate_watches()
 
 
-@watches("silent, then all at once", "nothing of any watch comes for 2 s, in a burst, and pods are deleted")
+@watches("silent, then all at once", "no watch delivers anything for 2 s in a burst, in which pods are deleted")
 async def silent(stage: Stage, random: Random) -> None:
     await stage.come()
     await stage.some_run(PODS // 4)
@@ -60,8 +60,8 @@ async def silent(stage: Stage, random: Random) -> None:
 
 @watches(
     "silent for good",
-    "nothing of any watch comes any more, and no connection ends",
-    checked="sweeps bring everything",
+    "no watch delivers anything any more, and no connection is closed",
+    checked="the periodic lists show what the watches do not",
     cast=SWEEPING,
 )
 async def silent_for_good(stage: Stage, random: Random) -> None:
@@ -71,7 +71,7 @@ async def silent_for_good(stage: Stage, random: Random) -> None:
         stage.proxy.cut_watches()
 
 
-@watches("slow", "each piece of a watch comes 0.1 s late")
+@watches("slow", "each chunk of a watch comes 0.1 s late")
 async def slow(stage: Stage, random: Random) -> None:
     stage.proxy.pace = 0.1
     await stage.come()
@@ -86,7 +86,11 @@ async def gone(stage: Stage, random: Random) -> None:
     stage.proxy.cut_watches()
 
 
-@watches("410 on the continuation of a list", "pages of 5, of which some have expired", cast=SWEEPING)
+@watches(
+    "410 on the continuation of a list",
+    "lists in pages of 5 objects, of which some continuations have expired",
+    cast=SWEEPING,
+)
 async def continuation_gone(stage: Stage, random: Random) -> None:
     rule = stage.proxy.add(Rule(What.CONTINUED, Do.REFUSE, 410, times=6, every=2))
     stage.proxy.page = 5
@@ -94,7 +98,7 @@ async def continuation_gone(stage: Stage, random: Random) -> None:
     await stage.until(lambda: _hit(rule, 3), "lists to expire")
 
 
-@watches("429 and 500 on reads", "up to 12 lists and reads are refused", cast=SWEEPING)
+@watches("429 and 500 on reads", "up to 12 requests that list or get objects are refused", cast=SWEEPING)
 async def reads_refused(stage: Stage, random: Random) -> None:
     rules = [stage.proxy.add(Rule(What.READ, Do.REFUSE, status, times=6, every=2)) for status in (429, 500)]
     stage.proxy.cut_watches()
@@ -121,7 +125,7 @@ async def killed(stage: Stage, random: Random) -> None:
     stage.count("API server killed")
 
 
-@servers("etcd compacted", "pods go and come while watches are cut; all revisions but the newest are forgotten")
+@servers("etcd compacted", "pods are deleted and created while watches are cut; etcd keeps the newest revision only")
 async def compacted(stage: Stage, random: Random) -> None:
     await stage.come()
     await stage.some_run(PODS // 2)
@@ -135,7 +139,7 @@ async def compacted(stage: Stage, random: Random) -> None:
     stage.count("etcd compacted")
 
 
-@servers("etcd restored to an older state", "a copy of its data from the middle of a burst, taken back after it")
+@servers("etcd restored to an older state", "a backup from the middle of a burst is restored after it")
 async def restored(stage: Stage, random: Random) -> None:
     await stage.come()
     await stage.some_run(random.randrange(1, PODS - 2))
@@ -173,7 +177,7 @@ async def take_nameless_lock(stage: Stage) -> None:
     node = await stage.node("mlu")
     if served and LOCKS[CAMBRICON] in (node["metadata"].get("annotations") or {}):
         await annotate(stage, "mlu", LOCKS[CAMBRICON], None)
-        stage.count("lock taken away")
+        stage.count("lock removed")
 
 
 def _was_served(pod: Object) -> bool:

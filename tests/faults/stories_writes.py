@@ -14,8 +14,8 @@ WAYS: dict[str, tuple[Do, int, float]] = {
     "429": (Do.REFUSE, 429, 1.0),
     "500": (Do.REFUSE, 500, 0.0),
     "no answer": (Do.HANG, 0, 0.0),
-    "500 after": (Do.REFUSE_AFTER, 500, 0.0),
-    "cut after": (Do.CUT_AFTER, 0, 0.0),
+    "500, but carried out": (Do.REFUSE_AFTER, 500, 0.0),
+    "cut, but carried out": (Do.CUT_AFTER, 0, 0.0),
 }
 WRITES = (What.NODE, What.BINDING, What.CONDITION, What.EVENT, What.LEASE)
 
@@ -43,9 +43,9 @@ FAULTS = [
     Fault(
         "writes",
         f"{what.value}: {way}",
-        f"up to 4 writes {do.value}{f' with {status}' if status else ''}",
+        f"up to 4 writes {do.value}{f' ({status})' if status else ''}",
         story_of(what, do, status, retry_after),
-        "a pod that waits says so, and is bound once its node is opened",
+        "a pod that fits nowhere has a condition that says why, and is bound once it fits",
     )
     for what in WRITES
     for way, (do, status, retry_after) in WAYS.items()

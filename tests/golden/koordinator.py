@@ -85,7 +85,7 @@ def run_request(case: Case) -> Outcome:
     found = [*differences("twin", _read_expected(case), theirs), *differences("product", ours, _read_by_product(pod))]
     if found:
         return Outcome("failed", "; ".join(found))
-    if not crashes:
+    if not crashes and theirs == ours:
         return Outcome("passed")
     quirks = responsible(theirs, ours, lambda some: _read(case, Switches(some)), {*KOORDINATOR}, KOORDINATOR)
     return Outcome("decided" if quirks else "passed", quirks=quirks)
@@ -113,6 +113,8 @@ def _read(case: Case, switch: Switches) -> Obj:
     if wanted and '"gpu":null' in given.get(koordinator.HINT, "") and switch(KoordinatorQuirk.NULL_HINT_CRASHES):
         return {"panic": True}
     if wanted and any(name in given for name in koordinator.NOT_FOLLOWED):
+        return {"status": {"code": "refused"}}
+    if koordinator.beyond_a_device(wanted) and not switch(KoordinatorQuirk.BEYOND_A_DEVICE):
         return {"status": {"code": "refused"}}
     found: Obj = {
         "status": {"code": "Success"},
@@ -157,7 +159,18 @@ def _each(claim: Claim) -> Obj:
 
 def run_score(case: Case) -> Outcome:
     """Filter and score the nodes of a case and compare."""
+    if koordinator.beyond_a_device(koordinator.asks(case["pod"])):
+        return _beyond_a_device(case)
     return _compare(case, _expected_scores(case), _twin_scores, _product_scores(case))
+
+
+def _beyond_a_device(case: Case) -> Outcome:
+    """Hold a pod that is refused here against Koordinator, which finds no device for it on any node."""
+    found = [*differences("twin", _expected_scores(case), _twin_scores(case, Switches(KOORDINATOR)))]
+    placed = [name for name, node in koordinator.decide(case, Switches(NONE)).items() if node.fits]
+    if found or placed or _read_by_product(case["pod"]) != {"status": {"code": "refused"}}:
+        return Outcome("failed", "; ".join([*found, f"placed on {placed}, or not refused"]))
+    return Outcome("decided", quirks=frozenset({KoordinatorQuirk.BEYOND_A_DEVICE.value}))
 
 
 def _compare(case: Case, expected: Obj, twin: Any, product: Obj) -> Outcome:

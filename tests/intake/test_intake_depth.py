@@ -49,13 +49,13 @@ def test_kopf_skips_changes_that_are_known() -> None:
     read_any_depth()
 
     def read(text: str) -> Any:
-        skip_known(lambda kind, obj: kind == "Node" and int(obj["metadata"]["resourceVersion"]) <= 5)
+        skip_known(lambda kind, identity: kind == "Node" and identity.resource_version <= 5)
         return api.json.loads(text)
 
     def apart(text: str) -> Any:
         return copy_context().run(read, text)
 
-    metadata = {"name": "a", "namespace": "", "uid": "u", "resourceVersion": "5"}
+    metadata = {"resourceVersion": "5"}
     assert apart(line("MODIFIED", 5)) == {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": metadata}}
     for text in (
         line("MODIFIED", 6),
@@ -65,6 +65,7 @@ def test_kopf_skips_changes_that_are_known() -> None:
         line("BOOKMARK", 5),
         '{"type":"MODIFIED","object":{"kind":"Node","metadata":{"name":7}}}',
         '{"type":"MODIFIED","object":{"kind":"Node"}}',
+        line("MODIFIED", 10**30),
         '{"type":"MODIFIED","object":null}',
     ):
         assert apart(text) == json.loads(text), text

@@ -97,6 +97,11 @@ def asks(pod: Obj) -> dict[str, Ask]:
     return result
 
 
+def beyond_a_device(wanted: Mapping[str, Ask]) -> bool:
+    """Tell whether a pod asks each GPU for more compute than one has: Koordinator finds no device for it, ever."""
+    return "gpu" in wanted and wanted["gpu"].each.get(CORE, 0) > 100
+
+
 def others(own: Amounts) -> Ask:
     ((name, amount),) = own.items()
     percent(amount)

@@ -11,6 +11,7 @@ class KoordinatorQuirk(Enum):
     UNASKED_COUNTED = "koordinator-unasked-counted"
     UNLISTED_NODE_FITS = "koordinator-unlisted-node-fits"
     NULL_HINT_CRASHES = "koordinator-null-hint-crashes"
+    BEYOND_A_DEVICE = "koordinator-compute-beyond-a-device"
 
 
 KOORDINATOR = frozenset(KoordinatorQuirk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,58 @@ def test_each_reason_has_its_selector_or_rule(seed: int) -> None:
                 assert {part.partition(" (")[0] for part in listed.removesuffix(".").split(", ")} <= denied
     if not told:
         assert not causes
+
+
+# Limits of memory ----------------------------------------------------------------------------------------------------
+
+PERCENT = "nvidia.com/gpumem-percentage"
+DENIES = re.compile(
+    r"spec\.limits\.memoryPerPod of ClusterVGPUPolicy limited \((?P<limit>\w+)\) denies (?P<models>.*): how much"
+    r" memory the pod gets depends on the card, which may have (?P<most>\d+)(?P<unit>Mi|Gi) at most\."
+)
+
+
+def without_amounts(seed: int) -> tuple[dict[str, int], int, Object]:
+    """Return nodes with the memory of their cards, a limit in MiB, and a pod that leaves memory to the cards."""
+    rng = np.random.default_rng(seed)
+    nodes = {f"n{n}": int(rng.integers(2, 33)) * 1024 for n in range(int(rng.integers(1, 5)))}
+    percent = {PERCENT: int(rng.integers(1, 101))} if rng.random() < 0.6 else {}
+    asked = pod("asked", {GPU: int(rng.integers(1, 3)), **percent})
+    if rng.random() < 0.4:
+        named = {"limits": {GPU: "1", MEMORY: str(int(rng.integers(1, 5)) * 256)}}
+        asked["spec"]["containers"].append({"name": "beside", "resources": named})
+    return nodes, int(rng.integers(2, 40)) * 512, asked
+
+
+def memory_on(name: str, memory: int, asked: Object) -> int:
+    """Return the memory that the pod gets on a node of its own, where no policy limits it."""
+    made, waiting = world_of(node(name, 3, memory), deepcopy(asked))
+    placement = made.engine.cycle.decide(waiting).placement
+    assert placement is not None
+    return sum(assignment.amounts[1] for container in placement.containers for assignment in container)
+
+
+@pytest.mark.parametrize("seed", seeds(150, 400))
+def test_a_limit_of_memory_is_said_to_deny_the_cards_of_which_the_pod_would_get_more(seed: int) -> None:
+    nodes, limit, asked = without_amounts(seed)
+    spec = {"limits": {"memoryPerPod": f"{limit}Mi"}}
+    limited = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "limited"}, "spec": spec}
+    made, waiting = world_of(*(node(name, 3, memory) for name, memory in nodes.items()), limited, deepcopy(asked))
+    found = explain_pod(made, waiting)
+    gets = {name: memory_on(name, memory, asked) for name, memory in nodes.items()}
+    assert bool(found.answer.node) is any(memory <= limit for memory in gets.values())
+    if found.answer.node or "CardDeniedByPolicy" not in found.answer.decision.message:
+        assert not found.causes
+        return
+    (cause,) = found.causes
+    told = DENIES.fullmatch(cause)
+    assert told is not None, cause
+    assert told["limit"] == f"{limit}Mi"
+    assert told["models"] == f"NVIDIA-A100 ({3 * len(nodes)})"
+    most = int(told["most"]) * {"Mi": 1, "Gi": 1024}[told["unit"]]
+    assert most < min(nodes.values())
+    if most >= 2048:
+        assert memory_on("n", most, asked) <= limit < memory_on("n", most + 1 + most // 100, asked)
 
 
 def test_all_rules_are_among_these() -> None:

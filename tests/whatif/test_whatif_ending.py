@@ -152,3 +152,65 @@ def test_who_is_ending_is_waited_for() -> None:
     told = kinds(remedies(made, waiting))
     assert told[RemedyKind.WAIT] == ["wait until pod default/web-1 on node a has ended, which is ending already"]
     assert RemedyKind.END_PODS not in told
+
+
+# Where a quota is what is in the way ---------------------------------------------------------------------------------
+
+
+def in_namespace(seed: int) -> list[Object]:
+    """Return a node with room, pods of every kind of controller, a quota that they leave too little of, and a pod."""
+    rng = np.random.default_rng(seed)
+    held = []
+    for number in range(int(rng.integers(1, 6))):
+        made = running(f"t{number}", "n", f"GPU-n-{number}", int(rng.integers(1000, 5000)))
+        kind = str(rng.choice(["", "ReplicaSet", "Job", "DaemonSet", "Node", "mirror"]))
+        if kind == "mirror":
+            made["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0f1e"
+        elif kind:
+            owned(made, kind, kind.lower())
+        held.append(made)
+    used = sum(int(each["spec"]["containers"][0]["resources"]["limits"][MEMORY]) for each in held)
+    asked = int(rng.integers(1000, 5000))
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": {f"limits.{MEMORY}": str(max(used, asked) + int(rng.integers(0, asked)))}},
+    }
+    return [node("n", cards=6), quota, *held, pod("asked", {GPU: 1, MEMORY: asked})]
+
+
+def comes_back(obj: Object) -> bool:
+    owners = {owner["kind"] for owner in obj["metadata"].get("ownerReferences", ())}
+    return bool(owners & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in obj["metadata"]["annotations"]
+
+
+def without(objects: list[Object], names: set[str]) -> str:
+    """Return where the pod goes when some others are gone."""
+    made, waiting = world_of(*(deepcopy(obj) for obj in objects if obj["metadata"]["name"] not in names))
+    return ask(made, waiting).node
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_pods_that_are_back_at_once_are_not_ended_for_a_quota(seed: int) -> None:
+    objects = in_namespace(seed)
+    made, waiting = world_of(*objects)
+    if ask(made, waiting).node:
+        return
+    held = [obj for obj in objects if obj["kind"] == "Pod" and "nodeName" in obj["spec"]]
+    names = {obj["metadata"]["name"]: comes_back(obj) for obj in held}
+    found = [remedy for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
+    for remedy in found:
+        ended = {made.bound[uid].name for uid in remedy.ended}
+        assert not any(names[name] for name in ended), remedy.text
+        assert without(objects, ended)
+    assert bool(found) is bool(without(objects, {name for name, back in names.items() if not back}))
+
+
+def test_a_static_pod_is_not_ended_even_where_only_its_annotation_tells() -> None:
+    held = running("etcd-a", "a", "GPU-a-0", 9000)
+    asked = pod("large", {GPU: 1, MEMORY: 12000})
+    made, waiting = world_of(node("a", cards=1), deepcopy(held), asked)
+    assert RemedyKind.END_PODS in kinds(remedies(made, waiting))
+    held["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0f1e"
+    made, waiting = world_of(node("a", cards=1), held, asked)
+    assert RemedyKind.END_PODS not in kinds(remedies(made, waiting))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,26 @@ def restriction(rng: np.random.Generator) -> Object:
     ][int(rng.integers(5))]
 
 
+SENTENCE = re.compile(
+    r"have (?P<who>.*) (set (?P<field>spec\S*) of (?P<title>.*) to \[(?P<to>.*)\] \(it is \[(?P<was>.*)\]\)"
+    r"|remove (?P<removed>spec\S*) \(\[?(?P<is>.*?)\]?\) from (?P<from>.*))"
+)
+
+
+def at(obj: Any, path: list[str]) -> Any:
+    """Return what an object has at a path; None if it has nothing there."""
+    for name in path:
+        obj = (obj or {}).get(name)
+    return obj
+
+
+def listed(value: Any) -> str:
+    """Return how a value is to be written in a sentence."""
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "pool=shared" if value == {"matchLabels": {"pool": "shared"}} else value or ""
+
+
 def applied(world: World, remedy: Remedy) -> None:
     for changed in remedy.objects:
         if changed["kind"] == "ResourceQuota":
@@ -49,14 +70,21 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
     world, waiting = world_of(node("a"), node("b"), strict, more, pod("p", {GPU: 1, MEMORY: 1000}))
     lifted = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.CHANGE_POLICY]
     assert lifted, kinds(remedies(world, waiting))
-    title = f"{strict['kind']} {'default/' if 'namespace' in strict['metadata'] else ''}strict"
+    namespaced = "namespace" in strict["metadata"]
+    who = "somebody who may write policies of namespace default" if namespaced else "an administrator of the cluster"
+    title = f"{strict['kind']} {'default/' if namespaced else ''}strict"
     for remedy in lifted:
-        assert remedy.text.endswith(title), remedy.text
         (changed,) = remedy.objects
-        denied = strict["spec"].get("devices", {}).get("types", {}).get("deny", [])
-        if denied:
-            left = changed["spec"].get("devices", {}).get("types", {}).get("deny", [])
-            assert left == [each for each in denied if each != "A100"], "no more is taken out than does"
+        told = SENTENCE.fullmatch(remedy.text)
+        assert told is not None, remedy.text
+        assert (told["who"], told["title"] or told["from"]) == (who, title)
+        field = (told["field"] or told["removed"]).split(".")
+        assert listed(at(strict, field)) == (told["was"] or told["is"])
+        assert listed(at(changed, field)) == (told["to"] or "")
+        denied, left = (at(each, ["spec", "devices", "types", "deny"]) or [] for each in (strict, changed))
+        assert left == [each for each in denied if each != "A100"], "no more is taken out than does"
+        if allowed := at(strict, ["spec", "devices", "types", "allow"]):
+            assert at(changed, ["spec", "devices", "types", "allow"]) == [*allowed, "NVIDIA-A100"]
         applied(world, remedy)
         assert world.engine.cycle.decide(waiting).placement is not None
         world.replace_policy(strict)
@@ -137,5 +165,5 @@ def test_of_pods_of_one_second_nobody_can_say_which_is_served_first(came: str, *
     made.add([node("a", cards=1), *pods])
     (waiting,) = [each for each in made.pending.values() if each.name == "asked"]
     text = explain_pod(made, waiting).first
-    assert ("or perhaps, being created in the same second" in text) is perhaps, text
+    assert ("created earlier or in the same second)" in text) is perhaps, text
     assert "1 pod that fits now is served before it" in text

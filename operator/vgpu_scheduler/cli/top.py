@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.model import counted, did_you_mean
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ALL: Final = "all"
@@ -79,7 +79,7 @@ def run(
         if not watch:
             world, view = _read(cluster, question)
             _warn(view_warnings(world, view))
-            _show(world, question)
+            _warn(_show(world, question))
             return
     try:
         _watch(cluster, question, interval)
@@ -131,23 +131,34 @@ def _watch(cluster: ClusterOptions, question: _Question, interval: float) -> Non
             warnings = list(view_warnings(world, view))
             if on_terminal():
                 click.clear()
-            _show(world, question)
+            warnings += _show(world, question)
         if on_terminal() or warnings != printed:
             _warn(warnings)
         printed = warnings
         time.sleep(interval)
 
 
-def _show(world: World, question: _Question) -> None:
+def _show(world: World, question: _Question) -> list[str]:
+    """Print the answer; return what is to be said of it."""
     subject, listing = question.subject, question.listing
     rows = _ROWS[subject](world, question)
     columns = PODS_OF_ALL if subject == "pods" and question.namespace is None else TABLES[subject]
     rows = columns.sorted(rows, listing.sort_by)
     if subject == "nodes" and question.names and listing.output != NAME:
         _show_whole_nodes(world, rows, listing)
-        return
+        return []
     more = [usage.summed(_ALL, _cards(world, question))] if subject == "nodes" and len(rows) > 1 else []
     columns.print(rows, listing, _nothing(world, question), more)
+    return list(_notes(rows)) if subject == "pods" and listing.output != NAME else []
+
+
+def _notes(pods: Sequence[usage.PodUsage]) -> Iterator[str]:
+    """Say why the compute of some pods is not shown."""
+    unknown = sum(pod.cores is None for pod in pods)
+    if unknown:
+        nodes, were = ("its node tells", "was") if unknown == 1 else ("their nodes tell", "were")
+        share = f"only {nodes} how much of a card the compute is, and {were} not seen"
+        yield f"cores: not known of {counted(unknown, 'pod')}: {share}"
 
 
 def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Listing) -> None:

@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_l
 from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, pod_sums
+from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import EventPort, Problem
@@ -63,8 +63,10 @@ __all__ = [
     "find_lock",
     "held_by_namespace",
     "makers_on_node",
+    "most_memory",
     "pod_sums",
     "pools",
     "quotas_told_in",
     "review_locks",
+    "worded_bytes",
 ]

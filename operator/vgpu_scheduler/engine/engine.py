@@ -361,7 +361,7 @@ class Engine:
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
         elif requeue is Requeue.NOW or uid not in self.queue:
-            self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
+            self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE, created=pod.creation_timestamp)
         else:
             self.queue.back_off(uid, now, at_least)
 
@@ -392,7 +392,7 @@ class Engine:
             return
         self.storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
-            self.queue.add(pod.uid, pod.priority, now)
+            self.queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

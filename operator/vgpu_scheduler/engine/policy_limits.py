@@ -49,7 +49,7 @@ class Breach:
         return f"{self.words}, limits.{self.field} of {self.bound.source} allows {self.allowed}"
 
     def _written(self, amount: int) -> str:
-        return _bytes(amount) if self.field == "memoryPerPod" else str(amount)
+        return worded_bytes(amount) if self.field == "memoryPerPod" else str(amount)
 
 
 class PodSums(NamedTuple):
@@ -138,7 +138,7 @@ def breaches(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bo
             "memoryPerPod",
             limits.memory,
             lambda sums: sums.memory * unit,
-            lambda sums: f"asks for {_bytes(sums.memory * unit)}",
+            lambda sums: f"asks for {worded_bytes(sums.memory * unit)}",
         ),
     )
     if all(bound is None for _, bound, *_ in fields):
@@ -186,7 +186,7 @@ def _cores_worded(sums: PodSums) -> str:
     return f"counts as {sums.cores} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
 
 
-def _bytes(amount: int) -> str:
+def worded_bytes(amount: int) -> str:
     """Word an amount of memory with the largest unit that leaves no rest."""
     for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if amount and amount % (1 << 10 * power) == 0:

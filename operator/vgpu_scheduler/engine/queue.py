@@ -1,6 +1,6 @@
 """The scheduling queue: who is tried next, who waits for what.
 
-A waiting pod is in one of three places. *Active* pods are tried by priority, then by the time they became active.
+A waiting pod is in one of three places. *Active* pods are tried by priority, then age (``active_pods``).
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
 wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
 first is tried then; when it was placed, it is the next one's turn. Whatever happened, each of them is tried again after
@@ -16,7 +16,9 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+from vgpu_scheduler.engine.active_pods import ActivePods
 from vgpu_scheduler.engine.queued_pod import (
+    FREE_EVENTS,
     LastAttempt,
     Place,
     QueuedPod,
@@ -26,8 +28,6 @@ from vgpu_scheduler.engine.queued_pod import (
 )
 from vgpu_scheduler.model import Hint
 
-_FREE_EVENTS = 8
-"""So many changes of nodes in a row may not help a pod, before it backs off as after an attempt."""
 FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without a hint."""
 
@@ -43,7 +43,7 @@ class SchedulingQueue:
 
     def __init__(self, dissolved: Callable[[UnschedulableClass], None] = lambda _: None) -> None:
         self._entries: dict[str, QueuedPod] = {}
-        self._active: list[tuple[int, float, int, str]] = []
+        self._active = ActivePods()
         self._due: list[tuple[float, int, str]] = []
         self._unschedulable = UnschedulablePods(dissolved)
         self._tried_for: dict[Hashable, str] = {}
@@ -83,7 +83,7 @@ class SchedulingQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether a pod may be active; leftovers of earlier places count until they are popped."""
+        """Whether a pod is active."""
         return bool(self._active)
 
     def attempts(self, uid: str) -> int:
@@ -107,18 +107,26 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return now - entry.came if entry else 0.0
 
-    def add(self, uid: str, priority: int, now: float, event: QueueEvent = QueueEvent.POD_UPDATE) -> None:
-        """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn."""
+    def add(
+        self, uid: str, priority: int, now: float, event: QueueEvent = QueueEvent.POD_UPDATE, *, created: str = ""
+    ) -> None:
+        """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn.
+
+        Parameters
+        ----------
+        created
+            When its object was created (RFC 3339, UTC): the older of two is tried first.
+        """
         entry = self._entries.get(uid)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now)
+            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now, created, self._next_ticket())
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(entry)  # by the rank that it had
         self._flushed.pop(uid, None)
         entry.priority, entry.last_attempt = priority, None
-        self._activate(entry, now, event)
+        self._activate(entry, event)
 
     def remove(self, uid: str) -> None:
         """Take a pod out, wherever it waits."""
@@ -136,13 +144,11 @@ class SchedulingQueue:
         The pod stays known until the attempt ends with ``remove``, ``add_unschedulable``, ``back_off`` or ``add``.
         """
         self.tick(now)
-        while self._active:
-            _, _, ticket, uid = heapq.heappop(self._active)
-            entry = self._entries.get(uid)
-            if entry and entry.ticket == ticket and entry.place is Place.ACTIVE:
-                self._try(entry, now)
-                return uid
-        return None
+        entry = self._active.pop()
+        if entry is None:
+            return None
+        self._try(entry, now)
+        return entry.uid
 
     def take(self, uid: str, now: float) -> None:
         """Take a pod out of its place, wherever it waits, to be decided together with one that was popped."""
@@ -150,11 +156,13 @@ class SchedulingQueue:
         if entry is None or entry.place is Place.TRYING:
             return
         self._leave(entry)
+        self._active.join(entry)
         self._try(entry, now)
 
     def _try(self, entry: QueuedPod, now: float) -> None:
         entry.attempts += 1
         entry.attempted_at = now
+        entry.tried_in = entry.round
         entry.rejected_by = ()
         entry.place, entry.ticket = Place.TRYING, self._next_ticket()
 
@@ -217,9 +225,8 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             return None
-        events = entry.unhelpful_events + 1
-        entry.uncount_attempt(now)
-        if events > _FREE_EVENTS:
+        events = entry.uncount_attempt(now)
+        if events > FREE_EVENTS:
             entry.attempted_at = now
         waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
         unschedulable_class = self.add_unschedulable(
@@ -240,8 +247,9 @@ class SchedulingQueue:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
-            entry.uncount_attempt(now)
+            events = entry.uncount_attempt(now)
             self.add_unschedulable(uid, waits_for, now)
+            entry.unhelpful_events = events
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
         """Try a pod again after its back-off, or after ``at_least`` seconds if that is longer."""
@@ -267,8 +275,8 @@ class SchedulingQueue:
         for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
             del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
-        count = sum(self._try_first(key, now, event) for key in self._unschedulable.waiting_for(hints))
-        return count + sum(self._try_first(key, now, event, anew=anew) for key in helped)
+        count = sum(self._try_first(key.equivalence, now, event) for key in self._unschedulable.waiting_for(hints))
+        return count + sum(self._try_first(key.equivalence, now, event, anew=anew) for key in helped)
 
     def unschedulable(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
@@ -298,8 +306,9 @@ class SchedulingQueue:
 
     def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, one for all that are alike; return how many."""
-        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].unschedulable_class) is not None)
-        return sum(self._try_first(key, now, event) for key in keys)
+        classes = (self._entries[uid].unschedulable_class for uid in woken)
+        equivalences = dict.fromkeys(each.equivalence for each in classes if each is not None)
+        return sum(self._try_first(equivalence, now, event) for equivalence in equivalences)
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
@@ -318,22 +327,22 @@ class SchedulingQueue:
                         entry.unschedulable_class.equivalence not in self._tried_for
                     ):  # else one was woken in time, for this one as well
                         self._flushed[uid] = entry.unschedulable_class.waits_for
-                self._activate(entry, now, event)
+                self._activate(entry, event)
         return None
 
-    def _try_first(self, key: UnschedulableClass, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
-        """Wake the first pod of a class, unless one that is alike is about to be tried; tell whether it was woken."""
-        ahead = self._entries.get(self._tried_for.get(key.equivalence, ""))
-        if ahead is not None and ahead.place is Place.ACTIVE:
-            return False
-        uid = self._unschedulable.next(key, lambda uid: self._entries[uid].ready_at, now)
-        entry = self._entries[uid]
-        if ahead is not None and entry.ready_at > now:
+    def _try_first(self, equivalence: Hashable, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
+        """Wake the first of the pods that are alike, unless one is tried before it; tell whether it was woken.
+
+        Whatever each of them waits for: what helps one helps all, and those tried last know best what that is.
+        """
+        entry = self._entries.get(self._unschedulable.next(equivalence, lambda uid: self._entries[uid].ready_at, now))
+        ahead = self._entries.get(self._tried_for.get(equivalence, ""))
+        if entry is None or (ahead is not None and ahead.goes_before(entry, now)):
             return False
         self._wake(entry, now, event)
-        entry.tried_for = key.equivalence
+        entry.tried_for = equivalence
         entry.last_attempt = None if anew else entry.last_attempt
-        self._tried_for[key.equivalence] = uid
+        self._tried_for[equivalence] = entry.uid
         return True
 
     def _wake(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
@@ -342,7 +351,7 @@ class SchedulingQueue:
         if ready_at > now:
             self._delay(entry, ready_at, event)
         else:
-            self._activate(entry, now, event)
+            self._activate(entry, event)
 
     def _pass_on(self, entry: QueuedPod, now: float) -> None:
         """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
@@ -350,20 +359,19 @@ class SchedulingQueue:
         if equivalence is None:
             return
         self._answered(entry)
-        for key in self._unschedulable.equivalence(equivalence):
-            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
+        self._try_first(equivalence, now, QueueEvent.FORCE_ACTIVATE, anew=entry.last_attempt is None)
 
     def _answered(self, entry: QueuedPod) -> None:
         if self._tried_for.get(entry.tried_for) == entry.uid:
             del self._tried_for[entry.tried_for]
         entry.tried_for = None
 
-    def _activate(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
+    def _activate(self, entry: QueuedPod, event: QueueEvent) -> None:
         self._leave(entry)
         self.incoming[Place.ACTIVE, event] += 1
         entry.place = Place.ACTIVE
         entry.ticket = self._next_ticket()
-        heapq.heappush(self._active, (-entry.priority, now, entry.ticket, entry.uid))
+        self._active.add(entry)
 
     def _delay(self, entry: QueuedPod, until: float, event: QueueEvent) -> None:
         self.incoming[Place.BACKOFF, event] += 1
@@ -372,7 +380,8 @@ class SchedulingQueue:
         heapq.heappush(self._due, (until, entry.ticket, entry.uid))
 
     def _leave(self, entry: QueuedPod) -> None:
-        """Take a pod out of its class, if it is in one."""
+        """Take a pod out of its class, if it is in one, and from the active ones."""
+        self._active.discard(entry)
         if entry.unschedulable_class is not None:
             self._unschedulable.discard(entry.unschedulable_class, entry.rank)
             entry.unschedulable_class = None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vgpu_scheduler.model import Hint
 
 __all__ = [
+    "FREE_EVENTS",
     "INITIAL_BACKOFF",
     "MAX_BACKOFF",
     "LastAttempt",
@@ -90,10 +91,14 @@ _BY_HINT = (
 
 
 class Rank(NamedTuple):
-    """When a pod's turn comes: the highest priority first, then who came first."""
+    """When a pod's turn comes: the highest priority first, then the oldest, then who came first.
+
+    A pod is as old as its object: who comes first to a scheduler that starts is chance. Objects tell seconds only.
+    """
 
     urgency: int
-    came: float
+    created: str
+    arrival: int
     uid: str
 
 
@@ -165,38 +170,38 @@ class UnschedulablePods:
         """Tell whether one of some hints could help any class."""
         return any(waits_for & hints for waits_for, _ in self._classes)
 
-    def equivalence(self, equivalence: Hashable) -> list[UnschedulableClass]:
-        """Return the classes whose pods get the same answer, whatever they wait for."""
-        return [
-            UnschedulableClass(equivalence, *kind) for kind, classes in self._classes.items() if equivalence in classes
-        ]
-
     def uids(self, key: UnschedulableClass) -> Iterator[str]:
         """Yield the pods of a class in their order."""
         return (rank.uid for rank in self._classes[key[1:]][key.equivalence])
 
-    def next(self, key: UnschedulableClass, ready_at: Callable[[str], float], now: float) -> str:
-        """Return the first pod of a class whose back-off is over; if there is none, the one whose back-off ends first.
+    def next(self, equivalence: Hashable, ready_at: Callable[[str], float], now: float) -> str:
+        """Return the pod whose turn comes first of those that get the same answer; empty if there is none.
+
+        That is the first one whose back-off is over; if there is none, the one whose back-off ends first.
 
         Parameters
         ----------
         ready_at
             Returns when the back-off of a pod ends.
         """
-        earliest, found = float("inf"), ""
-        for uid in self.uids(key):
-            ready = ready_at(uid)
-            if ready <= now:
-                return uid
-            if ready < earliest:
-                earliest, found = ready, uid
-        return found
+        found: tuple[float, Rank] | None = None
+        for classes in self._classes.values():
+            for rank in classes.get(equivalence, ()):
+                ready = ready_at(rank.uid)
+                turn = max(ready, now), rank
+                if found is None or turn < found:
+                    found = turn
+                if ready <= now:
+                    break
+        return "" if found is None else found[1].uid
 
 
 INITIAL_BACKOFF = 1.0
 """Seconds."""
 MAX_BACKOFF = 10.0
 """Seconds."""
+FREE_EVENTS = 8
+"""So many changes in a row may not help a pod, before it backs off as after an attempt."""
 
 
 class Place(Enum):
@@ -238,6 +243,10 @@ class QueuedPod:
     ----------
     came
         When it was first seen waiting.
+    created
+        When its object was created (RFC 3339, UTC); empty where it does not say.
+    arrival
+        The later it came, the higher.
     attempts, attempted_at
         How often it was tried, and when for the last time.
     """
@@ -246,6 +255,8 @@ class QueuedPod:
     priority: int
     place: Place
     came: float
+    created: str = ""
+    arrival: int = 0
     attempts: int = 0
     attempted_at: float = 0.0
     unschedulable_class: UnschedulableClass | None = None
@@ -259,14 +270,18 @@ class QueuedPod:
     moves: int = 0
     """How often it was decided anew because its node was slow."""
     unhelpful_events: int = 0
-    """How often in a row nodes that had changed did not help."""
+    """How often in a row a change did not help, so that it was not tried."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
+    round: int = 0
+    """The round of the active pods that it came in last."""
+    tried_in: int = 0
+    """The round that it was tried in last."""
 
     @property
     def rank(self) -> Rank:
         """When its turn comes among those that wait for the same."""
-        return Rank(-self.priority, self.came, self.uid)
+        return Rank(-self.priority, self.created, self.arrival, self.uid)
 
     @property
     def ready_at(self) -> float:
@@ -275,6 +290,23 @@ class QueuedPod:
         doublings = min(max(self.attempts - 1, 0), 10)
         return self.attempted_at + min(INITIAL_BACKOFF * float(1 << doublings), MAX_BACKOFF)
 
-    def uncount_attempt(self, now: float) -> None:
-        """Have it be as if it had not been tried: neither counted nor in back-off."""
+    def turn(self, now: float) -> tuple[float, Rank]:
+        """Return when its turn comes if it is woken now: pods that back off come later."""
+        return max(self.ready_at, now), self.rank
+
+    def goes_before(self, other: QueuedPod, now: float) -> bool:
+        """Tell whether its turn, which it waits for, comes before that of another one would."""
+        if self.place is Place.BACKOFF and other.ready_at <= now:
+            return False  # it may have to wait for longer than its back-off
+        return ((now, self.rank) if self.place is Place.ACTIVE else self.turn(now)) < other.turn(now)
+
+    def uncount_attempt(self, now: float) -> int:
+        """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.
+
+        It keeps its turn in the round as well, unless that happens again and again.
+        """
         self.attempts, self.attempted_at = self.attempts - 1, now - MAX_BACKOFF
+        events = self.unhelpful_events + 1
+        if events <= FREE_EVENTS:
+            self.tried_in = 0
+        return events

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import aiohttp
 import msgspec
 from kopf._cogs.clients import api
 
-from vgpu_scheduler.kube import loads
+from vgpu_scheduler.kube import ObjectIdentity, loads
 
 __all__ = ["IsKnown", "read_any_depth", "skip_known"]
 
-IsKnown = Callable[[str, Any], bool]
-"""Tells of the kind of an object and of the object, of which only the metadata is there, whether it is known so."""
+IsKnown = Callable[[str, ObjectIdentity], bool]
+"""Tells whether an object of a kind is known in its version."""
 _is_known: ContextVar[IsKnown] = ContextVar("is_known")
 """Of each kopf operator, for there may be several in a process."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str
-    resource_version: str
+    resource_version: Annotated[int, msgspec.Meta(gt=0)]
     uid: str
     namespace: str = ""
 
@@ -41,7 +41,7 @@ class _Event(msgspec.Struct):
     object: _Changed
 
 
-_events: Final = msgspec.json.Decoder(_Event)
+_events: Final = msgspec.json.Decoder(_Event, strict=False)  # versions are numbers in texts
 
 
 def skip_known(is_known: IsKnown) -> None:
@@ -61,9 +61,10 @@ class _Json:
                 changed = _events.decode(line).object
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 return loads(line)  # what is wrong with it is said there
-            obj = {"kind": changed.kind, "metadata": msgspec.to_builtins(changed.metadata)}
-            if is_known(changed.kind, obj):
-                return {"type": "BOOKMARK", "object": obj}
+            meta = changed.metadata
+            if is_known(changed.kind, ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)):
+                metadata = {"resourceVersion": str(meta.resource_version)}
+                return {"type": "BOOKMARK", "object": {"kind": changed.kind, "metadata": metadata}}
         return loads(line)
 
 

@@ -25,6 +25,7 @@ from kopf._core.engines.peering import Identity
 from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth, skip_known
 from vgpu_scheduler.intake.watching import EventHandler
+from vgpu_scheduler.kube import ObjectIdentity
 
 log = logging.getLogger(__name__)
 
@@ -190,10 +191,10 @@ class SupervisedKopf(ABC):
         finally:
             await sessions.close()  # again: those others may have opened one after kopf had closed its own
 
-    def _is_known(self, kind: str, obj: Any) -> bool:
-        """Tell whether a change of an object is known; that it is there as it is known is taken in."""
+    def _is_known(self, kind: str, identity: ObjectIdentity) -> bool:
+        """Tell whether an object is known in its version; that it is there as it is known is taken in."""
         handler = self._handlers.get(kind)
-        return handler is not None and not handler.is_news({"type": "MODIFIED", "object": obj})
+        return handler is not None and handler.confirm(identity)
 
     def _login(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.login(registry=registry)

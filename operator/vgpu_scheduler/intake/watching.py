@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.kube import DecodeError, Versioned, decode_identity
+from vgpu_scheduler.kube import DecodeError, ObjectIdentity, Versioned, decode_identity
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +60,23 @@ class EventHandler(Generic[_Value]):
 
         kopf asks this before it makes anything of an event, which costs it more than all that is done here.
         """
-        how, obj = event["type"], event["object"]
-        if how == "DELETED" or not self._confirmed(obj):
+        if event["type"] == "DELETED":
             return True
-        self._note(how, obj["metadata"]["uid"])
-        return False
+        try:
+            identity = decode_identity(event["object"])
+        except DecodeError:  # what is wrong with it is said when it is read
+            return True
+        return not self.confirm(identity, event["type"])
+
+    def confirm(self, identity: ObjectIdentity, how: str | None = "MODIFIED") -> bool:
+        """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
+        try:
+            known = self._observer.confirm(self._kind, identity)
+        except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read
+            return False
+        if known:
+            self._note(how, identity.uid)
+        return known
 
     def __call__(self, event: Any) -> None:
         """Take in one event as kopf hands it out."""
@@ -93,10 +105,3 @@ class EventHandler(Generic[_Value]):
             self._was_away = False
             self._lost_track()  # whatever vanished before it was never reported
         self._known.add(uid)
-
-    def _confirmed(self, obj: Any) -> bool:
-        """Tell whether an object needs no reading: answers to our writes and lists may come first."""
-        try:
-            return self._observer.confirm(self._kind, decode_identity(obj))
-        except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read
-            return False

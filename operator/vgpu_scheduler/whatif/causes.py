@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.engine import card_verdicts, pod_sums
+from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
@@ -63,22 +63,31 @@ def _denials(world: World, answer: Answer) -> Iterator[str]:
     left = list(denied)
     for title, spec in _in_force(world, answer, "devices"):
         for field, words, denies in rules_of_cards(spec.get("devices") or {}):
-            cards = Counter(device.type for device in denied if denies(device))
+            cards = [device for device in denied if denies(device)]
             if cards:
-                listed = ", ".join(f"{model} ({count})" for model, count in sorted(cards.items()))
-                yield f"spec.devices.{field} of {title} ({words}) denies {listed}."
+                yield f"spec.devices.{field} of {title} ({words}) denies {_models(cards)}."
                 left = [device for device in left if not denies(device)]
     ours = created(world, answer.pod, answer.pod.uid)
     claimed = world.engine.cycle.classes.claimed(ours)
-    if not left or claimed is None:
+    if not left or claimed is None or not claimed.dialect:
         return
-    if claimed.policy.limits.memory is not None and leaves_memory_to_cards(world, ours):
-        source = claimed.policy.limits.memory.source
-        limit = ((world.policies.get(source) or {}).get("spec") or {}).get("limits") or {}
-        most = f" ({limit['memoryPerPod']})" if "memoryPerPod" in limit else ""
-        yield f"limits.memoryPerPod of {source}{most} is less than what the pod would get of larger cards."
-    elif claimed.choice.limits.exclusive:
+    limit, inventory = claimed.policy.limits.memory, world.engine.dialects[claimed.dialect].inventory
+    most = most_memory(claimed.claims, claimed.policy.limits, world.engine.dialects[claimed.dialect])
+    large = [] if most is None else [device for device in left if device.total[inventory.memory] > most]
+    if large and limit is not None and most is not None:
+        spec = (world.policies.get(limit.source) or {}).get("spec") or {}
+        written = f" ({spec['limits']['memoryPerPod']})" if "memoryPerPod" in (spec.get("limits") or {}) else ""
+        yield (
+            f"spec.limits.memoryPerPod of {limit.source}{written} denies {_models(large)}: how much memory the pod"
+            f" gets depends on the card, which may have {worded_bytes(most * inventory.memory_unit)} at most."
+        )
+    if len(large) < len(left) and claimed.choice.limits.exclusive:
         yield f"spec.devices.exclusive of {answer.sources.get('devices', 'a policy')} denies cards that are not whole."
+
+
+def _models(devices: Sequence[Device]) -> str:
+    counts = Counter(device.type for device in devices)
+    return ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
 
 
 def leaves_memory_to_cards(world: World, pod: Pod) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
+
+from vgpu_scheduler.kube import Pod
 
 Object = Mapping[str, Any]
-
-_NODE_BOUND: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of controllers whose pods belong to one node each."""
 
 
 def controller_of(pod: Object) -> tuple[str, str] | None:
@@ -18,7 +17,6 @@ def controller_of(pod: Object) -> tuple[str, str] | None:
     return next(((str(owner.get("kind")), str(owner.get("name"))) for owner in found), None)
 
 
-def is_node_bound(pod: Object) -> bool:
-    """Tell whether a pod's controller makes it anew on the same node."""
-    controller = controller_of(pod)
-    return controller is not None and controller[0] in _NODE_BOUND
+def is_node_bound(pod: Pod) -> bool:
+    """Tell whether a pod that ends is back on the same node at once: its kubelet or a DaemonSet sees to it."""
+    return pod.is_static or pod.is_of_daemon_set

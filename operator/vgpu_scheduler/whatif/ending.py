@@ -33,7 +33,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     """
     by_node: dict[str, list[Pod]] = {}
     for pod in waiting.world.bound.values():
-        if not is_node_bound(waiting.world.written(pod)):
+        if not is_node_bound(pod):
             by_node.setdefault(pod.node_name, []).append(pod)
     candidates = []
     for node, bound in by_node.items():
@@ -62,7 +62,10 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
     holding = [
         pod
         for pod in waiting.world.bound.values()
-        if pod.namespace == namespace and (held := state.reservation(pod.uid)) is not None and held.uses_devices
+        if pod.namespace == namespace
+        and not is_node_bound(pod)
+        and (held := state.reservation(pod.uid)) is not None
+        and held.uses_devices
     ]
     pods = _unprotected(waiting.world.engine.budgets.all(), holding) if waiting.world.quotas_of(namespace) else []
 

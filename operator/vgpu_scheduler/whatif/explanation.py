@@ -168,8 +168,8 @@ def _first(going: int, waits: int, *, at_once: bool) -> str:
     if not parts:
         return ""
     served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
-    queue = "longer in the queue, or perhaps, being created in the same second" if at_once else "longer in the queue"
-    return f"{served} (higher priority, or the same and {queue}); the answer leaves them their places."
+    age = "created earlier or in the same second" if at_once else "created earlier"
+    return f"{served} (higher priority, or the same and {age}); the answer leaves them their places."
 
 
 def _does(count: int, verb: str) -> str:

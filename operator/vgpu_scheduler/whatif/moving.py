@@ -76,10 +76,9 @@ class Moves:
 
     def why_not(self, pod: Pod) -> str:
         """Say why a pod cannot be moved; empty if it can."""
-        written = self._world.written(pod)
-        if controller_of(written) is None:
+        if controller_of(self._world.written(pod)) is None:
             return "a pod on the card has no controller that would make it anew"
-        if is_node_bound(written):
+        if is_node_bound(pod):
             return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on the card is placed by another scheduler"

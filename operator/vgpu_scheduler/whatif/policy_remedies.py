@@ -1,11 +1,13 @@
-"""What would help a pod that a policy keeps from nodes or cards: to have one restriction of one policy lifted."""
+"""What would help a pod that a policy keeps from nodes or cards: one field of one policy that says something else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.world import World
 
 __all__ = ["lift_restrictions"]
 
@@ -22,37 +24,70 @@ _RESTRICTIONS: Final = (
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
 _MOST: Final = 3
+_MOST_ENTRIES: Final = 16
+"""Models, or modes, that are tried as one more entry of a list."""
 
 
 def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Leave one restriction out of one policy; of a list that denies, one entry where that is enough."""
+    """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
     found = 0
     for title in sorted(waiting.world.policies):
         policy = waiting.world.policies[title]
         for path in _RESTRICTIONS:
-            for done, changed in _without(policy, path):
+            for done, changed in _changes(waiting.world, title, path):
                 node = waiting.node_with(waiting.world.replace_policy, policy, changed)
                 if node:
-                    text = f"have {done} spec.{'.'.join(path)} of {title}"
-                    yield Remedy(RemedyKind.CHANGE_POLICY, text, node, objects=(changed,))
+                    yield Remedy(RemedyKind.CHANGE_POLICY, f"have {_writer(policy)} {done}", node, objects=(changed,))
                     found += 1
                     break
             if found == _MOST:
                 return
 
 
-def _without(policy: Object, path: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
-    """Yield a policy without a field, or without one entry of it, each with what is done."""
+def _writer(policy: Object) -> str:
+    """Say who may write a policy."""
+    namespace = policy["metadata"].get("namespace")
+    return (
+        f"somebody who may write policies of namespace {namespace}" if namespace else "an administrator of the cluster"
+    )
+
+
+def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
+    """Yield a policy with another value of a field, and without the field, each with what is done."""
+    policy = world.policies[title]
     value: Any = policy.get("spec")
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     if not value:
         return
-    if path[-1] == "deny" and isinstance(value, list) and len(value) > 1:
-        for entry in value:
-            yield f"{entry} taken out of", _replaced(policy, ("spec", *path), [each for each in value if each != entry])
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else ""
-    yield f"{shown} taken out of" if shown else "lifted:", _replaced(policy, ("spec", *path), None)
+    field = f"spec.{'.'.join(path)}"
+    for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
+        done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
+        yield done, _replaced(policy, ("spec", *path), other)
+    yield f"remove {field} ({_worded(value)}) from {title}", _replaced(policy, ("spec", *path), None)
+
+
+def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:
+    """Yield a list without one entry where it denies, and with one more where it allows."""
+    if name == "deny":
+        yield from ([each for each in listed if each != entry] for entry in (listed if len(listed) > 1 else ()))
+        return
+    devices = [
+        device
+        for dialect in world.engine.dialects
+        for node in world.nodes
+        for device in world.devices(node, dialect.name)
+    ]
+    there = sorted({device.mode if name == "modes" else device.type for device in devices} - {"", *map(str, listed)})
+    yield from ([*listed, entry] for entry in there[:_MOST_ENTRIES])
+
+
+def _worded(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return worded_selector(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return "true" if value is True else str(value)
 
 
 def _replaced(obj: Object, path: tuple[str, ...], value: Any) -> Object:

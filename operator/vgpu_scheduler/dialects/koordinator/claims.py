@@ -35,7 +35,16 @@ from vgpu_scheduler.dialects.koordinator.names import (
     WHOLE_GPUS,
 )
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NO_TERMS, Amounts, Claim, ClaimTerms, ContainerClaims, ContainerKind, PodClaims
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Claim,
+    ClaimTerms,
+    ContainerClaims,
+    ContainerKind,
+    PodClaims,
+    counted,
+)
 
 _WHOLE = 100
 _NOT_FOLLOWED = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
@@ -140,7 +149,13 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimTerms) -> Claim:
     silent = not requests.keys() - {GPU_SHARED, GPU_CORE}
     if silent and terms.memory is not None:
         requests = {**requests, GPU_MEMORY: terms.memory * requests.get(GPU_SHARED, 1)}
-    count, per_device = split(normalise(requests))
+    normal = normalise(requests)
+    count, per_device = split(normal)
+    if per_device[CORES] > _WHOLE:
+        raise ClaimError(
+            f"{GPU_CORE}: {normal[GPU_CORE]} is no percentage of {counted(count, 'GPU')}: "
+            f"write up to {count * _WHOLE}, or say by {GPU_SHARED} how many there are to be"
+        )
     amounts, percent = list(per_device), list(_NOTHING)
     if not amounts[CORES] and terms.cores is not None:
         amounts[CORES] = terms.cores

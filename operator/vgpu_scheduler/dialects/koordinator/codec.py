@@ -29,6 +29,7 @@ _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
 _MOST_AMOUNT = 2**44
 """No device has more of anything; held below it, no sum over devices and pods leaves int64."""
+_WHOLE = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HONOUR = "Honor"
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
@@ -107,11 +108,19 @@ def _device(entry: object, where: str, model: str) -> Device:
     amounts = _object(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
         raise CodecError(f"{where}.resources: {unknown[0]} is not followed by this version")
+    total = _amounts(kind, amounts, f"{where}.resources")
+    for name, resource in DEVICE_RESOURCES.items():
+        if (
+            DIMENSIONS[resource.dimension].unit == "percent"
+            and resource.vendor == kind
+            and total[resource.dimension] > _WHOLE
+        ):
+            raise CodecError(f"{where}.resources: {name}: {total[resource.dimension]} is no percentage of a device")
     return Device(
         uuid=device_name(kind, minor, identity),
         vendor=kind,
         type=model if kind == GPU else "",
-        total=_amounts(kind, amounts, f"{where}.resources"),
+        total=total,
         index=minor,
         numa=max(numa, 0),
         healthy=health,

@@ -1,0 +1,98 @@
+"""``vgpu-scheduler simulate`` on whole clusters: pods that wait, their volumes, and many nodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.cli.simulated import pod, run, write
+from tests.whatif.test_whatif_remedies import node, running
+
+from vgpu_scheduler.allocators.hami import HamiAllocator
+from vgpu_scheduler.state import DeviceMatrix
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+# Pods that wait, and their volumes ------------------------------------------------------------------------------------
+
+
+def test_the_pods_of_the_cluster_that_wait_are_placed_first() -> None:
+    waiting = {
+        **pod("waits", memory=15360),
+        "spec": {**pod("waits", memory=15360)["spec"], "schedulerName": "hami-scheduler"},
+    }
+    huge = pod("huge", memory=99999)
+    write("waiting.yaml", waiting, huge)
+    result = run("--pending", "--cluster", "cluster.yaml", "--cluster", "waiting.yaml", "-o", "json")
+    found = {answer["pod"]: answer["outcome"] for answer in json.loads(result.stdout)}
+    assert found == {"default/waiting": "placed", "default/waits": "placed", "default/huge": "unschedulable"}
+    assert result.exit_code == 1
+
+
+def test_pods_must_be_named() -> None:
+    result = run("--cluster", "cluster.yaml")
+    assert result.exit_code == 2
+    assert "-f FILE, or --pending" in result.stderr
+
+
+def test_claims_may_come_with_the_pods() -> None:
+    storage_class = {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "disks.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    resources = {"requests": {"storage": "1Gi"}}
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": resources},
+    }
+    mounted = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    write("with-claim.yaml", storage_class, claim, mounted)
+    result = run("-f", "with-claim.yaml", "--cluster", "cluster.yaml", "--explain")
+    assert result.exit_code == 0
+    assert "claim default/data has a volume made for node-" in result.stdout
+
+
+def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
+    write("one.yaml", pod())
+    write("empty.yaml")
+    Path("nothing").mkdir()
+    assert "there is no Node among the objects" in run("-f", "one.yaml", "--cluster", "empty.yaml").stderr
+    assert "nothing: there is no YAML or JSON file in it" in run("-f", "one.yaml", "--cluster", "nothing").stderr
+
+
+# Size ----------------------------------------------------------------------------------------------------------------
+
+NODES, RUNNING, WAITING, SHAPES = 1000, 8000, 2000, 14
+
+
+def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are looked at once for pods that are alike, and then only those that have changed."""
+    objects = [node(f"n{number}", cards=8) for number in range(NODES)]
+    for number in range(RUNNING):
+        home, card = number % NODES, number // NODES
+        objects.append(running(f"r{number}", f"n{home}", f"GPU-n{home}-{card}", 4000, 10))
+    objects += [pod(f"w{number}", 3000 + number % SHAPES) for number in range(WAITING)]
+    Path("dump.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    fitted: list[int] = []
+    fit = HamiAllocator.fit
+
+    def counted(self: HamiAllocator, devices: DeviceMatrix, rows: NDArray[np.int64], *more: Any) -> None:
+        fitted.append(len(rows))
+        fit(self, devices, rows, *more)
+
+    shown: list[str] = []
+    monkeypatch.setattr(HamiAllocator, "fit", counted)
+    monkeypatch.setattr("vgpu_scheduler.cli.simulate.progress", shown.append)
+    result = run("--pending", "--cluster", "dump.json")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 1 + WAITING
+    assert sum("decided" in text for text in shown) >= WAITING / 100
+    assert sum(fitted) <= SHAPES * (NODES + WAITING), "each shape sees each node once, and each placement once"
