@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from hashlib import blake2b
 from sys import intern
 from typing import Final
@@ -331,7 +333,7 @@ def _pod(wire: WirePod) -> Pod:
         generation=meta.generation,
         owner=intern(owner.uid) if owner is not None else "",
         owner_kind=intern(owner.kind) if owner is not None else "",
-        ends_by=None if meta.deletion_timestamp is None else int(meta.deletion_timestamp.timestamp()),
+        ends_by=_ends_by(meta.deletion_timestamp),
         start_time=int(status.start_time.timestamp()) if status.start_time is not None else None,
         disruption=_disruption(status),
         rejection=kubelet_rejection(status) if status.reason else "",
@@ -356,6 +358,13 @@ def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
         if ended is not None and ended.exit_code == 0:
             expected.discard(entry.name)
     return not expected
+
+
+def _ends_by(deletion_timestamp: str | None) -> int | None:
+    """Return when a grace period is over, in seconds since the epoch; None if there is none, or it cannot be read."""
+    with suppress(ValueError, TypeError):
+        return int(datetime.fromisoformat(deletion_timestamp or "").timestamp())
+    return None
 
 
 def _disruption(status: WirePodStatus) -> str:

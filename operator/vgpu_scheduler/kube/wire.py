@@ -74,7 +74,7 @@ class WireMeta(WireIdentity):
 
     generation: int = 0
     creation_timestamp: str | None = None
-    deletion_timestamp: datetime | None = None
+    deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[WireOwner] | None = None
