@@ -30,7 +30,7 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import QueueEvent, Requeue
+from vgpu_scheduler.engine.queued_pod import QueueEvent, Requeue, asks_differently
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
@@ -391,15 +391,5 @@ class Engine:
         if self.state.reservation(pod.uid) is not None:
             return
         self.storage.note(pod)
-        if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
+        if pod.uid not in self.queue or before is None or asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
-
-
-def _asks_differently(before: Pod, after: Pod) -> bool:
-    """Tell whether a pod changed in what it asks for; its status alone does not make a new attempt worthwhile."""
-    return (
-        before.spec is not after.spec
-        or before.annotations != after.annotations
-        or before.labels != after.labels
-        or before.priority != after.priority
-    )

@@ -13,10 +13,10 @@ from vgpu_scheduler.engine.equivalence import (
     EquivalenceClass,
     Fitted,
     NodePart,
-    PodPlugins,
     Refused,
 )
 from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
+from vgpu_scheduler.engine.pod_plugins import PodPlugins
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of

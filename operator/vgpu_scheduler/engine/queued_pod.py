@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
 
 __all__ = [
@@ -310,3 +311,13 @@ class QueuedPod:
         if events <= FREE_EVENTS:
             self.tried_in = 0
         return events
+
+
+def asks_differently(before: Pod, after: Pod) -> bool:
+    """Tell whether a pod changed in what it asks for; its status alone does not make a new attempt worthwhile."""
+    return (
+        before.spec is not after.spec
+        or before.annotations != after.annotations
+        or before.labels != after.labels
+        or before.priority != after.priority
+    )

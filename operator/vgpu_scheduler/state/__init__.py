@@ -1,11 +1,12 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
 from vgpu_scheduler.state.attached import UNLIMITED
+from vgpu_scheduler.state.device_lists import canonical, distinct
 from vgpu_scheduler.state.free_volumes import Wanted
 from vgpu_scheduler.state.holds import Hold, Holds
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
-from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
+from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.places import Item, from_size

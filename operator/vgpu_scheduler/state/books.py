@@ -2,70 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Hint, WakeSet
-from vgpu_scheduler.state.holds import Hold, Holds, kept_now
-from vgpu_scheduler.state.interpod import InterPodCounts
-from vgpu_scheduler.state.matrix import DeviceMatrix
-from vgpu_scheduler.state.nodes import NodeTable
-from vgpu_scheduler.state.quotas import QuotaUsage
+from vgpu_scheduler.model import Hint, WakeSet
+from vgpu_scheduler.state.indexes import Indexes
+from vgpu_scheduler.state.kept_room import KeptRoom
 from vgpu_scheduler.state.reservations import Phase, Reservation
-from vgpu_scheduler.state.volumes import Volumes
 
-__all__ = ["Books", "Indexes", "Supposed"]
+__all__ = ["Books"]
 
 
 _NONE: dict[str, int] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Indexes:
-    """What is known of who uses what, each part from its own side; all of it follows from the reservations.
-
-    Attributes
-    ----------
-    nodes
-        Requests and host ports by node.
-    matrices
-        Amounts of devices by dialect.
-    quotas
-        Amounts of devices by namespace.
-    interpod
-        Counts of the pods that inter-pod terms are about.
-    volumes
-        Claims, disks and attached volumes, and what was decided about claims.
-    """
-
-    nodes: NodeTable
-    matrices: Mapping[str, DeviceMatrix]
-    quotas: QuotaUsage
-    interpod: InterPodCounts
-    volumes: Volumes
-
-    def copy(self) -> Indexes:
-        """Return an independent copy."""
-        matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
-        return Indexes(self.nodes.copy(), matrices, self.quotas.copy(), self.interpod.copy(), self.volumes.copy())
-
-
-class Supposed(NamedTuple):
-    """What is charged otherwise for the time of a question.
-
-    Attributes
-    ----------
-    without
-        What is charged, and is left out.
-    beside
-        What is not charged, and is counted.
-    """
-
-    without: list[Reservation]
-    beside: list[Reservation]
 
 
 class Books:
@@ -90,8 +40,7 @@ class Books:
         self._starting: dict[str, dict[str, int]] = {}
         """By node, the pods that hold something beyond a decision and have not started, by when they changed last."""
         self._changes = 0
-        self.holds = Holds()
-        """Room that is kept for pods that are not there yet."""
+        self.room = KeptRoom(indexes, self._reservations, wakes, self._charge_devices)
         self.closing: dict[str, None] = {}
         """The UIDs of the pods of which nobody can tell which cards they are on."""
 
@@ -143,7 +92,7 @@ class Books:
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
-        self._keep_less_than(reservation.uid)
+        self.room.follow(reservation.uid)
         return hint
 
     def take_off(self, uid: str) -> Hint:
@@ -165,82 +114,8 @@ class Books:
         if row is not None:
             at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
-        self._keep_less_than(uid)
+        self.room.follow(uid)
         return hint
-
-    def keep(self, hold: Hold) -> None:
-        """Keep room for a pod that is not there yet; what was kept for it before is given back."""
-        self.give_up(hold.uid)
-        kept = self._kept_now(hold)
-        self.holds.add(hold, kept)
-        self._charge_kept(kept, 1)
-
-    def give_up(self, uid: str) -> Hint:
-        """Keep no room for a pod any more; return what that may help."""
-        if self.holds.get(uid) is None:
-            return Hint.NONE
-        kept = self.holds.kept(uid)
-        self._charge_kept(kept, -1)
-        self.holds.remove(uid)
-        if kept.uses_devices:
-            self._wakes.returned.add(kept.namespace)
-        return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
-
-    def _keep_less_than(self, uid: str) -> None:
-        """Have what is kept follow what a pod holds that leaves for others."""
-        for kept_for in self.holds.left_for(uid) if self.holds else ():
-            self._keep_anew(kept_for)
-
-    def _keep_anew(self, uid: str) -> None:
-        """Have what is kept for a pod follow what is there now."""
-        hold = self.holds.get(uid)
-        assert hold is not None
-        kept, before = self._kept_now(hold), self.holds.kept(uid)
-        if kept != before:
-            self._charge_kept(before, -1)
-            self.holds.keep(uid, kept)
-            self._charge_kept(kept, 1)
-
-    def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
-        """Return what is charged otherwise for a pod if some pods of a node were gone.
-
-        Parameters
-        ----------
-        gone
-            What is not in use there any more; what others leave for somebody is kept for that pod instead.
-        uid, priority
-            The pod that is asked about: its own room is open to it, and that which is kept for lower priorities.
-        """
-        without, beside = list(gone), list[Reservation]()
-        absent = {held.uid for held in gone}
-        for hold in self.holds.on(node) if self.holds else ():
-            kept = self.holds.kept(hold.uid)
-            if hold.uid == uid or hold.priority < priority:
-                without.append(kept)
-            elif not absent.isdisjoint(hold.leaving):
-                without.append(kept)
-                beside.append(self._kept_now(hold, absent))
-        return Supposed(without, beside)
-
-    def _kept_now(self, hold: Hold, absent: Collection[str] = ()) -> Reservation:
-        row = self._indexes.nodes.row(hold.node)
-        there = (self._reservations.get(uid) for uid in sorted(hold.leaving.difference(absent)))
-        leaving = [held for held in there if held is not None and held.node == hold.node]
-
-        def charges(dialect: str, held: Reservation) -> Mapping[str, Amounts]:
-            devices = () if row is None else self._indexes.matrices[dialect].devices(row)
-            return held.device_charges(dialect, devices)
-
-        return kept_now(hold, leaving, charges)
-
-    def _charge_kept(self, kept: Reservation, sign: int) -> None:
-        """Book room that is kept (``sign`` = 1), or give it back (-1)."""
-        at, row = self._indexes, self._indexes.nodes.row(kept.node)
-        at.quotas.charge(kept.namespace, kept.uses, sign, kept.node)
-        if row is not None:
-            charge = at.nodes.charge if sign > 0 else at.nodes.discharge
-            charge(row, kept.requests, kept.pods, kept.ports)
-            self._charge_devices(row, kept, sign)
 
     def release(self, uid: str) -> Hint:
         """Give back what a pod holds, if anything; return what that may help."""
@@ -349,19 +224,16 @@ class Books:
         """Book what is held on a node that was not there, its devices aside: they are listed next."""
         for reservation in self.on(node):
             self._indexes.nodes.charge(row, reservation.requests, ports=reservation.ports)
-        for hold in self.holds.on(node):
-            kept = self.holds.kept(hold.uid)
+        for kept in self.room.on(node):
             self._indexes.nodes.charge(row, kept.requests, kept.pods, kept.ports)
         self._indexes.volumes.node_came(node, row)
         self._indexes.interpod.node_came(row, ((held.namespace, held.uid) for held in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book what is held of the devices that a node lists from now on."""
-        holds = self.holds.on(node)
-        for reservation in (*self.on(node), *(self.holds.kept(hold.uid) for hold in holds)):
+        for reservation in (*self.on(node), *self.room.on(node)):
             self._charge(dialect, row, reservation, 1)
-        for hold in holds:
-            self._keep_anew(hold.uid)  # pods that leave may be charged on other devices
+        self.room.devices_replaced(node)
 
     def correct(self, node: str, rebuilt: Books) -> list[str]:
         """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.
@@ -394,12 +266,12 @@ class Books:
     def copy(self, indexes: Indexes, pod_of: Callable[[str], Pod], wakes: WakeSet) -> Books:
         """Return an independent copy over copies of the indexes."""
         twin = Books(indexes, pod_of, wakes)
-        twin._reservations = dict(self._reservations)
+        twin._reservations.update(self._reservations)
         twin.closing = dict(self.closing)
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
         twin._starting = {name: dict(uids) for name, uids in self._starting.items()}
         twin._changes = self._changes
-        twin.holds = self.holds.copy()
+        twin.room.adopt(self.room)
         return twin
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
-from vgpu_scheduler.state.books import Books, Indexes, Supposed
+from vgpu_scheduler.state.books import Books
 from vgpu_scheduler.state.holds import Holds
 from vgpu_scheduler.state.in_use import Trial
+from vgpu_scheduler.state.indexes import Indexes
+from vgpu_scheduler.state.kept_room import Supposed
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Reservation
@@ -116,6 +118,11 @@ class Known:
         self.trial = Trial(indexes.nodes, indexes.matrices)
         """Says what would be in use of a node; each answer is void when the next is asked for."""
 
+    def replace_prices(self, prices: Mapping[str, CardPrices]) -> None:
+        """Take in what cards are worth from now on, by dialect."""
+        self.prices = prices
+        self.price_epoch += 1
+
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
 
@@ -204,12 +211,12 @@ class Known:
 
     def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
         """Return what is charged otherwise for a pod if some pods of a node were gone; see :class:`Books`."""
-        return self._books.supposing(node, gone, uid, priority)
+        return self._books.room.supposing(node, gone, uid, priority)
 
     @property
     def holds(self) -> Holds:
         """Room that is kept for pods that are not bound yet."""
-        return self._books.holds
+        return self._books.room.holds
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look.

@@ -390,13 +390,3 @@ def _has_slices(device: Device) -> bool:
     """Tell whether pieces have a place on a device."""
     slices = device.schema.slices
     return bool(device.pieces) and any(device.total[slices.start : slices.stop])
-
-
-def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
-    """Order devices by index, then UUID: plugins list them in random order (design section 4)."""
-    return tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
-
-
-def distinct(devices: Sequence[Device]) -> bool:
-    """Tell whether every UUID is listed once."""
-    return len({device.uuid for device in devices}) == len(devices)

@@ -11,15 +11,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Device, Hint, Placement, Usage, Uses, VendorKey
-from vgpu_scheduler.state.books import Indexes
+from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
+from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.known import Known, KnownPod
 from vgpu_scheduler.state.ledger import Ledger, differences
-from vgpu_scheduler.state.matrix import DeviceMatrix, distinct
+from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
@@ -150,7 +150,7 @@ class State(Known):
         if held and known and known.counts_otherwise(pod):
             hint |= self._books.recount(held)
         if pod.terminal or pod.node_name:
-            hint |= self._books.give_up(pod.uid)
+            hint |= self._books.room.give_up(pod.uid)
         if pod.terminal:
             return hint | self._release(pod.uid)
         if not pod.node_name:
@@ -190,7 +190,7 @@ class State(Known):
         Hint
             What this may help.
         """
-        hint = self._release(uid) | self._books.give_up(uid) | self.nominations.remove(uid)
+        hint = self._release(uid) | self._books.room.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
             self._bound.move(uid, known.pod.node_name, "")
@@ -219,7 +219,7 @@ class State(Known):
         if known is None or uid in self._books:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        given_up = self._books.give_up(uid)
+        given_up = self._books.room.give_up(uid)
         self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
@@ -231,11 +231,11 @@ class State(Known):
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
         if hold.uid in self._pods and hold.uid not in self._books:
-            self._books.keep(hold)
+            self._books.room.keep(hold)
 
     def give_up(self, uid: str) -> Hint:
         """Keep no room for a pod any more; return what that may help."""
-        return self._books.give_up(uid)
+        return self._books.room.give_up(uid)
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
@@ -285,11 +285,6 @@ class State(Known):
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
         self._in_flight.discard(uid)
-
-    def replace_prices(self, prices: Mapping[str, CardPrices]) -> None:
-        """Take in what cards are worth from now on, by dialect."""
-        self.prices = prices
-        self.price_epoch += 1
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
         """Take in the labels of a namespace, None if it is gone; return what this may help."""
@@ -341,7 +336,7 @@ class State(Known):
             if held.uid not in twin._books:
                 twin._books.hold(held)
         for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
-            twin._books.keep(hold)
+            twin._books.room.keep(hold)
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:

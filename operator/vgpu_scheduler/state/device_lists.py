@@ -1,0 +1,19 @@
+"""Lists of devices, as nodes register them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpu_scheduler.model import Device
+
+__all__ = ["canonical", "distinct"]
+
+
+def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Order devices by index, then UUID: plugins list them in random order (design section 4)."""
+    return tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
+
+
+def distinct(devices: Sequence[Device]) -> bool:
+    """Tell whether every UUID is listed once."""
+    return len({device.uuid for device in devices}) == len(devices)
