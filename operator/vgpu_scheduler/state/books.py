@@ -233,7 +233,6 @@ class Books:
         """Book what is held of the devices that a node lists from now on."""
         for reservation in (*self.on(node), *self.room.on(node)):
             self._charge(dialect, row, reservation, 1)
-        self.room.devices_replaced(node)
 
     def correct(self, node: str, rebuilt: Books) -> list[str]:
         """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.

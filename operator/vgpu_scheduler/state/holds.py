@@ -6,10 +6,10 @@ than nothing. So usage never exceeds what there is, and as pods leave, what they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.model import Amounts, Usage, Uses
+from vgpu_scheduler.model import Usage
 from vgpu_scheduler.state.reservations import Reservation
 
 __all__ = ["Hold", "Holds"]
@@ -120,9 +120,7 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
         del sets[key]
 
 
-def kept_now(
-    hold: Hold, leaving: Iterable[Reservation], charges: Callable[[str, Reservation], Mapping[str, Amounts]]
-) -> Reservation:
+def kept_now(hold: Hold, leaving: Sequence[Reservation]) -> Reservation:
     """Return what has to be kept while some pods are still there.
 
     Parameters
@@ -130,21 +128,20 @@ def kept_now(
     hold
         The room.
     leaving
-        What those hold that have to leave and are still on the node.
-    charges
-        Returns what a reservation is charged on each listed device of a dialect.
+        What those hold that have to leave and are still on the node; of pods that may be on any card nothing counts.
     """
-    claim, there = hold.claim, list(leaving)
-    if not there:
+    claim = hold.claim
+    if not leaving:
         return claim
     requests, ports = dict(claim.requests), set(claim.ports)
-    for held in there:
+    for held in leaving:
         ports.difference_update(held.ports)
         for name, amount in held.requests.items():
             if name in requests:
                 requests[name] -= amount
-    uses: Uses = {
-        dialect: _less(usage, [charges(dialect, held) for held in there]) for dialect, usage in claim.uses.items()
+    uses = {
+        dialect: _less(usage, [held.uses[dialect] for held in leaving if dialect in held.uses])
+        for dialect, usage in claim.uses.items()
     }
     return replace(
         claim,
@@ -155,14 +152,14 @@ def kept_now(
     )
 
 
-def _less(usage: Usage, others: Iterable[Mapping[str, Amounts]]) -> Usage:
+def _less(usage: Usage, others: Iterable[Usage]) -> Usage:
     """Return what is used beyond what others use of the same devices."""
     left = dict(usage.charges)
-    for charged in others:
-        for uuid, amounts in charged.items():
+    for other in others:
+        for uuid, amounts in other.charges.items():
             if uuid in left:
                 mine = left[uuid]
                 theirs = amounts + (0,) * (len(mine) - len(amounts))
-                left[uuid] = tuple(own - other for own, other in zip(mine, theirs, strict=False))
+                left[uuid] = tuple(own - taken for own, taken in zip(mine, theirs, strict=False))
     charges = {uuid: tuple(max(amount, 0) for amount in amounts) for uuid, amounts in left.items()}
     return Usage({uuid: amounts for uuid, amounts in charges.items() if any(amounts)}, vendors=usage.vendors)

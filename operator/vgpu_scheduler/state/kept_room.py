@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from vgpu_scheduler.model import Amounts, Hint, WakeSet
+from vgpu_scheduler.model import Hint, WakeSet
 from vgpu_scheduler.state.holds import Hold, Holds, kept_now
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
@@ -64,11 +64,6 @@ class KeptRoom:
         """Keep the same as another one, where it is charged already."""
         self.holds = other.holds.copy()
 
-    def devices_replaced(self, node: str) -> None:
-        """Have what is kept follow pods that leave and may be charged on other devices of their node now."""
-        for hold in self.holds.on(node):
-            self._keep_anew(hold.uid)
-
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
@@ -124,15 +119,8 @@ class KeptRoom:
         return Supposed(without, beside)
 
     def _kept_now(self, hold: Hold, absent: Collection[str] = ()) -> Reservation:
-        row = self._indexes.nodes.row(hold.node)
         there = (self._reservations.get(uid) for uid in sorted(hold.leaving.difference(absent)))
-        leaving = [held for held in there if held is not None and held.node == hold.node]
-
-        def charges(dialect: str, held: Reservation) -> Mapping[str, Amounts]:
-            devices = () if row is None else self._indexes.matrices[dialect].devices(row)
-            return held.device_charges(dialect, devices)
-
-        return kept_now(hold, leaving, charges)
+        return kept_now(hold, [held for held in there if held is not None and held.node == hold.node])
 
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""

@@ -230,7 +230,8 @@ class State(Known):
 
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
-        if hold.uid in self._pods and hold.uid not in self._books:
+        pod = self.pod(hold.uid)
+        if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._books:
             self._books.room.keep(hold)
 
     def give_up(self, uid: str) -> Hint:

@@ -1,0 +1,130 @@
+"""Room that is kept for pods: whatever happens in whatever order, it is what the pods that leave do not hold yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.model import Usage
+from vgpu_scheduler.state import Hold, Phase, Reservation, State
+
+NODES = ("a", "b")
+CARD = (4, 8000, 100)
+"""Shares, MiB and percent of each card."""
+
+
+def claim(rng: np.random.Generator, number: int) -> Reservation:
+    """Return what a pod is to hold on one of the nodes."""
+    where = str(rng.choice(NODES))
+    uuids = [f"{where}-gpu-{index}" for index in range(2) if rng.random() < 0.7]
+    charges = {uuid: (1, int(rng.integers(1, 9)) * 1000, int(rng.choice([0, 50, 100]))) for uuid in uuids}
+    uses = {"hami": Usage(charges, vendors=dict.fromkeys(charges, "NVIDIA"))} if charges else {}
+    requests = {"cpu": int(rng.integers(1, 5)) * 1000, "nvidia.com/gpu": len(uuids)}
+    return Reservation(f"uid-w{number}", f"default/w{number}", where, Phase.HELD, uses, requests)
+
+
+def come(rng: np.random.Generator, engine: Engine, number: int) -> None:
+    """Have a pod run on a card of a node."""
+    where, memory, cores = str(rng.choice(NODES)), int(rng.integers(1, 5)) * 1000, int(rng.choice([0, 30]))
+    notes = allocation(where, (f"{where}-gpu-{int(rng.integers(0, 2))}", memory, cores))
+    running = pod(f"p{number}", asks(1, memory, cores), nodeName=where, started=True, annotations=notes)
+    engine.observe_pod(running, 0.0)
+
+
+def expected(state: State, hold: Hold) -> tuple[dict[str, tuple[int, ...]], dict[str, int], int]:
+    """Return what must be kept, in plain Python: of each card, of each resource, and as how many pods."""
+    there = [held for uid in hold.leaving if (held := state.reservation(uid)) is not None and held.node == hold.node]
+    amounts = {}
+    for dialect, usage in hold.claim.uses.items():
+        for uuid, claimed in usage.charges.items():
+            held = [h.uses[dialect].charges[uuid] for h in there if uuid in h.uses[dialect].charges]
+            amounts[uuid] = tuple(max(0, mine - sum(each[i] for each in held)) for i, mine in enumerate(claimed))
+    resources = {
+        name: max(0, amount - sum(held.requests.get(name, 0) for held in there))
+        for name, amount in hold.claim.requests.items()
+    }
+    return {u: a for u, a in amounts.items() if any(a)}, {n: a for n, a in resources.items() if a}, 0 if there else 1
+
+
+def check(state: State) -> None:
+    """Compare everything that is charged with what is made from scratch, and what is kept with its rule."""
+    assert not state.drift()
+    twin = state.rebuild()
+    for name in NODES:
+        row, other = state.nodes.row(name), twin.nodes.row(name)
+        if row is not None and other is not None:
+            assert state.nodes.used[row].tolist() == twin.nodes.used[other].tolist()
+    assert state.quotas.as_values() == twin.quotas.as_values()
+    for hold in state.holds:
+        kept = state.holds.kept(hold.uid)
+        charges = {uuid: amounts for usage in kept.uses.values() for uuid, amounts in usage.charges.items()}
+        resources = {name: amount for name, amount in kept.requests.items() if amount}
+        assert (charges, resources, kept.pods) == expected(state, hold)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_kept_follows_its_rule_and_equals_a_recount(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    engine = engine_with([node(name, cards(name, 2)) for name in NODES])
+    state, kept_together_with_leavers = engine.state, 0
+    for number in range(60):
+        act = rng.random()
+        held = sorted(each.uid for each in state.reservations())
+        if act < 0.3:
+            come(rng, engine, number)
+        elif act < 0.5 and held:
+            engine.remove_pod(held[int(rng.integers(0, len(held)))], 0.0)
+        elif act < 0.75:
+            wanted = claim(rng, number)
+            state.observe_pod(pod(f"w{number}"), {})
+            state.keep(Hold(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5)))
+        elif act < 0.85 and state.holds:
+            state.give_up(next(iter(state.holds)).uid)
+        elif act < 0.9:
+            engine.remove_pod(f"uid-w{int(rng.integers(0, number + 1))}", 0.0)
+        elif act < 0.95:
+            name = str(rng.choice(NODES))
+            engine.observe_node(node(name, cards(name, int(rng.integers(0, 3))), version=number + 2), 0.0)
+        elif state.node("b") is not None:
+            engine.remove_node("b")
+        else:
+            engine.observe_node(node("b", cards("b", 2), uid=f"anew-{number}", version=number + 2), 0.0)
+        check(state)
+        kept_together_with_leavers += any(not state.holds.kept(hold.uid).pods for hold in state.holds)
+        if held and rng.random() < 0.2:
+            with state.without(held[:2]):
+                pass  # a question about pods that leave changes nothing
+            check(state)
+        if rng.random() < 0.1:
+            overlay = state.overlay()
+            for hold in list(overlay.holds):
+                overlay.give_up(hold.uid)
+            check(state)
+    for hold in list(state.holds):
+        state.give_up(hold.uid)
+    check(state)
+    assert kept_together_with_leavers
+
+
+def test_a_pod_that_is_placed_bound_or_gone_needs_no_room() -> None:
+    for end in ("bound", "gone", "ended"):
+        engine = engine_with([node("a", cards("a", 2))])
+        state = engine.state
+        engine.observe_pod(pod("w1"), 0.0)
+        charges = {"a-gpu-0": (1, 1000, 0)}
+        wanted = Reservation("uid-w1", "default/w1", "a", Phase.HELD, {"hami": Usage(charges)}, {"cpu": 1000})
+        state.keep(Hold(wanted, 0))
+        assert state.ledger() == {"a": charges}
+        if end == "bound":
+            notes = allocation("a", ("a-gpu-1", 2000, 0))
+            engine.observe_pod(pod("w1", nodeName="a", annotations=notes, version=2), 0.0)
+        elif end == "ended":
+            engine.observe_pod(pod("w1", phase="Failed", version=2), 0.0)
+        else:
+            engine.remove_pod("uid-w1", 0.0)
+        assert not state.holds
+        assert state.ledger() == ({"a": {"a-gpu-1": (1, 2000, 0)}} if end == "bound" else {})
+        state.keep(Hold(wanted, 0))
+        assert not state.holds, "nothing is kept for a pod that is there, or gone"
