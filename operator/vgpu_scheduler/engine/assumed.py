@@ -124,9 +124,9 @@ class AssumedPlacements:
         found = self._assumed(uid)
         if found is None or found[1].volumes or self._queue.moves(uid) >= MOST_MOVES:
             return None
-        pod, _, _ = found
+        pod, held, _ = found
         try:
-            with self._state.without([uid]):
+            with self._state.counting(without=[held]):  # on its own node it is not asked about
                 decision = self._cycle.decide(pod, avoiding=slow)
             if decision.outcome is not Outcome.PLACED:
                 return None
@@ -165,8 +165,7 @@ class AssumedPlacements:
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
         """Decide the cards of a pod anew on its node, and assume the result; None if it does not fit there."""
         self._policies.decided(pod)
-        with self._state.without([pod.uid]):
-            fits = self._cycle.on_node.refit(pod, held.node)
+        fits = self._cycle.on_node.refit_assumed(pod, held)
         if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
         fits = replace(fits, volumes=decided.volumes)

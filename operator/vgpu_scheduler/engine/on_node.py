@@ -46,6 +46,14 @@ class OnNode:
         pod_class.node.refresh(self.state, np.array([row], dtype=np.int64))
         return self._placement_if_it_fits(pod, pod_class, row, pod_class.node)
 
+    def refit_assumed(self, pod: Pod, held: Reservation) -> Placement | None:
+        """Return a placement of an assumed pod on its node in place of what it holds there; None if there is none."""
+        with self.state.counting(without=[held]):
+            pod_class = self._classes.of(pod)
+            if isinstance(pod_class, Refused):
+                return None
+            return self._placement_with(pod, pod_class, held.node, [held])
+
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some pods were gone, or None if it would not go there.
 
