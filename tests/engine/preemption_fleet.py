@@ -28,6 +28,8 @@ class Fleet:
         self.objects: dict[str, Obj] = {}
         self.victims_of: dict[str, Preemption] = {}
         self.last: dict[str, Decision] = {}
+        self.waiting_in_lanes: set[str] = set()
+        """The names of pods that are placed and not bound yet."""
         self._version = 1
 
     def come(self, name: str, priority: int, resources: Obj | None = None, **more: Any) -> None:
@@ -41,8 +43,9 @@ class Fleet:
     def decide(self) -> None:
         """Decide all pods that are active; who is placed is bound and runs."""
         while (decision := self.engine.attempt(self.now)) is not None:
-            self.last[decision.pod.partition("/")[2]] = decision
-            if decision.outcome is Outcome.PLACED:
+            name = decision.pod.partition("/")[2]
+            self.last[name] = decision
+            if decision.outcome is Outcome.PLACED and name not in self.waiting_in_lanes:
                 self.victims_of.pop(decision.uid, None)
                 self._bind(decision)
             elif decision.preemption is not None:

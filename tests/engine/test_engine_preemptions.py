@@ -86,6 +86,23 @@ def test_a_higher_priority_takes_the_room_and_the_other_one_is_decided_anew() ->
     assert [victim.pod for victim in fleet.victims_of["uid-high"].victims] == ["default/low"]
 
 
+def test_who_only_waits_to_be_bound_leaves_before_anybody_is_evicted() -> None:
+    fleet = Fleet([node("a", cards("a", 1)), node("b", cards("b", 1))])
+    fleet.waiting_in_lanes = {"waits"}
+    fleet.come("runs", 0, asks(gpumem=8000))
+    fleet.come("waits", 3, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert found is not None
+    assert [(victim.pod, victim.bound) for victim in found.victims] == [("default/waits", False)]
+    fleet.engine.unreserve("uid-waits", fleet.now)
+    fleet.decide()
+    assert fleet.node_of("high") == found.node
+    assert fleet.node_of("runs")
+
+
 def test_nobody_is_displaced_without_a_policy_that_allows_it() -> None:
     for rules in ({"mayPreempt": False}, {"preemptible": True}):
         fleet = full(preemption=rules)

@@ -353,8 +353,10 @@ class Engine:
         at_least
             Seconds that a back-off lasts at least.
         """
+        kept_for = self.state.holds.left_for(uid)
         hint = self.state.forget(uid)
         self.state.settled(uid)
+        self.preemptions.left(kept_for, now)
         self.assumed.forget(uid)
         self._requeuer.hint(hint, now)
         pod = self.state.pod(uid)

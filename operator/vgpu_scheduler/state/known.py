@@ -16,7 +16,7 @@ from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.kept_room import Supposed
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
-from vgpu_scheduler.state.reservations import Assumptions, Nominations, Reservation
+from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 
@@ -168,6 +168,11 @@ class Known:
         """Return the pods that a consistent list of a version does not have; those with a write in flight are kept."""
         gone = self._pods.missing(listed, version)
         return [known.pod for known in gone if known.uid not in self._in_flight]
+
+    def assumed(self) -> list[Reservation]:
+        """Return the reservations of pods that are not bound yet, by UID."""
+        held = (self._books.get(uid) for uid in sorted(self._in_flight))
+        return [each for each in held if each is not None and each.phase is Phase.ASSUMED]
 
     def was_removed(self, uid: str) -> bool:
         """Tell whether a pod is known to be gone."""

@@ -191,6 +191,9 @@ class VictimSearch:
         rejected, passing = found.resolvable()
         short, budgets = self._short_of_cards(asked, passing), self._budgets()
         seen = _Seen(exceed=self._exceed, searched=int(rejected.size + short.size))
+        unbound = self._unbound_victims(asked, np.concatenate([rejected, short]), closed)
+        if unbound is not None:
+            return Best(unbound, int(rejected.size + short.size), 0)
         if asked.node.allocator is not None and asked.node.allocator.takes_one_card:
             for least, node in order.by_cards(asked, short):
                 if seen.is_beaten(least, node):
@@ -204,6 +207,17 @@ class VictimSearch:
             if node not in closed:
                 seen.take(node, self.on_node(asked, node, budgets, below))
         return seen.best()
+
+    def _unbound_victims(self, asked: Asked, rows: NDArray[np.int64], closed: Collection[str]) -> Victims | None:
+        """Return pods that only wait to be bound and whose room would do: nobody has to be evicted for it."""
+        state, helpful = self._state, set(rows.tolist())
+        assumed = {held.node for held in state.assumed() if state.nodes.row(held.node) in helpful}
+        for node in sorted(assumed.difference(closed))[:_MOST_CANDIDATES]:
+            lower = [pod for pod in self._lower(asked.pod, node) if not pod.node_name]
+            found = self._reprieved(asked, node, lower, ()) if lower else None
+            if isinstance(found, Victims):
+                return found
+        return None
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
         """Search each of some nodes.
