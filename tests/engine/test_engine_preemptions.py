@@ -103,6 +103,25 @@ def test_who_only_waits_to_be_bound_leaves_before_anybody_is_evicted() -> None:
     assert fleet.node_of("runs")
 
 
+def test_a_pod_that_could_not_be_bound_finds_its_room_again() -> None:
+    fleet = full()
+    fleet.waiting_in_lanes = {"high"}
+    fleet.come("rival", 5, asks(gpumem=4000), preemptionPolicy="Never")  # older
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    fleet.end("uid-lower")
+    fleet.decide()
+    assert fleet.node_of("high") == "a"
+    fleet.engine.unreserve("uid-high", fleet.now)
+    fleet.decide()
+    assert not fleet.node_of("rival")
+    fleet.waiting_in_lanes = set()
+    fleet.now += 20.0
+    fleet.decide()
+    assert fleet.node_of("high") == "a"
+    assert not fleet.engine.state.holds
+
+
 def test_nobody_is_displaced_without_a_policy_that_allows_it() -> None:
     for rules in ({"mayPreempt": False}, {"preemptible": True}):
         fleet = full(preemption=rules)

@@ -254,9 +254,11 @@ class Attempts:
         return decision
 
     def _take_kept_room(self, decision: Decision) -> None:
-        """Give up the room of lower priorities that a placement takes."""
+        """Take the room that is kept for a pod, or give up that of lower priorities which a placement takes."""
         for uid in decision.displaces:
             self._state.give_up(uid)
+        if self._preemptions is not None:
+            self._preemptions.take(decision.uid)
 
     def _decide_together(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
         """Decide pods one after the other, each placement assumed: all of them are placed, or none.

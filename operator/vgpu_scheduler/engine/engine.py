@@ -130,6 +130,8 @@ class Engine:
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         self.preemptions.left(kept_for, now)
+        if pod.node_name:
+            self.preemptions.bound(pod.uid)
         problems: list[Problem] = []
         if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
             hint |= Hint.NODE
@@ -332,6 +334,7 @@ class Engine:
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
         self.assumed.forget(uid)
+        self.preemptions.bound(uid)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -356,6 +359,7 @@ class Engine:
         kept_for = self.state.holds.left_for(uid)
         hint = self.state.forget(uid)
         self.state.settled(uid)
+        self.preemptions.unreserved(uid)
         self.preemptions.left(kept_for, now)
         self.assumed.forget(uid)
         self._requeuer.hint(hint, now)

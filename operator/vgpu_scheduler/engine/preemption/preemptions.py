@@ -51,6 +51,8 @@ class Preemptions:
         """By the UID of the pod that gets the room."""
         self._evicted: set[str] = set()
         """The UIDs of pods that were evicted and are still there."""
+        self._taken: dict[str, Hold] = {}
+        """The room that pods were placed on which are not bound yet, by UID."""
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -127,6 +129,22 @@ class Preemptions:
         )
         return Hold(claim, pod.priority, frozenset(leaving))
 
+    def take(self, uid: str) -> None:
+        """Take in that a pod is about to be placed on the room that is kept for it."""
+        hold = self._state.holds.get(uid)
+        if hold is not None:
+            self._taken[uid] = hold
+
+    def bound(self, uid: str) -> None:
+        """Take in that a pod is bound: whatever happens now, its room is not kept again."""
+        self._taken.pop(uid, None)
+
+    def unreserved(self, uid: str) -> None:
+        """Keep the room again of a pod that was placed on it and could not be bound: others have left it."""
+        hold = self._taken.pop(uid, None)
+        if hold is not None:
+            self._state.keep(hold)
+
     def placed(self, decision: Decision, now: float) -> None:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
         self.withdraw(decision.uid)
@@ -138,11 +156,12 @@ class Preemptions:
         for uid in kept_for:
             pod = self._state.pod(uid)
             if pod is not None and self.of(uid) is not None and not self.still_there(uid):
-                self._queue.add(uid, pod.priority, now)
+                self._queue.add(uid, pod.priority, now, created=pod.creation_timestamp)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
         self.withdraw(uid)
+        self._taken.pop(uid, None)
         self._evicted.discard(uid)
         self.evaluator.forget(uid)
 
