@@ -14,6 +14,7 @@ from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
 from vgpu_scheduler.whatif.policy_reach import matches_nothing
+from vgpu_scheduler.whatif.preempting import WhoGoes, nameless, take_up_preemptions, victim_row
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
@@ -48,6 +49,7 @@ __all__ = [
     "Room",
     "Step",
     "StepKind",
+    "WhoGoes",
     "World",
     "WorldError",
     "Written",
@@ -71,6 +73,7 @@ __all__ = [
     "make_dialect",
     "make_room",
     "matches_nothing",
+    "nameless",
     "newest_time",
     "number",
     "place",
@@ -83,7 +86,9 @@ __all__ = [
     "remedies",
     "remedies_from_condition",
     "simulate",
+    "take_up_preemptions",
     "unknown_fields",
+    "victim_row",
     "when_read",
     "world_of",
 ]

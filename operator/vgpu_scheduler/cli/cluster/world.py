@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import ALL_KINDS, REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
 
 _POD: Final = "Pod"
 
@@ -69,8 +69,13 @@ def exit_on_error() -> Iterator[None]:
         fail(TOO_DEEP)
 
 
-def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
+def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World, ClusterView]:
     """Read a cluster, make a world of it, and print warnings about what was left out.
+
+    Parameters
+    ----------
+    keeping
+        Keep the room there, too, that the scheduler keeps for pods after preemptions.
 
     Raises
     ------
@@ -81,8 +86,15 @@ def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
     """
     view = read_cluster(options, progress)
     world = make_world(view)
+    if keeping:
+        keep_room(world, view)
     print_view_warnings(world, view)
     return world, view
+
+
+def keep_room(world: World, view: ClusterView) -> None:
+    """Have a world keep the room that its scheduler keeps for pods after preemptions."""
+    take_up_preemptions(world, view.read_at or _LONG_AGO)
 
 
 def open_namespace(
