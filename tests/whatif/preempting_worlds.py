@@ -53,7 +53,12 @@ def budget(app: str, allowed: int) -> Obj:
     """Return a disruption budget for the pods of an app."""
     metadata = {"name": app, "namespace": "default", "uid": f"uid-budget-{app}"}
     spec = {"selector": {"matchLabels": {"app": app}}, "minAvailable": 1}
-    return {"kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec, "status": {"disruptionsAllowed": allowed}}
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"disruptionsAllowed": allowed},
+    }
 
 
 def world(*objects: Obj, preemption: bool = True) -> World:

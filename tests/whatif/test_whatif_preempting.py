@@ -99,9 +99,7 @@ def test_it_names_the_victims_the_cards_the_budgets_and_why() -> None:
         "node": "c",
         "policy": "ClusterVGPUPolicy house",
         "underWay": False,
-        "victims": [
-            {"pod": "default/guarded-2", "priority": 0, "cards": ["GPU-c-0"], "budgets": ["default/guarded"]}
-        ],
+        "victims": [{"pod": "default/guarded-2", "priority": 0, "cards": ["GPU-c-0"], "budgets": ["default/guarded"]}],
         "why": [
             "That costs least: 1 pod, the highest of priority 0, 1 against a disruption budget.",
             "Node a costs more: 1 pod, the highest of priority 1, 1 against a disruption budget.",

@@ -11,20 +11,17 @@ from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import title
-from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few, indented
+from vgpu_scheduler.whatif.victims import nameless, victim_row, victims_as_json, with_card_names
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "DisplacedBy",
     "WhoGoes",
     "displaced_by",
-    "nameless",
     "take_up_preemptions",
-    "victim_row",
-    "victims_as_json",
     "who_goes",
 ]
 
@@ -32,8 +29,6 @@ _NEVER: Final = "Never"
 _MOST_OTHERS: Final = 3
 """Nodes that are named beside the one that was chosen."""
 _HEAD: Final = ("POD", "PRIORITY", "CARDS", "AGAINST THE BUDGET", "IS")
-ANOTHERS: Final = "(a pod that you may not delete)"
-_ANOTHERS_BUDGET: Final = "(a budget of its namespace)"
 PAGE: Final = "docs/preemption.md"
 
 
@@ -117,49 +112,6 @@ class WhoGoes:
         ]
         lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in self.why)]
         return "\n".join(lines)
-
-
-def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
-    """Return a preemption without the names of victims, and of their budgets, beside those of some namespaces."""
-    victims = tuple(
-        each
-        if each.pod.partition("/")[0] in namespaces
-        else replace(each, pod="", budgets=(_ANOTHERS_BUDGET,) if each.budgets else ())
-        for each in preemption.victims
-    )
-    return replace(preemption, victims=victims)
-
-
-def victim_row(victim: Victim) -> tuple[str, str, str, str]:
-    """Return a row about a victim: the pod, its priority, its cards and the budgets that its end violates."""
-    cards = ", ".join(victim.devices) or "-"
-    return victim.pod or ANOTHERS, str(victim.priority), cards, ", ".join(victim.budgets) or "-"
-
-
-def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
-    """Return the victims of a preemption as plain values; one without a name is another team's."""
-    return [
-        {
-            "pod": victim.pod,
-            "priority": victim.priority,
-            "cards": list(victim.devices),
-            "budgets": list(victim.budgets),
-        }
-        for victim in preemption.victims
-    ]
-
-
-def with_card_names(world: World, preemption: Preemption) -> Preemption:
-    """Return a preemption whose victims have their cards by the names that people know."""
-    names = {
-        device.uuid: card_name(device.vendor, device.uuid)
-        for dialect in world.engine.dialects
-        for device in world.devices(preemption.node, dialect.name)
-    }
-    victims = tuple(
-        replace(each, devices=tuple(names.get(uuid, uuid) for uuid in each.devices)) for each in preemption.victims
-    )
-    return replace(preemption, victims=victims)
 
 
 def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> WhoGoes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -123,13 +124,17 @@ def open_namespace(
     return world, view
 
 
-def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) -> World:
+def make_world(
+    view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
+) -> World:
     """Make a world of what was read.
 
     Parameters
     ----------
     required
         The kinds without which nothing can be said.
+    preemption
+        Instead of the setting.
 
     Raises
     ------
@@ -140,7 +145,8 @@ def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) ->
     """
     if set(required) & view.missing.keys():
         raise MissingRightsError(view)
-    world = World(view.scheduler.options)
+    options = view.scheduler.options
+    world = World(options if preemption is None else replace(options, preemption=preemption))
     progress(f"{len(view.objects)} objects")
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose
