@@ -43,6 +43,8 @@ def take_up_preemptions(world: World, now: datetime) -> None:
     preemptions = world.engine.preemptions
     preemptions.evaluator.unix_ahead = now.timestamp()
     if world.engine.preemption:
+        for namespace in sorted({pod.namespace for pod in world.bound.values()}):
+            world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
         preemptions.restore(0.0)
 
 

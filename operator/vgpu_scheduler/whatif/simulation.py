@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome, Preemption
+from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome, Preemption, Victim
+from vgpu_scheduler.policy import Eviction
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.victims import victims_as_json, with_card_names
@@ -156,7 +158,7 @@ def simulate(
     preempting: dict[str, Preemption] = {}
     while (decision := engine.attempt(now, explain=explained)) is not None:
         if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
-            end_victims(world, found, now)
+            _end_victims(world, decision.uid, found, now)
             preempting[decision.uid] = found
             engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
             continue
@@ -178,9 +180,16 @@ def _under_way(world: World, decision: Decision) -> Preemption | None:
     return preemptions.of(decision.uid) if any(preemptions.still_there(decision.uid)) else None
 
 
-def end_victims(world: World, preemption: Preemption, now: float) -> None:
-    """Have the victims of a preemption go; the disruption budgets that cover them let fewer pods go from then on."""
+def _end_victims(world: World, preemptor: str, preemption: Preemption, now: float) -> None:
+    """Have the victims of a preemption go; disruption budgets and policies let fewer pods go from then on.
+
+    Parameters
+    ----------
+    preemptor
+        The UID of the pod that gets their room.
+    """
     engine = world.engine
+    _record(world, preemptor, [victim for victim in preemption.victims if victim.bound], now)
     for victim in preemption.victims:
         pod = engine.state.pod(victim.uid)
         if pod is not None and victim.bound:
@@ -190,6 +199,17 @@ def end_victims(world: World, preemption: Preemption, now: float) -> None:
             world.remove_pod(victim.uid)
         else:
             engine.remove_pod(victim.uid, now)
+
+
+def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float) -> None:
+    """Have evictions count in the policies that limit them, as the status of these records them."""
+    preemptions, policies = world.engine.preemptions, world.engine.policies.catalogue
+    at = datetime.fromtimestamp(preemptions.evaluator.unix_ahead + now, UTC)
+    evictions = [Eviction(at, victim.pod, victim.uid, "") for victim in victims]
+    for key, _ in preemptions.rules_of(preemptor).quotas:
+        policy = policies.get(key)
+        if policy is not None:
+            world.engine.effective_policies.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
 
 
 def with_displaced(answers: Iterable[Answer]) -> list[Answer]:
