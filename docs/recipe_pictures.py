@@ -83,7 +83,7 @@ def pods_of(name: str) -> tuple[Case, list[Mapping[str, Any]]]:
 def fleet(case: Case, coming: Sequence[Mapping[str, Any]], *, recipe: bool) -> Fleet:
     """Place pods in the cluster of a case, with its policies or without any."""
     world = world_of(case if recipe else case.model_copy(update={"policies": ()}))
-    held = [(0, pod, pod.node_name, _charges(world, pod)) for pod in world.bound.values()]
+    held = {pod.uid: (0, pod, pod.node_name, _charges(world, pod)) for pod in world.bound.values()}
     waiting = {}
     for number, asked in enumerate(coming, 1):
         answer = place(world, asked)
@@ -91,10 +91,12 @@ def fleet(case: Case, coming: Sequence[Mapping[str, Any]], *, recipe: bool) -> F
             waiting[number] = answer.decision.message
         else:
             taken = (a for container in answer.decision.placement.containers for a in container)
-            held.append((number, answer.pod, answer.node, {a.uuid: a.amounts for a in taken}))
+            held[answer.decision.uid] = (number, answer.pod, answer.node, {a.uuid: a.amounts for a in taken})
+        for victim in answer.preemption.victims if answer.preemption else ():
+            held.pop(victim.uid, None)
     nodes, cpu = {}, {}
     for name in sorted(world.nodes):
-        here = [(number, pod, charges) for number, pod, node, charges in held if node == name]
+        here = [(number, pod, charges) for number, pod, node, charges in held.values() if node == name]
         cpu[name] = sum(pod.spec.requests.get(CPU, 0) for _, pod, _ in here)
         nodes[name] = [
             Card(card.uuid, card.total[1], card.total[2], card.numa, tuple(_shares(card.uuid, here)))
@@ -215,6 +217,7 @@ def _asks(pod: Mapping[str, Any]) -> str:
     """Word what a pod in short form asks for, and who it is."""
     who = [pod["namespace"]] if "namespace" in pod else []
     who += [f"{key}={value}" for key, value in pod.get("labels", {}).items()]
+    who += [f"priority {pod['priority']}"] if "priority" in pod else []
     amounts = ", ".join(f"{key} {value}" for key, value in pod["resources"].items())
     return f"{amounts} ({', '.join(who)})" if who else amounts
 

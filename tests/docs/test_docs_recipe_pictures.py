@@ -34,13 +34,17 @@ def shown(root: ET.Element) -> list[Tenants]:
 
 def chosen(case: Case, coming: Sequence[Mapping[str, Any]], cards: Tenants) -> Tenants:
     """Place the pods anew, and return the tenants of each card by what is written for the device plugin."""
-    world, found = world_of(case), {card: list[str]() for card in cards}
-    for pod in world.bound.values():
-        for card in re.findall(r"([^;:,]+),NVIDIA,", pod.annotations.get(ALLOCATED, "")):
-            found[card].append("one that ran already")
+    world = world_of(case)
+    held = {pod.uid: ("one that ran already", pod.annotations.get(ALLOCATED, "")) for pod in world.bound.values()}
     for number, asked in enumerate(coming, 1):
-        for card in re.findall(r"([^;:,]+),NVIDIA,", place(world, asked).annotations.get(ALLOCATED, "")):
-            found[card].append(f"pod {number}")
+        answer = place(world, asked)
+        held[answer.decision.uid] = (f"pod {number}", answer.annotations.get(ALLOCATED, ""))
+        for victim in answer.preemption.victims if answer.preemption else ():
+            del held[victim.uid]
+    found = {card: list[str]() for card in cards}
+    for who, allocated in held.values():
+        for card in re.findall(r"([^;:,]+),NVIDIA,", allocated):
+            found[card].append(who)
     return found
 
 

@@ -237,6 +237,25 @@ def unjudged(objects: Objects) -> None:
     objects["ClusterVGPUPolicy"] = [policy("strict", generation=2)]
 
 
+def nominee(objects: Objects, node: str, priority: int = 5) -> None:
+    waiting = pod_object("waits", priority=priority)
+    waiting["status"] = {"phase": "Pending", "nominatedNodeName": node}
+    objects["Pod"].append(waiting)
+
+
+def overdue(objects: Objects) -> None:
+    nominee(objects, "a")
+    named(objects, "Pod", "web")["metadata"]["deletionTimestamp"] = ago(31)
+
+
+def nominated_nowhere(objects: Objects) -> None:
+    nominee(objects, "gone")
+
+
+def preemption_off(objects: Objects) -> None:
+    objects["ClusterVGPUPolicy"] = [{**policy("house"), "spec": {"preemption": {"mayPreempt": True}}}]
+
+
 def other_images(objects: Objects) -> None:
     objects["Pod"].append(scheduler_pod("vgpu-scheduler-2", "vgpu-scheduler:0.0.9"))
 
@@ -315,6 +334,9 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (not_ready, {("policy-not-ready", "ClusterVGPUPolicy strict")}),
     (conflicted, {("policy-conflicted", "ClusterVGPUPolicy strict")}),
     (unjudged, {("policy-unjudged", "ClusterVGPUPolicy strict")}),
+    (overdue, {("victim-overdue", "Pod default/web")}),
+    (nominated_nowhere, {("nominated-nowhere", "Pod default/waits")}),
+    (preemption_off, {("preemption-off", "ClusterVGPUPolicy house")}),
     (other_images, {("replica-images-differ", f"Deployment {SYSTEM}/vgpu-scheduler")}),
     (lease_ahead, {("lease-clock-skew", f"Lease {SYSTEM}/vgpu-scheduler")}),
     (lease_behind, {("lease-clock-skew", f"Lease {SYSTEM}/vgpu-scheduler")}),

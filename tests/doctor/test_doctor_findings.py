@@ -34,9 +34,11 @@ from tests.doctor.planted import (
     missing_right,
     named,
     no_guard,
+    nominee,
     not_running,
     phantom,
     plugin_elsewhere,
+    preemption_off,
     sick_card,
     stale_lock,
     stock_plugin,
@@ -325,3 +327,20 @@ def test_information_alone_is_healthy() -> None:
     objects = healthy()
     left_behind(objects)
     assert look(objects).healthy
+
+
+def test_a_victim_is_overdue_only_where_somebody_more_important_waits_for_it_and_only_after_its_grace_period() -> None:
+    for node, priority, late in (("b", 5, 31), ("a", 0, 31), ("a", 5, 29), ("a", 5, -10)):
+        objects = healthy()
+        nominee(objects, node, priority)
+        named(objects, "Pod", "web")["metadata"]["deletionTimestamp"] = ago(late)
+        assert names(look(objects)) == set(), (node, priority, late)
+
+
+def test_preemption_that_is_on_or_not_asked_for_is_no_finding() -> None:
+    objects = healthy()
+    preemption_off(objects)
+    rights = {"preemption": True}
+    assert "preemption-off" not in names(look(objects, expected=expecting(**rights)))
+    objects["ClusterVGPUPolicy"][0]["spec"] = {"preemption": {"mayPreempt": False}}
+    assert names(look(objects)) == set()

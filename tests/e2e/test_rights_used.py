@@ -14,8 +14,6 @@ from tests.e2e.conftest import OLDER, done_by_operator
 
 ASKED_ABOUT = "allocation-writers.yaml"
 """A right that is for no resource: the guard asks whether an account has it."""
-NOT_YET = {"create pods/eviction", "get poddisruptionbudgets", "delete pods"}
-"""Rights of the components for preemption that nothing uses so far: no pod is evicted."""
 OF_EVERYBODY = {"selfsubjectaccessreviews"}
 """What Kubernetes lets each account do."""
 
@@ -30,8 +28,7 @@ def test_each_right_is_used_and_nothing_else_is_done(
         pytest.skip("it looks back at `make test`, which has not run here" if not before else "tests failed")
     done = [*before, *done_by_operator(installed_plane)]
     rights = [right for right in granted() if right.file != ASKED_ABOUT]
-    used = [right for right in rights if f"{right.verb} {right.resource}" not in NOT_YET]
-    unused = [str(right) for right in used if not any(right.allows(record) for record in done)]
+    unused = [str(right) for right in rights if not any(right.allows(record) for record in done)]
     assert not unused, "no test has the scheduler use these: remove them from the manifests, or test what they are for"
     beside = {
         f"{record.verb} {record.uri}"

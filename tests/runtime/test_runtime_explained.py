@@ -90,6 +90,13 @@ class Cluster:
             await self.call("PATCH", path, answered, **patch)
             await self.call("PATCH", f"/api/v1/nodes/{on}", {"metadata": {"annotations": {LOCK: None}}}, **patch)
 
+    async def end_terminating(self, namespace: str) -> None:
+        """Have the pods of a namespace end that are on their way, as their kubelets would."""
+        for each in (await self.call("GET", f"/api/v1/namespaces/{namespace}/pods"))["items"]:
+            if "deletionTimestamp" in each["metadata"]:
+                path = f"/api/v1/namespaces/{namespace}/pods/{each['metadata']['name']}"
+                await self.call("DELETE", path, {"gracePeriodSeconds": 0})
+
     async def asked(self) -> dict[str, Object]:
         """Return the pods that are asked about, by their worlds."""
         listed = (await self.call("GET", "/api/v1/pods"))["items"]
@@ -106,12 +113,17 @@ def fresh(obj: Object) -> Object:
 
 
 @asynccontextmanager
-async def running_operator(folder: Path) -> AsyncIterator[Cluster]:
+async def running_operator(
+    folder: Path, definitions: Iterable[Object] = (), **environment: str
+) -> AsyncIterator[Cluster]:
     with DevCluster.thread() as devcluster:
-        operator = OperatorProcess(devcluster.kubeconfig(folder / "kubeconfig"), folder / "operator.log")
+        kubeconfig = devcluster.kubeconfig(folder / "kubeconfig")
+        operator = OperatorProcess(kubeconfig, folder / "operator.log", environment)
         async with aiohttp.ClientSession(devcluster.url) as http:
             cluster = Cluster(http)
             await cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": "vgpu-system"}})
+            for definition in definitions:
+                await cluster.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
             operator.start()
             try:
                 await operator.until_leading()

@@ -40,7 +40,10 @@ class EvictionRecord:
 
     async def _write_in(self, key: PolicyKey, victim: Pod) -> bool:
         path, now = policy_path(*key), self._context.clock.now()
-        eviction = Eviction(now, victim.key, victim.uid, victim.node_name)
+        _, namespace, _ = key
+        # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
+        named = victim.uid if namespace and namespace != victim.namespace else victim.key
+        eviction = Eviction(now, named, victim.uid, victim.node_name)
         try:
             for _ in range(_TRIES):
                 read = await self._context.api.request("GET", path, timeout=self._timeout)

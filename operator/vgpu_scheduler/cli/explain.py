@@ -52,7 +52,7 @@ def run(
         key = pod_key(words, namespace, cluster) if words else ""
         home = "" if words else namespace or own_namespace(cluster)
         try:
-            world, view = open_world(cluster)
+            world, view = open_world(cluster, keeping=True)
         except MissingRightsError as error:
             if not key or output == NAME:
                 raise
@@ -83,7 +83,7 @@ def run(
 def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
     if pod.uid in world.pending:
         return _explain_waiting(world, view, pod, node, cluster, output)
-    told = _explain_bound(world, pod, node, output)
+    told = _explain_bound(world, view, pod, node, cluster, output)
     world.restore_pod(pod)
     return told
 
@@ -137,11 +137,19 @@ def _explain_waiting(
 def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
     """Leave out the names of pods that whoever asks must not delete."""
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
-    mine = namespaces_to_delete_pods_in(cluster, ended.values()) if ended else frozenset()
+    going = [] if found.who_goes is None or found.who_goes.preemption is None else found.who_goes.preemption.victims
+    displacing = [] if found.displaced_by is None else [found.displaced_by.pod]
+    namespaces = {*ended.values(), *(key.partition("/")[0] for key in (*(each.pod for each in going), *displacing))}
+    mine = namespaces_to_delete_pods_in(cluster, namespaces - {""}) if namespaces - {""} else frozenset()
     shown = [
         remedy if mine.issuperset(map(ended.get, remedy.ended)) else remedy.without_names() for remedy in found.remedies
     ]
-    return replace(found, remedies=shown)
+    return replace(
+        found,
+        remedies=shown,
+        who_goes=found.who_goes and found.who_goes.without_names(mine),
+        displaced_by=found.displaced_by and found.displaced_by.without_names(mine),
+    )
 
 
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
@@ -159,14 +167,19 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explain_bound(world: World, pod: Pod, node: str, output: str) -> _Told:
+def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
     record = record_of(pod.annotations)
     found = explain_bound(world, pod, node, all_cards=output == WIDE)
+    if view.live and found.displaced_by is not None:
+        found = _without_others(world, found, cluster)
+    displaced = found.displaced_by
     plain = {"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}
+    plain |= {"displacedBy": displaced.as_json()} if displaced is not None else {}
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
     lines = [
         f"{pod.key} is bound to {pod.node_name}.",
         *(f"  {line}" for line in (*found.held, *worded_record(record))),
+        *([f"  {displaced.text()}"] if displaced is not None else []),
         "",
         f"If it were created now, without itself, it would go {here}:",
         "",

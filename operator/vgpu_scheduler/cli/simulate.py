@@ -15,12 +15,14 @@ from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
-from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, keep_room, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
 from vgpu_scheduler.cli.policy_files import read_policies, title
+from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.settings import Settings
@@ -36,16 +38,15 @@ from vgpu_scheduler.whatif import (
     claims_of,
     controllers_of,
     copy_of,
-    explain,
     make_dialect,
     matches_nothing,
-    number,
+    nameless,
     pods_of,
     simulate,
     unknown_fields,
+    with_displaced,
 )
 
-_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _NO_PLACE: Final = 1
 _MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
@@ -67,6 +68,8 @@ class _Scenario:
         The labels of the pods that wait; None for all.
     count
         Copies of each; 0 for the pods themselves.
+    preempt
+        Have pods of lower priority go, as if the scheduler had them evicted.
     """
 
     pods: Sequence[Path]
@@ -78,6 +81,7 @@ class _Scenario:
     policies: Sequence[Path]
     added: Sequence[str]
     without: Sequence[str]
+    preempt: bool = False
 
 
 def run(
@@ -108,6 +112,8 @@ def run(
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     if scenario.count and explained:
         raise click.UsageError("--explain is about single pods, and --count about how many")
+    if scenario.count and scenario.preempt:
+        raise click.UsageError("--count asks how many fit, and --preempt who would have to go")
     if scenario.count and scenario.pending:
         raise click.UsageError("--count is about the pods of files, --pending about those that wait")
     with exit_on_error():
@@ -119,7 +125,7 @@ def run(
     if scenario.count:
         _answer_how_many(world, view, policies, scenario, output)
     else:
-        _answer_where(world, view, policies, scenario, output, explained=explained)
+        _answer_where(world, view, policies, scenario, output, explained=explained, cluster=cluster)
 
 
 def _answer_how_many(
@@ -134,7 +140,7 @@ def _answer_how_many(
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, pods)
     print_pod_warnings(world, pods)
-    _show_capacities(capacities, output)
+    show_capacities(capacities, output)
     least = 1 if scenario.count == MOST_COPIES else scenario.count
     raise SystemExit(0 if all(capacity.count >= least for capacity in capacities) else _NO_PLACE)
 
@@ -147,6 +153,7 @@ def _answer_where(
     output: str,
     *,
     explained: bool,
+    cluster: ClusterOptions,
 ) -> None:
     with exit_on_error():
         answers = _answers(world, view.scheduler.settings, scenario, explained=explained or output not in FOR_PEOPLE)
@@ -155,13 +162,26 @@ def _answer_where(
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them
     print_pod_warnings(world, (answer.pod for answer in answers), told)
+    if view.live:
+        answers = _without_others(answers, cluster)
     if output not in FOR_PEOPLE:
         dump([answer.as_json() for answer in answers], output)
     elif answers:
-        _show(answers, explained=explained, wide=output == WIDE)
+        show_answers(answers, explained=explained, wide=output == WIDE)
     else:
         click.echo(_nobody_waits(world, scenario))
-    raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
+    raise SystemExit(0 if all(answer.node and not answer.displaced_by for answer in answers) else _NO_PLACE)
+
+
+def _without_others(answers: Sequence[Answer], cluster: ClusterOptions) -> list[Answer]:
+    """Leave out the names of victims that whoever asks must not delete."""
+    found = [answer.preemption for answer in answers if answer.preemption is not None]
+    namespaces = {victim.pod.partition("/")[0] for each in found for victim in each.victims}
+    mine = namespaces_to_delete_pods_in(cluster, namespaces) if namespaces else frozenset()
+    return [
+        answer if answer.preemption is None else replace(answer, preemption=nameless(answer.preemption, mine))
+        for answer in answers
+    ]
 
 
 def _warn_of_policies(world: World, policies: Sequence[Written], pods: Sequence[Pod]) -> None:
@@ -210,13 +230,17 @@ def _count(text: str | None) -> int:
 def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView, list[Written]]:
     """Return the cluster with what is changed of it, and the policies that are."""
     view = read_cluster(cluster, progress)
-    world = make_world(view)
+    world = make_world(view, preemption=scenario.preempt or view.scheduler.options.preemption)
+    if scenario.preempt and not view.scheduler.options.preemption:
+        warn("the setting preemption is off: nobody is evicted until manifests/preemption is installed")
     policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
     world.add(policies)
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
         _leave_out(world, text)
+    if scenario.preempt:
+        keep_room(world, view)
     return world, view, policies
 
 
@@ -265,8 +289,9 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
             progress(f"{done} pods decided, {answer.pod.key} last")
 
     waiting = _waiting(world, scenario) if scenario.pending else []
-    answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
-    answers += simulate(world, _new_pods(world, settings, scenario), explained=explained, on_answer=on_answer)
+    how: dict[str, Any] = {"explained": explained, "preempt": scenario.preempt, "on_answer": on_answer}
+    answers = simulate(world, waiting, as_they_are=True, **how)
+    answers = with_displaced([*answers, *simulate(world, _new_pods(world, settings, scenario), **how)])
     if not answers and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     return answers
@@ -352,18 +377,6 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
     return read
 
 
-# The answer ----------------------------------------------------------------------------------------------------------
-
-
-def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
-    click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
-    for answer in answers:
-        if explained:
-            click.echo("\n" + explain(answer, wide=wide))
-        elif answer.decision.message or answer.after:
-            click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
-
-
 def _nobody_waits(world: World, scenario: _Scenario) -> str:
     if scenario.selector is not None:
         return "no pod waits that has the labels of -l"
@@ -371,29 +384,3 @@ def _nobody_waits(world: World, scenario: _Scenario) -> str:
         return "no pod waits"
     elsewhere = f"; {len(world.pending)} in other namespaces do: -A places them, too" if world.pending else ""
     return f"no pod waits in namespace {scenario.home}{elsewhere}"
-
-
-def _row(answer: Answer) -> tuple[str, ...]:
-    """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
-    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
-    return (
-        answer.pod.key,
-        answer.outcome,
-        answer.node or "-",
-        ",".join(answer.cards) or "-",
-        number(answer.decision.score) if answer.node else "-",
-        ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-",
-    )
-
-
-def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:
-    if output not in FOR_PEOPLE:
-        dump([capacity.as_json() for capacity in capacities], output)
-        return
-    for capacity in capacities:
-        at_least = "at least " if capacity.count == MOST_COPIES else ""
-        click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
-        if capacity.nodes:
-            click.echo(table(list(capacity.nodes.items()), ("node", "pods"), wide=output == WIDE))
-        if capacity.next is not None:
-            click.echo(f"The next one: {capacity.next.decision.message}")

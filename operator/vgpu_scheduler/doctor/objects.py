@@ -279,9 +279,10 @@ class ResourceSlice(_Object, frozen=True):
 
 
 class PolicyObject(_Object, frozen=True):
-    """A VGPUPolicy or ClusterVGPUPolicy, of which what became of it matters."""
+    """A VGPUPolicy or ClusterVGPUPolicy, of which what became of it matters, and little of what it says."""
 
     metadata: Meta = Meta()
+    spec: dict[str, Any] = {}
     status: ConditionedStatus = ConditionedStatus()
 
 

@@ -15,6 +15,7 @@ from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
+from vgpu_scheduler.engine.preemption import BY_PREEMPTION, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import Place, QueueEvent, Requeue
@@ -22,10 +23,12 @@ from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 
 __all__ = [
     "ANY_CARD",
+    "BY_PREEMPTION",
     "IN_TURN",
     "RESOURCES",
     "SCHEDULER_NAME",
     "Breach",
+    "Candidates",
     "CardVerdict",
     "Cause",
     "ClosedNodes",

@@ -26,7 +26,7 @@ class EvictionEntry(Section):
     time: Annotated[str, Keyword({"format": "date-time"})]
     """When it was decided."""
     pod: Annotated[str, Field(max_length=317)]
-    """The pod that was evicted, as namespace/name."""
+    """The pod that was evicted, as namespace/name; in a policy of another namespace its UID."""
     uid: Annotated[str, Field(max_length=64)]
     """The UID of that pod."""
     node: Annotated[str, Field(max_length=253)]
@@ -42,7 +42,7 @@ class Eviction:
     time
         When it was decided, with a time zone.
     pod
-        The pod that was evicted: ``namespace/name``.
+        The pod that was evicted: ``namespace/name``, or its UID in a policy of another namespace.
     uid
         Its UID; an eviction that is recorded again counts once.
     node

@@ -14,9 +14,10 @@ from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
 from vgpu_scheduler.whatif.policy_reach import matches_nothing
+from vgpu_scheduler.whatif.preempting import WhoGoes, take_up_preemptions
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
+from vgpu_scheduler.whatif.simulation import Answer, ask, simulate, with_displaced
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
     NamespaceObjects,
@@ -26,6 +27,7 @@ from vgpu_scheduler.whatif.tenant import (
     quotas_in_the_way,
 )
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
+from vgpu_scheduler.whatif.victims import nameless, victim_row
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
 
@@ -48,6 +50,7 @@ __all__ = [
     "Room",
     "Step",
     "StepKind",
+    "WhoGoes",
     "World",
     "WorldError",
     "Written",
@@ -71,6 +74,7 @@ __all__ = [
     "make_dialect",
     "make_room",
     "matches_nothing",
+    "nameless",
     "newest_time",
     "number",
     "place",
@@ -83,7 +87,10 @@ __all__ = [
     "remedies",
     "remedies_from_condition",
     "simulate",
+    "take_up_preemptions",
     "unknown_fields",
+    "victim_row",
     "when_read",
+    "with_displaced",
     "world_of",
 ]

@@ -5,8 +5,9 @@ Nodes and pods may be written in short forms, or as the Kubernetes objects that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
@@ -17,7 +18,8 @@ from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.options import plain_options
-from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.preempting import take_up_preemptions
+from vgpu_scheduler.whatif.simulation import Answer, simulate, with_displaced
 from vgpu_scheduler.whatif.tables import explain
 from vgpu_scheduler.whatif.world import World
 
@@ -27,6 +29,8 @@ _LISTS: Final = ("nodes", "objects", "running", "policies")
 """Fields that a case adds to what all cases of its file share."""
 _MAPS: Final = ("namespaces", "settings")
 """Fields in which a case replaces single entries of what all share."""
+_AFTER_ALL: Final = datetime(2100, 1, 1, tzinfo=UTC)
+"""When cases play: whatever they tell of is long ago."""
 
 
 class CaseError(ValueError):
@@ -241,17 +245,48 @@ def check_case(case: Case) -> CaseResult:
     """
     try:
         world = world_of(case)
+        keys = [_key_of_pod(step.pod) for step in case.steps]
+        answers: list[Answer] = []
+        for number, step in enumerate(case.steps):
+            there = {*world.pods, *(answer.pod.key for answer in answers)}
+            _check_names(case, number, keys[number:], there)
+            answers.append(place(world, step.pod, f"{_where(case, number)}pod"))
         failures: list[str] = []
         explanations: list[str] = []
-        for number, step in enumerate(case.steps):
-            where = f"steps[{number}]." if len(case.steps) > 1 else ""
-            answer = place(world, step.pod, f"{where}pod")
-            found = step.expect.differences(answer)
-            failures += [where + text for text in found]
+        for number, answer in enumerate(with_displaced(answers)):
+            found = case.steps[number].expect.differences(answer)
+            failures += [_where(case, number) + text for text in found]
             explanations += [explain(answer)] if found else []
     except WorldError as error:
         raise CaseError(case.name, str(error)) from None
     return CaseResult(case.name, tuple(failures), "\n".join(explanations))
+
+
+def _check_names(case: Case, number: int, keys: Sequence[str], there: Collection[str]) -> None:
+    """Refuse a step that expects something of pods that there are not.
+
+    Parameters
+    ----------
+    keys
+        The pods of the step and of all later ones.
+    there
+        Those that there are.
+    """
+    namespace = keys[0].partition("/")[0]
+    unknown = case.steps[number].expect.unknown_pods(namespace, there, keys[1:])
+    if unknown:
+        raise WorldError(f"{_where(case, number)}expect.{unknown[0]}")
+
+
+def _where(case: Case, number: int) -> str:
+    return f"steps[{number}]." if len(case.steps) > 1 else ""
+
+
+def _key_of_pod(pod: Mapping[str, Any]) -> str:
+    """Return the namespace and name of a pod of a step, in whatever form it is written."""
+    about = pod.get("metadata") if isinstance(pod.get("metadata"), Mapping) else pod
+    assert isinstance(about, Mapping)
+    return f"{about.get('namespace') or 'default'}/{about.get('name') or 'pod'}"
 
 
 def world_of(case: Case) -> World:
@@ -262,7 +297,8 @@ def world_of(case: Case) -> World:
     WorldError
         If something in it cannot be understood.
     """
-    world = World(plain_options(case.dialect, case.settings.defaults()), strict=True)
+    options = replace(plain_options(case.dialect, case.settings.defaults()), preemption=True)
+    world = World(options, strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
     world.add(in_full(case.nodes, ShortNode, world, "nodes"))
@@ -271,11 +307,12 @@ def world_of(case: Case) -> World:
     if world.ignored:
         kinds = ", ".join(kind or "an object without a kind" for kind in sorted(world.ignored))
         raise WorldError(f"policies, nodes, objects and running: {kinds} means nothing here")
+    take_up_preemptions(world, _AFTER_ALL)
     return world
 
 
 def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> Answer:
-    """Decide a pod of a case in the cluster as it is; what it gets, it keeps.
+    """Decide a pod of a case in the cluster as it is; what it gets, it keeps, and who goes for it is gone.
 
     Parameters
     ----------
@@ -292,5 +329,5 @@ def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> Answer:
     (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
         raise WorldError(f"{where}: {obj.get('kind')} is no Pod")
-    (answer,) = simulate(world, [world.pod(obj)])
+    (answer,) = simulate(world, [world.pod(obj)], preempt=True)
     return answer

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpu_scheduler.model import Outcome, quoted
 from vgpu_scheduler.whatif.forms import Short
 from vgpu_scheduler.whatif.simulation import Answer
 
 _PLACED: Final = Outcome.PLACED.value
+_POD: Final = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
 
 def _texts(value: object) -> object:
@@ -21,7 +23,23 @@ def _texts(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _pod(value: str) -> str:
+    """Refuse what names no pod."""
+    if not _POD.fullmatch(value):
+        raise ValueError(f"{quoted(value)} names no pod: write NAME, or NAMESPACE/NAME")
+    return value
+
+
+def _each_once(value: tuple[str, ...]) -> tuple[str, ...]:
+    twice = next((name for number, name in enumerate(value) if name in value[:number]), None)
+    if twice is not None:
+        raise ValueError(f"{twice} is there twice")
+    return value
+
+
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+PodName = Annotated[str, AfterValidator(_pod)]
+PodNames = Annotated[tuple[PodName, ...], BeforeValidator(_texts), AfterValidator(_each_once)]
 
 
 class Expectation(Short):
@@ -43,6 +61,10 @@ class Expectation(Short):
         What is written on the pod for the node side.
     warning
         Texts that some warning about the pod contains.
+    preempts
+        The pods that go for it, in any order, by name where they are of its namespace; none of them if it is empty.
+    preempted_by
+        The pod of a later step that it goes for.
     """
 
     outcome: Literal["placed", "unschedulable", "refused"] | None = None
@@ -52,6 +74,8 @@ class Expectation(Short):
     policy: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     warning: Texts = ()
+    preempts: PodNames | None = None
+    preempted_by: PodName | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Expectation:
@@ -64,6 +88,10 @@ class Expectation(Short):
             raise ValueError("a pod that waits has neither node nor cards")
         if self._waits and self.annotations:
             raise ValueError("nothing is written on a pod that waits")
+        if self._waits and self.preempts:
+            raise ValueError("preempts: nobody goes for a pod that waits")
+        if self._waits and self.preempted_by is not None:
+            raise ValueError("preemptedBy: a pod that waits has nothing that it could leave to another one")
         if self.outcome == _PLACED and self.reason is not None:
             raise ValueError("a pod that is placed has no reason to wait")
         return self
@@ -71,6 +99,22 @@ class Expectation(Short):
     @property
     def _waits(self) -> bool:
         return self.reason is not None or self.outcome not in (None, _PLACED)
+
+    def unknown_pods(self, namespace: str, running: Collection[str], later: Collection[str]) -> list[str]:
+        """Say which pods it names that there are not, a text with the field for each.
+
+        Parameters
+        ----------
+        namespace
+            That of its pod.
+        running, later
+            The pods that there are, and those of later steps, as ``namespace/name``.
+        """
+        missing = [key for name in self.preempts or () if (key := _key(name, namespace)) not in running]
+        found = [f"preempts: there is no pod {key}" for key in missing]
+        if self.preempted_by is not None and (key := _key(self.preempted_by, namespace)) not in later:
+            found.append(f"preemptedBy: no later step has a pod {key}")
+        return found
 
     def differences(self, answer: Answer) -> list[str]:
         """Say where an answer is not what was expected; one text per difference."""
@@ -89,13 +133,28 @@ class Expectation(Short):
         for name, value in self.annotations.items() if placed else ():
             if answer.annotations.get(name) != value:
                 found.append(f"annotations.{name}: expected {value!r}, found {answer.annotations.get(name)!r}")
+        found += self._preemption(answer)
         said = "; ".join(answer.decision.warnings) or "none"
         found += [f"warning: expected {text!r}, found {said}" for text in self.warning if text not in said]
         return found
 
+    def _preemption(self, answer: Answer) -> Iterator[str]:
+        namespace = answer.pod.namespace
+        if self.preempts is not None and answer.node:
+            wanted = sorted(_key(name, namespace) for name in self.preempts)
+            gone = sorted(victim.pod for victim in answer.preemption.victims) if answer.preemption else []
+            if wanted != gone:
+                yield f"preempts: expected {', '.join(wanted) or 'nobody'}, found {', '.join(gone) or 'nobody'}"
+        if self.preempted_by is not None:
+            by = _key(self.preempted_by, namespace)
+            if by != answer.displaced_by:
+                yield f"preemptedBy: expected {by}, found {answer.displaced_by or 'nobody'}"
+
     def _not_waiting(self, answer: Answer) -> Iterator[str]:
         expected = " and ".join(map(repr, self.reason)) if self.reason else f"outcome {self.outcome}"
-        yield f"reason: expected {expected}, but the pod goes to {answer.node}"
+        gone = ", ".join(victim.pod for victim in answer.preemption.victims) if answer.preemption else ""
+        once = f" once {gone} went" if gone else ""
+        yield f"reason: expected {expected}, but the pod goes to {answer.node}{once}"
 
     def _waiting(self, answer: Answer) -> Iterator[str]:
         outcome, message = answer.decision.outcome.value, answer.decision.message
@@ -110,3 +169,8 @@ class Expectation(Short):
             yield f"node: expected {' or '.join(self.node)}, found {answer.node}"
         if self.cards is not None and sorted(self.cards) != sorted(answer.cards):
             yield f"cards: expected {', '.join(self.cards) or 'none'}, found {', '.join(answer.cards) or 'none'}"
+
+
+def _key(name: str, namespace: str) -> str:
+    """Return the namespace and name of a pod that is named from a namespace."""
+    return name if "/" in name else f"{namespace}/{name}"

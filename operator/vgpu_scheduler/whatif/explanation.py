@@ -14,6 +14,7 @@ from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, co
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import mismatch_worded
+from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
@@ -70,6 +71,10 @@ class Explanation:
         The selectors and rules behind the reasons of nodes and cards, a sentence each.
     first
         How many pods that wait are served before it; empty where that makes no difference.
+    who_goes
+        Who would have to go for it, or is going, or why nobody has to; None where that is no question.
+    displaced_by
+        For whom a bound pod goes; None if it does not.
     """
 
     answer: Answer
@@ -82,6 +87,8 @@ class Explanation:
     models: str = ""
     causes: Sequence[str] = ()
     first: str = ""
+    who_goes: WhoGoes | None = None
+    displaced_by: DisplacedBy | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -95,6 +102,7 @@ class Explanation:
             **({"models": self.models} if self.models else {}),
             **({"causes": list(self.causes)} if self.causes else {}),
             **({"first": self.first} if self.first else {}),
+            **({"preemption": self.who_goes.as_json()} if self.who_goes else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -123,9 +131,14 @@ class Explanation:
             parts.append("\n".join(["This comes first; it does not suffice alone:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
-        elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR:
+        elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
             parts.append("No single change was found that would help; combinations of changes were not searched.")
+        parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
+
+    @property
+    def _nobody_goes(self) -> bool:
+        return self.who_goes is None or self.who_goes.preemption is None
 
 
 def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -139,7 +152,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     before, _ = turns_around(world, pod)
-    with placed(world, before) as going:
+    with placed(world, before, preempting=world.engine.preemption) as going:
         answer = ask(world, pod)
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
         shown = [node] if node else _nodes_with_cards(world, answer)
@@ -151,7 +164,8 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         same = (each for each in before if each.priority == pod.priority)
         at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
         first = _first(len(going), waits, at_once=at_once)
-        found = Explanation(answer, cards, left_out, helps, quotas, first=first)
+        goes = who_goes(world, answer, helps)
+        found = Explanation(answer, cards, left_out, helps, quotas, first=first, who_goes=goes)
         return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
 
 
@@ -186,7 +200,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    held = _held(world, pod)
+    held, displaced = _held(world, pod), displaced_by(world, pod)
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
@@ -194,7 +208,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    return Explanation(answer, cards, left_out, held=held, comparison=comparison)
+    return Explanation(answer, cards, left_out, held=held, comparison=comparison, displaced_by=displaced)
 
 
 def _cards(

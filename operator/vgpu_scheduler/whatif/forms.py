@@ -17,6 +17,8 @@ from vgpu_scheduler.whatif.world import World
 
 _MIB = 2**20
 _MOST_CARDS = 64
+_LONG_AGO = "2000-01-01T00:00:00Z"
+"""Since when pods of the short form run."""
 _BY_KIND = ("limits", "requests")
 
 
@@ -191,6 +193,7 @@ class ShortPod(Short):
     resources: Annotated[Resources, BeforeValidator(_amounts)] = Resources()
     node_selector: Mapping[str, str] = {}
     tolerations: Sequence[Mapping[str, Any]] = ()
+    priority: Annotated[int, Field(ge=-(2**31), lt=2**31)] = 0
 
     def objects(self, world: World) -> list[dict[str, Any]]:
         """Return the pod as the API would show it."""
@@ -200,6 +203,7 @@ class ShortPod(Short):
             "containers": [{"name": "main", "resources": self.resources.model_dump()}],
             "nodeSelector": dict(self.node_selector),
             "tolerations": list(self.tolerations),
+            "priority": self.priority,
         }
         metadata = {
             "name": self.name,
@@ -247,7 +251,11 @@ class RunningPod(ShortPod):
             amounts.update({name: amount for name, amount in asked.items() if name not in amounts})
         pod["metadata"]["annotations"] |= annotations_of(world, self.node, [world.cards.assignment(p) for p in pieces])
         pod["spec"]["nodeName"] = self.node
-        pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+        pod["status"] = {
+            "phase": "Running",
+            "startTime": _LONG_AGO,
+            "containerStatuses": [{"name": "main", "state": {"running": {}}}],
+        }
         return [pod]
 
 

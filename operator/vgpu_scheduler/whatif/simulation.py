@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome
+from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome, Preemption, Victim
+from vgpu_scheduler.policy import Eviction
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.victims import victims_as_json, with_card_names
 from vgpu_scheduler.whatif.world import World
 
 
@@ -31,6 +34,10 @@ class Answer:
         The dimensions of the amounts, in their order; empty where it gets no devices.
     after
         Why it is bound later, if it is: a device plugin of its node serves another pod.
+    preemption
+        Who had to go for it, where that was asked about; None if nobody had to.
+    displaced_by
+        The pod, as ``namespace/name``, for which it went again later, where that was asked about; empty for none.
     """
 
     pod: Pod
@@ -39,6 +46,8 @@ class Answer:
     sources: Mapping[str, str]
     dimensions: tuple[Dimension, ...]
     after: str = ""
+    preemption: Preemption | None = None
+    displaced_by: str = ""
 
     @property
     def node(self) -> str:
@@ -48,6 +57,10 @@ class Answer:
     @property
     def outcome(self) -> str:
         """What came of it, in a word for people: a pod behind scheduling gates is not refused, it is not tried yet."""
+        if self.displaced_by:
+            return "displaced"
+        if self.preemption is not None and self.node:
+            return "preempts"
         waits_for_gates = self.decision.outcome is Outcome.REFUSED and gated(self.pod) is not None
         return "gated" if waits_for_gates else self.decision.outcome.value
 
@@ -91,6 +104,8 @@ class Answer:
             "reasons": {node: verdict.detail for node, verdict in sorted(decision.verdicts.items())},
             "message": decision.message,
             **({"after": self.after} if self.after else {}),
+            **({"preempts": victims_as_json(self.preemption)} if self.preemption is not None else {}),
+            **({"displacedBy": self.displaced_by} if self.displaced_by else {}),
             "policy": dict(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
@@ -111,6 +126,7 @@ def simulate(
     *,
     as_they_are: bool = False,
     explained: bool = True,
+    preempt: bool = False,
     on_answer: Callable[[Answer], None] = lambda _: None,
 ) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
@@ -125,6 +141,9 @@ def simulate(
         The pods wait in this world: they are asked about themselves.
     explained
         Have each answer say what every node scored, and why others do not fit: that takes longer than the decision.
+    preempt
+        Have the victims of preemptions go, and their pods placed: those that come later find it so. The world is
+        another one afterwards.
     on_answer
         Is called with each answer as it comes.
     """
@@ -135,9 +154,16 @@ def simulate(
         waiting[ours.uid] = ours
         engine.observe_pod(ours, float(number))
     now = float(len(waiting))
-    answers = []
+    answers: list[Answer] = []
+    preempting: dict[str, Preemption] = {}
     while (decision := engine.attempt(now, explain=explained)) is not None:
-        answers.append(_answer(world, waiting.pop(decision.uid), decision))
+        if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
+            _end_victims(world, decision.uid, found, now)
+            preempting[decision.uid] = found
+            engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
+            continue
+        found = preempting.pop(decision.uid, None)
+        answers.append(_answer(world, waiting.pop(decision.uid), decision, found))
         on_answer(answers[-1])
         if decision.outcome is not Outcome.PLACED:
             _give_up(world, decision.uid, now)
@@ -145,7 +171,57 @@ def simulate(
         behind = Decision(uid, pod.key, Outcome.REFUSED, message=gated(pod) or "the pod is not tried")
         answers.append(_answer(world, pod, behind))
         _give_up(world, uid, now)
-    return answers
+    return with_displaced(answers)
+
+
+def _under_way(world: World, decision: Decision) -> Preemption | None:
+    """Return the preemption that the scheduler has begun for a pod that waits for its victims."""
+    preemptions = world.engine.preemptions
+    return preemptions.of(decision.uid) if any(preemptions.still_there(decision.uid)) else None
+
+
+def _end_victims(world: World, preemptor: str, preemption: Preemption, now: float) -> None:
+    """Have the victims of a preemption go; disruption budgets and policies let fewer pods go from then on.
+
+    Parameters
+    ----------
+    preemptor
+        The UID of the pod that gets their room.
+    """
+    engine = world.engine
+    _record(world, preemptor, [victim for victim in preemption.victims if victim.bound], now)
+    for victim in preemption.victims:
+        pod = engine.state.pod(victim.uid)
+        if pod is not None and victim.bound:
+            for budget in [each for each in engine.budgets.all() if each.covers(pod)]:
+                engine.budgets.observe(msgspec.structs.replace(budget, allowed=max(budget.allowed - 1, 0)))
+        if victim.uid in world.bound or victim.uid in world.pending:
+            world.remove_pod(victim.uid)
+        else:
+            engine.remove_pod(victim.uid, now)
+
+
+def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float) -> None:
+    """Have evictions count in the policies that limit them, as the status of these records them."""
+    preemptions, policies = world.engine.preemptions, world.engine.policies.catalogue
+    at = datetime.fromtimestamp(preemptions.evaluator.unix_ahead + now, UTC)
+    evictions = [Eviction(at, victim.pod, victim.uid, "") for victim in victims]
+    for key, _ in preemptions.rules_of(preemptor).quotas:
+        policy = policies.get(key)
+        if policy is not None:
+            world.engine.effective_policies.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
+
+
+def with_displaced(answers: Iterable[Answer]) -> list[Answer]:
+    """Return answers of which those say so whose pods were placed, and went again for a pod that came later."""
+    answers = list(answers)
+    displaced = {
+        victim.uid: answer.pod.key
+        for answer in answers
+        if answer.preemption is not None
+        for victim in answer.preemption.victims
+    }
+    return [replace(each, displaced_by=displaced.get(each.decision.uid, each.displaced_by)) for each in answers]
 
 
 def _give_up(world: World, uid: str, now: float) -> None:
@@ -156,7 +232,7 @@ def _give_up(world: World, uid: str, now: float) -> None:
         world.engine.remove_pod(uid, now)
 
 
-def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
+def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption | None = None) -> Answer:
     engine = world.engine
     annotations: Mapping[str, str] = {}
     dimensions: tuple[Dimension, ...] = ()
@@ -165,7 +241,8 @@ def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
         if decision.placement.dialect:
             dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
     sources = decision.sources or engine.policies.resolve(pod).source_of
-    return Answer(pod, decision, annotations, sources, dimensions, _after(world, pod, decision))
+    found = None if preemption is None else with_card_names(world, preemption)
+    return Answer(pod, decision, annotations, sources, dimensions, _after(world, pod, decision), found)
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:

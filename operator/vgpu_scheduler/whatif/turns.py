@@ -58,9 +58,20 @@ def _rank(pod: Pod) -> tuple[int, float]:
 
 
 @contextmanager
-def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """Have pods that the engine knows placed where they fit, one after the other; yield those that have a place."""
-    state, cycle = world.engine.state, world.engine.cycle
+def placed(world: World, pods: Iterable[Pod], *, preempting: bool = False) -> Iterator[list[Pod]]:
+    """Have pods that the engine knows placed where they fit, one after the other; yield those that have a place.
+
+    Parameters
+    ----------
+    preempting
+        Have room kept for those that would preempt others, as it is kept until these have left it.
+    """
+    with world.engine.preemptions.supposing():
+        yield from _placed(world, pods, preempting=preempting)
+
+
+def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[list[Pod]]:
+    state, cycle, preemptions = world.engine.state, world.engine.cycle, world.engine.preemptions
     found: list[Pod] = []
     refused: set[Hashable] = set()
     try:
@@ -76,9 +87,14 @@ def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
                 continue
             decision = cycle.decide(ours)
             if decision.outcome is Outcome.PLACED:
+                preemptions.placed(decision, 0.0)
                 _assume(world, ours, decision)
                 found.append(pod)
-            elif cycle.classes.cluster_part(ours) is None and not state.nominations:
+            elif preempting and preemptions.consider(ours, decision, 0.0).preemption is not None:
+                continue
+            elif (
+                state.holds.get(ours.uid) is None and cycle.classes.cluster_part(ours) is None and not state.nominations
+            ):
                 refused.add(alike)  # whatever others take meanwhile
         yield found
     finally:

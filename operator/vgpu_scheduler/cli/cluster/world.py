@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,7 +18,7 @@ from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import ALL_KINDS, REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
 
 _POD: Final = "Pod"
 
@@ -69,8 +70,13 @@ def exit_on_error() -> Iterator[None]:
         fail(TOO_DEEP)
 
 
-def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
+def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World, ClusterView]:
     """Read a cluster, make a world of it, and print warnings about what was left out.
+
+    Parameters
+    ----------
+    keeping
+        Keep the room there, too, that the scheduler keeps for pods after preemptions.
 
     Raises
     ------
@@ -81,8 +87,15 @@ def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
     """
     view = read_cluster(options, progress)
     world = make_world(view)
+    if keeping:
+        keep_room(world, view)
     print_view_warnings(world, view)
     return world, view
+
+
+def keep_room(world: World, view: ClusterView) -> None:
+    """Have a world keep the room that its scheduler keeps for pods after preemptions."""
+    take_up_preemptions(world, view.read_at or _LONG_AGO)
 
 
 def open_namespace(
@@ -111,13 +124,17 @@ def open_namespace(
     return world, view
 
 
-def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) -> World:
+def make_world(
+    view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
+) -> World:
     """Make a world of what was read.
 
     Parameters
     ----------
     required
         The kinds without which nothing can be said.
+    preemption
+        Instead of the setting.
 
     Raises
     ------
@@ -128,7 +145,8 @@ def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) ->
     """
     if set(required) & view.missing.keys():
         raise MissingRightsError(view)
-    world = World(view.scheduler.options)
+    options = view.scheduler.options
+    world = World(options if preemption is None else replace(options, preemption=preemption))
     progress(f"{len(view.objects)} objects")
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose

@@ -30,6 +30,7 @@ _OF_PODS: Final = {
     "without": "--without",
     "node_policy": "--node-policy",
     "device_policy": "--device-policy",
+    "preempt": "--preempt",
     "explained": "--explain",
 }
 _OF_TRACES: Final = {
@@ -104,6 +105,11 @@ _SEED: Final = 42
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
 @click.option("--device-policy", help="Instead of the setting.")
 @output_option
+@click.option(
+    "--preempt",
+    is_flag=True,
+    help="Have pods of lower priority go where a policy lets others evict them, and say which: later pods find it so.",
+)
 @click.option("--explain", "explained", is_flag=True, help="Say what every node scored, and why others do not fit.")
 def simulate(
     pods: tuple[Path, ...], trace: str | None, policies: tuple[Path, ...], cluster: ClusterOptions, **options: Any
@@ -113,8 +119,9 @@ def simulate(
     Of the live one, or of one in files; nothing is written. The real engine decides, with its policies in force. Pods
     of files that name no namespace are in that of -n, or of the context, as kubectl would create them. Pods are tried
     by priority, then in the order of the files; each finds what those before it took. Deployments, ReplicaSets,
-    StatefulSets and Jobs stand for their pods; other kinds are named and passed over. Ends with 1 when a pod finds no
-    place, and with 2 when something cannot be read.
+    StatefulSets and Jobs stand for their pods; other kinds are named and passed over. With --preempt, who would have
+    to go for a pod that fits nowhere goes; what their controllers would make anew does not come. Ends with 1 when a
+    pod finds no place, and with 2 when something cannot be read.
 
     With --trace, thousands of pods arrive at empty nodes until 130 percent of the cards were asked for, and policies
     are compared: how much of the cards is allocated at 100, 110 and 130 percent, what is left and no typical pod can

@@ -8,6 +8,7 @@ from vgpu_scheduler.doctor.checks import (
     locks,
     neighbours,
     policies,
+    preemptions,
     quotas,
     registrations,
     rights,
@@ -27,6 +28,7 @@ CHECKS: tuple[Check, ...] = (
     *rights.CHECKS,
     *definitions.CHECKS,
     *policies.CHECKS,
+    *preemptions.CHECKS,
     *quotas.CHECKS,
     *versions.CHECKS,
 )

@@ -98,6 +98,14 @@ class EvictionLimits:
             for decided in self._decided.values():
                 decided.pop(uid, None)
 
+    def decided(self) -> dict[PolicyKey, dict[str, float]]:
+        """Return what was decided here, to be brought back by :meth:`restore`."""
+        return {key: dict(victims) for key, victims in self._decided.items()}
+
+    def restore(self, decided: dict[PolicyKey, dict[str, float]]) -> None:
+        """Bring back what was decided at some moment, and nothing else."""
+        self._decided = decided
+
     def _counting(self, key: PolicyKey, moment: float) -> dict[str, float]:
         policy = self._policies.catalogue.get(key)
         recorded = {one.uid: one.time.timestamp() for one in policy.evictions} if policy is not None else {}

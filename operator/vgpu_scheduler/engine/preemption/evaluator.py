@@ -21,11 +21,24 @@ __all__ = ["Answer", "Evaluator"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found for a pod: how it gets room, or why it does not now, and when that may be otherwise."""
+    """What was found for a pod: how it gets room, or why it does not now, and when that may be otherwise.
+
+    Attributes
+    ----------
+    preemption
+        How it gets room; None if it does not.
+    reason
+        Why not; empty where no policy lets the pod preempt others.
+    again_at
+        From when on the answer may be another, whatever else happens.
+    candidates
+        The nodes that were compared; None where none were.
+    """
 
     preemption: Preemption | None = None
     reason: str = ""
     again_at: float | None = None
+    candidates: Candidates | None = None
 
 
 class Evaluator:
@@ -151,7 +164,7 @@ class Evaluator:
         if placement is None:
             return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = policy.source_of.get("preemption", "")
-        return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
+        return Answer(Preemption(best.node, placement, self.victims(best.pods), source), candidates=candidates)
 
     def _over_limit(self, rules: PreemptionRules, victims: int, now: float) -> Answer | None:
         """Say which policy does not allow so many evictions now; None if all do."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import placement_usage
@@ -65,6 +66,26 @@ class Preemptions:
     def under_way(self) -> list[tuple[str, Preemption]]:
         """Return the preemptions that are under way, by the UID of the pod that gets the room."""
         return [(uid, found) for uid in sorted(self._under_way) if (found := self.of(uid)) is not None]
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Have what is kept, begun and given up meanwhile be undone afterwards: a question changes nothing.
+
+        Placements that were assumed meanwhile must have been taken back by then.
+        """
+        state, limits = self._state, self.evaluator.limits
+        holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.decided()
+        try:
+            yield
+        finally:
+            for hold in list(state.holds):
+                if holds.get(hold.uid) is not hold:
+                    state.give_up(hold.uid)
+            for uid, hold in holds.items():
+                if state.holds.get(uid) is None:
+                    state.keep(hold)
+            self._under_way = under_way
+            limits.restore(decided)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,64 @@
+"""What ``vgpu-scheduler simulate`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
+from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif import MOST_COPIES, Answer, Capacity, explain, number, victim_row
+
+__all__ = ["show_answers", "show_capacities"]
+
+_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
+_VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node", "for")
+
+
+def show_answers(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
+    """Show where pods go, and who would have to go for them."""
+    click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
+    if victims := [row for answer in answers for row in _victims(answer)]:
+        click.echo(f"\nWho would have to go ({counted(len(victims), 'pod')}):")
+        click.echo(table(victims, _VICTIMS_HEAD, wide=wide) + "\n")
+    for answer in answers:
+        if explained:
+            click.echo("\n" + explain(answer, wide=wide))
+        elif answer.decision.message or answer.after:
+            click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
+
+
+def _victims(answer: Answer) -> list[tuple[str, ...]]:
+    """Return a row for each pod that has to go for one."""
+    found = answer.preemption
+    return [] if found is None else [(*victim_row(each), found.node, answer.pod.key) for each in found.victims]
+
+
+def _row(answer: Answer) -> tuple[str, ...]:
+    """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
+    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
+    return (
+        answer.pod.key,
+        answer.outcome,
+        answer.node or "-",
+        ",".join(answer.cards) or "-",
+        number(answer.decision.score) if answer.node else "-",
+        ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-",
+    )
+
+
+def show_capacities(capacities: Sequence[Capacity], output: str) -> None:
+    """Show how many pods fit."""
+    if output not in FOR_PEOPLE:
+        dump([capacity.as_json() for capacity in capacities], output)
+        return
+    for capacity in capacities:
+        at_least = "at least " if capacity.count == MOST_COPIES else ""
+        click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
+        if capacity.nodes:
+            click.echo(table(list(capacity.nodes.items()), ("node", "pods"), wide=output == WIDE))
+        if capacity.next is not None:
+            click.echo(f"The next one: {capacity.next.decision.message}")

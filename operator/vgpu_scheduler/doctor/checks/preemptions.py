@@ -1,0 +1,85 @@
+"""Preemptions that hang, that cannot begin, or that lead nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.policy import CLUSTER_KIND
+
+OVERDUE = Diagnosis(
+    "victim-overdue",
+    Severity.WARNING,
+    "The pod was to end within its grace period and has not, and a pod of higher priority is nominated to its node and"
+    " waits for its room. Its kubelet does not answer, or a finalizer or a process that cannot be killed holds it. The"
+    " scheduler deletes no pod by force; after two minutes the one that waits may choose another node.",
+    "Look at its node and its finalizers, and delete the pod by force only if nothing of it runs any more.",
+)
+NOWHERE = Diagnosis(
+    "nominated-nowhere",
+    Severity.WARNING,
+    "The pod is nominated to a node that there is not, so that autoscalers may take it for served. The scheduler clears"
+    " a nomination of its own when the pod is decided anew.",
+    "Look whether the scheduler runs, and clear status.nominatedNodeName if it stays.",
+)
+OFF = Diagnosis(
+    "preemption-off",
+    Severity.WARNING,
+    "The policy lets pods evict others, and the scheduler evicts nobody: its setting preemption is off.",
+    "Install manifests/preemption (preemption.enabled of the chart), which has the rights and the setting, or remove"
+    " mayPreempt from the policy.",
+)
+_OVERDUE_AFTER = 30.0
+"""Seconds after its grace period from which on a victim is overdue, as for the scheduler."""
+
+
+def nominations(seen: Seen) -> Iterator[Finding]:
+    """Find what pods that are nominated to nodes wait for in vain."""
+    nodes = {node.name for node in seen.nodes}
+    nominated: dict[str, list[Pod]] = {}
+    for pod in seen.pods:
+        if not _is_nominated(seen, pod):
+            continue
+        if pod.nominated_node_name in nodes:
+            nominated.setdefault(pod.nominated_node_name, []).append(pod)
+        else:
+            yield NOWHERE.of(_ref(pod), f"it is nominated to node {pod.nominated_node_name}, which is not there")
+    for pod in seen.pods:
+        late = 0.0 if pod.ends_by is None else seen.server.now.timestamp() - pod.ends_by
+        waiting = [each for each in nominated.get(pod.node_name, ()) if each.priority > pod.priority]
+        if pod.deleting and not pod.terminal and late >= _OVERDUE_AFTER and waiting:
+            first = min(waiting, key=lambda each: (-each.priority, each.key))
+            others = f" and {counted(len(waiting) - 1, 'other')}" if len(waiting) > 1 else ""
+            yield OVERDUE.of(
+                _ref(pod),
+                f"it was to end {late:.0f} s ago, and pod {first.key}{others} is nominated to its node {pod.node_name}",
+            )
+
+
+def _is_nominated(seen: Seen, pod: Pod) -> bool:
+    ours = pod.scheduler_name in seen.expected.options.scheduler_names
+    return ours and bool(pod.nominated_node_name) and not (pod.node_name or pod.terminal or pod.deleting)
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef("Pod", pod.name, pod.namespace)
+
+
+def off(seen: Seen) -> Iterator[Finding]:
+    """Find policies that let pods evict others while nobody is evicted."""
+    if seen.expected.options.preemption:
+        return
+    for policy in seen.policies(CLUSTER_KIND):
+        section = policy.spec.get("preemption")
+        if isinstance(section, dict) and section.get("mayPreempt") is True:
+            yield OFF.of(ObjectRef(CLUSTER_KIND, policy.metadata.name), "it says preemption.mayPreempt")
+
+
+CHECKS = (
+    Check("nominated-pods", ("Pod", "Node"), (OVERDUE, NOWHERE), nominations),
+    Check("preemption-allowed", (CLUSTER_KIND,), (OFF,), off),
+)

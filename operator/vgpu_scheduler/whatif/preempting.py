@@ -1,0 +1,271 @@
+"""Who would have to go for a pod that fits nowhere, or is going, and for whom a pod goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
+from vgpu_scheduler.policy import title
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.tables import few, indented
+from vgpu_scheduler.whatif.victims import nameless, victim_row, victims_as_json, with_card_names
+from vgpu_scheduler.whatif.world import World
+
+__all__ = [
+    "DisplacedBy",
+    "WhoGoes",
+    "displaced_by",
+    "take_up_preemptions",
+    "who_goes",
+]
+
+_NEVER: Final = "Never"
+_MOST_OTHERS: Final = 3
+"""Nodes that are named beside the one that was chosen."""
+_HEAD: Final = ("POD", "PRIORITY", "CARDS", "AGAINST THE BUDGET", "IS")
+PAGE: Final = "docs/preemption.md"
+
+
+def take_up_preemptions(world: World, now: datetime) -> None:
+    """Have a world keep the room that its scheduler keeps, as one does that has just become the leader.
+
+    Parameters
+    ----------
+    now
+        The time of day; delays and run times count from it.
+    """
+    preemptions = world.engine.preemptions
+    preemptions.evaluator.unix_ahead = now.timestamp()
+    if world.engine.preemption:
+        for namespace in sorted({pod.namespace for pod in world.bound.values()}):
+            world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
+        preemptions.restore(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WhoGoes:
+    """Who would have to go for a pod, or is going, or why nobody has to.
+
+    Attributes
+    ----------
+    preemption
+        What the scheduler would do, or does; None if it does nothing.
+    reason
+        Why it does nothing.
+    under_way
+        Whether it has begun.
+    states
+        What becomes of the victims that are still there, by UID, where it has begun.
+    why
+        Why these and not others, a sentence each.
+    remedy
+        What would have to be set so that preemption helps; empty where nothing has to, or it would not.
+    """
+
+    preemption: Preemption | None = None
+    reason: str = ""
+    under_way: bool = False
+    states: Mapping[str, str] | None = None
+    why: Sequence[str] = ()
+    remedy: str = ""
+
+    def without_names(self, namespaces: Collection[str]) -> WhoGoes:
+        """Return it for somebody who may delete pods in these namespaces alone: of all others there are numbers."""
+        found = self.preemption
+        return self if found is None else replace(self, preemption=nameless(found, namespaces))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        found: dict[str, Any] = {}
+        if self.preemption is not None:
+            found = {"node": self.preemption.node, "policy": self.preemption.policy, "underWay": self.under_way}
+            states = self.states or {}
+            found["victims"] = [
+                {**plain, **({"is": states.get(victim.uid, "gone")} if self.under_way else {})}
+                for victim, plain in zip(self.preemption.victims, victims_as_json(self.preemption), strict=True)
+            ]
+        told = {"reason": self.reason, "why": list(self.why), "remedy": self.remedy}
+        return found | {name: value for name, value in told.items() if value}
+
+    def text(self, *, wide: bool = False) -> str:
+        """Say it to people."""
+        if self.preemption is None:
+            return self.remedy or f"Nobody has to go for it: {self.reason}"
+        node, policy = self.preemption.node, self.preemption.policy
+        allowed = f" ({policy} allows it)" if policy else ""
+        count = len(self.preemption.victims)
+        if self.under_way:
+            there = len(self.states or ())
+            head = f"Room is made for it on node {node}{allowed}: {there} of {counted(count, 'pod')} still there."
+        else:
+            would = "1 pod would have to go" if count == 1 else f"{count} pods would have to go"
+            head = f"For it {would}, on node {node}{allowed}:"
+        head_of_table = _HEAD if self.under_way else _HEAD[:-1]
+        states = self.states or {}
+        rows = [
+            (*victim_row(victim), *([states.get(victim.uid, "gone")] if self.under_way else []))
+            for victim in self.preemption.victims
+        ]
+        lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in self.why)]
+        return "\n".join(lines)
+
+
+def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> WhoGoes | None:
+    """Say who would have to go for a pod that waits, or is going; None where there is nothing to be said.
+
+    Parameters
+    ----------
+    answer
+        What becomes of it without anybody's end.
+    remedies
+        What would help it.
+    """
+    if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
+        return None
+    engine, pod = world.engine, created(world, answer.pod, answer.pod.uid)
+    preemptions = engine.preemptions
+    if not engine.preemption or not engine.policies.resolve(pod).preemption.may_preempt:
+        remedy = _what_to_set(world, pod, remedies)
+        return WhoGoes(remedy=remedy) if remedy else None
+    found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
+    if found is not None and there:
+        states = {each.uid: _state(world, each) for each in there}
+        return WhoGoes(with_card_names(world, found), under_way=True, states=states)
+    told = preemptions.evaluator.search(pod, 0.0)
+    if told.preemption is None:
+        return WhoGoes(reason=told.reason)
+    why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
+    return WhoGoes(with_card_names(world, told.preemption), why=why)
+
+
+def _state(world: World, victim: Victim) -> str:
+    """Say what becomes of a victim that is still there."""
+    pod, now = world.engine.state.pod(victim.uid), world.engine.preemptions.evaluator.unix_ahead
+    if pod is None or not pod.deleting:
+        return "about to be evicted"
+    late = 0.0 if pod.ends_by is None else now - pod.ends_by
+    return f"terminating, {late:.0f} s past its grace period" if late > 0.0 else "terminating"
+
+
+def _what_to_set(world: World, pod: Pod, remedies: Iterable[Remedy]) -> str:
+    """Say what has to be set so that a pod preempts others; empty unless that would help one with a priority."""
+    if pod.priority <= 0 or pod.preemption_policy == _NEVER:
+        return ""
+    state = world.engine.state
+    ends = [[state.pod(uid) for uid in each.ended] for each in remedies if each.kind is RemedyKind.END_PODS]
+    if not any(all(each is not None and each.priority < pod.priority for each in those) for those in ends):
+        return ""
+    off = "" if world.engine.preemption else "install manifests/preemption"
+    may = world.engine.policies.resolve(pod).preemption.may_preempt
+    policy = "" if may else "have a ClusterVGPUPolicy say preemption.mayPreempt for it"
+    return (
+        f"Pods of lower priority are in its way, and none is evicted: {' and '.join(filter(None, (off, policy)))}"
+        f" ({PAGE})."
+    )
+
+
+def _compared(node: str, candidates: Candidates) -> Iterator[str]:
+    """Say what the end of pods on the node that was chosen costs, and on others."""
+    chosen = candidates.victims[node]
+    least = chosen.cost
+    yield f"That costs least: {_cost(chosen.pods, chosen.violations)}."
+    others = sorted((found.cost, name) for name, found in candidates.victims.items() if name != node)
+    for cost, name in others[:_MOST_OTHERS]:
+        found = candidates.victims[name]
+        same = "costs the same, and comes later by its name" if cost == least else "costs more"
+        yield f"Node {name} {same}: {_cost(found.pods, found.violations)}."
+    if len(others) > _MOST_OTHERS:
+        yield f"{counted(len(others) - _MOST_OTHERS, 'more node')} cost no less."
+    reasons: dict[str, list[str]] = {}
+    for name, rejection in sorted(candidates.rejections.items()):
+        reasons.setdefault(", ".join(rejection.texts), []).append(name)
+    for reason, names in reasons.items():
+        yield f"{few(names)}: {reason}."
+
+
+def _cost(pods: Sequence[Pod], violations: int) -> str:
+    """Word what the end of pods costs, in the order in which it is compared."""
+    against = f"{violations} against a disruption budget" if violations else "none against a disruption budget"
+    return f"{counted(len(pods), 'pod')}, the highest of priority {pods[0].priority}, {against}"
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedBy:
+    """For whom a pod goes.
+
+    Attributes
+    ----------
+    uid, pod
+        The pod that gets its room, with its ``namespace/name``; empty where nobody is known.
+    priority
+        That of the pod.
+    node
+        The node.
+    records
+        The policies that have recorded the eviction.
+    by_scheduler
+        Whether it is certain that it was evicted for another pod.
+    """
+
+    node: str
+    uid: str = ""
+    pod: str = ""
+    priority: int = 0
+    records: tuple[str, ...] = ()
+    by_scheduler: bool = False
+
+    def without_names(self, namespaces: Collection[str]) -> DisplacedBy:
+        """Return it for somebody who may delete pods in these namespaces alone."""
+        return self if self.pod.partition("/")[0] in namespaces else replace(self, pod="")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        whom = {"pod": self.pod, "priority": self.priority} if self.uid else {}
+        return {"node": self.node, **whom, **({"policies": list(self.records)} if self.records else {})}
+
+    def text(self) -> str:
+        """Say it to people."""
+        records = f" ({', '.join(self.records)} recorded it)" if self.records else ""
+        whom = f"{self.pod or 'a pod of another team'}, of priority {self.priority},"
+        if self.by_scheduler:
+            if not self.uid:
+                return f"It was evicted for a pod of higher priority{records}, which does not wait any more."
+            return f"It was evicted for {whom} which is nominated to its node{records}."
+        if not self.uid:
+            return ""
+        return f"It was evicted, and {whom} is nominated to its node and waits for room there."
+
+
+def displaced_by(world: World, pod: Pod) -> DisplacedBy | None:
+    """Say for whom a bound pod goes; None if it does not go, or not for that."""
+    policies = [
+        title(policy)
+        for policy in world.engine.policies.catalogue.all()
+        if any(each.uid == pod.uid for each in policy.evictions)
+    ]
+    evicted = pod.deleting and pod.disruption in BY_PREEMPTION
+    if not evicted and not policies:
+        return None
+    preemptor = _preemptor(world, pod)
+    certain = bool(policies) or pod.disruption == "PreemptionByScheduler"
+    if preemptor is None:
+        return DisplacedBy(pod.node_name, records=tuple(policies), by_scheduler=certain) if certain else None
+    return DisplacedBy(
+        pod.node_name, preemptor.uid, preemptor.key, preemptor.priority, tuple(policies), by_scheduler=certain
+    )
+
+
+def _preemptor(world: World, victim: Pod) -> Pod | None:
+    """Return the pod that gets the room of one: whose room it leaves, else the first that is nominated to its node."""
+    state = world.engine.state
+    uids = [*state.holds.left_for(victim.uid), *sorted(state.nominations.on(victim.node_name))]
+    pods = (state.pod(uid) for uid in uids)
+    higher = [pod for pod in pods if pod is not None and pod.priority > victim.priority]
+    leaves_for = set(state.holds.left_for(victim.uid))
+    return min(higher, key=lambda pod: (pod.uid not in leaves_for, -pod.priority, pod.key), default=None)

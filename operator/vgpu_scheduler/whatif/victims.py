@@ -1,0 +1,59 @@
+"""The victims of a preemption as rows and plain values, for those who may know them and for others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, Final
+
+from vgpu_scheduler.model import Preemption, Victim
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["nameless", "victim_row", "victims_as_json", "with_card_names"]
+
+ANOTHERS: Final = "(a pod that you may not delete)"
+_ANOTHERS_BUDGET: Final = "(a budget of its namespace)"
+
+
+def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
+    """Return a preemption without the names of victims, and of their budgets, beside those of some namespaces."""
+    victims = tuple(
+        each
+        if each.pod.partition("/")[0] in namespaces
+        else replace(each, pod="", budgets=(_ANOTHERS_BUDGET,) if each.budgets else ())
+        for each in preemption.victims
+    )
+    return replace(preemption, victims=victims)
+
+
+def victim_row(victim: Victim) -> tuple[str, str, str, str]:
+    """Return a row about a victim: the pod, its priority, its cards and the budgets that its end violates."""
+    cards = ", ".join(victim.devices) or "-"
+    return victim.pod or ANOTHERS, str(victim.priority), cards, ", ".join(victim.budgets) or "-"
+
+
+def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
+    """Return the victims of a preemption as plain values; one without a name is another team's."""
+    return [
+        {
+            "pod": victim.pod,
+            "priority": victim.priority,
+            "cards": list(victim.devices),
+            "budgets": list(victim.budgets),
+        }
+        for victim in preemption.victims
+    ]
+
+
+def with_card_names(world: World, preemption: Preemption) -> Preemption:
+    """Return a preemption whose victims have their cards by the names that people know."""
+    names = {
+        device.uuid: card_name(device.vendor, device.uuid)
+        for dialect in world.engine.dialects
+        for device in world.devices(preemption.node, dialect.name)
+    }
+    victims = tuple(
+        replace(each, devices=tuple(names.get(uuid, uuid) for uuid in each.devices)) for each in preemption.victims
+    )
+    return replace(preemption, victims=victims)

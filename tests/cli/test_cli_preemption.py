@@ -1,0 +1,98 @@
+"""What commands say about who would have to go, and to whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.cli.live_cluster import Api, run
+from tests.whatif.preempting_worlds import allows, budget, tenant, terminating, waiting
+from tests.whatif.test_whatif_remedies import node
+
+HIDDEN = "(a pod that you may not delete)"
+
+
+@pytest.fixture
+def preempting(api: Api) -> Api:
+    """Where two teams share a card, and a pod of one of them waits for more of it."""
+    api.settings = "preemption: true"
+    api.objects = [
+        allows(budgets="Exceed"),
+        node("a", 1),
+        tenant("mine-1", "a", "GPU-a-0", 6000, metadata={"namespace": "mine"}),
+        tenant("theirs-1", "a", "GPU-a-0", 6000, 2, metadata={"namespace": "theirs"}),
+        {**budget("theirs", 0), "metadata": {"name": "secret", "namespace": "theirs", "uid": "u"}},
+        waiting("high", 16000, 5, metadata={"namespace": "mine"}),
+    ]
+    api.deletable = lambda namespace: namespace == "mine"
+    return api
+
+
+def found(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "-o", "json").stdout)
+
+
+def test_explain_names_the_victims_to_those_alone_who_may_delete_them(preempting: Api) -> None:
+    text = run("explain", "mine/high").stdout
+    assert "For it 2 pods would have to go, on node a (ClusterVGPUPolicy house allows it):" in text
+    assert "theirs-1" not in text
+    assert "secret" not in text
+    assert f"  {HIDDEN}  2         GPU-a-0  (a budget of its namespace)" in text
+    assert "  mine/mine-1                      0         GPU-a-0  -" in text
+    assert [each["pod"] for each in found("explain", "mine/high")["preemption"]["victims"]] == ["", "mine/mine-1"]
+    preempting.deletable = lambda _: True
+    text = run("explain", "mine/high").stdout
+    assert "  theirs/theirs-1  2         GPU-a-0  theirs/secret" in text
+
+
+def test_explain_names_who_displaced_a_pod_to_those_alone_who_may_delete_it(preempting: Api) -> None:
+    preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
+    terminating(preempting.objects[3])
+    preempting.deletable = lambda namespace: namespace == "theirs"
+    text = run("explain", "theirs/theirs-1").stdout
+    assert "It was evicted, and a pod of another team, of priority 5, is nominated to its node" in text
+    assert found("explain", "theirs/theirs-1")["displacedBy"] == {"node": "a", "pod": "", "priority": 5}
+    preempting.deletable = lambda _: True
+    assert "It was evicted, and mine/high, of priority 5, is" in run("explain", "theirs/theirs-1").stdout
+
+
+def test_simulate_says_who_would_have_to_go_for_all_that_wait(preempting: Api) -> None:
+    preempting.objects.append(waiting("next", 4000, 1, metadata={"namespace": "mine"}))
+    args = ("simulate", "--pending", "-n", "mine")
+    without = run(*args)
+    assert without.exit_code == 1
+    assert not any("preempts" in each for each in found(*args))
+    told = run(*args, "--preempt")
+    lines = [line.split() for line in told.stdout.splitlines()]
+    assert lines[1][:4] == ["mine/high", "preempts", "a", "GPU-a-0"]
+    assert lines[2][:3] == ["mine/next", "unschedulable", "-"]
+    assert ["mine/mine-1", "0", "GPU-a-0", "-", "a", "mine/high"] in lines
+    assert "Who would have to go (2 pods):" in told.stdout
+    assert HIDDEN in told.stdout
+    assert "theirs-1" not in told.stdout
+    first, _ = found(*args, "--preempt")
+    assert (first["outcome"], first["node"]) == ("placed", "a")
+    assert first["preempts"][1] == {"pod": "mine/mine-1", "priority": 0, "cards": ["GPU-a-0"], "budgets": []}
+    preempting.objects[-2]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "5000"
+    assert [each["outcome"] for each in found(*args, "--preempt")] == ["placed", "placed"], "theirs need not go"
+    assert run(*args, "--preempt").exit_code == 0
+
+
+def test_simulate_has_a_preemption_that_is_under_way_end(preempting: Api) -> None:
+    preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
+    for each in preempting.objects[2:4]:
+        terminating(each)
+    (answer,) = found("simulate", "--pending", "-n", "mine", "--preempt")
+    assert (answer["outcome"], len(answer["preempts"])) == ("placed", 2)
+
+
+def test_simulate_says_that_the_setting_is_off_and_goes_by_policies_all_the_same(preempting: Api) -> None:
+    preempting.settings = "preemption: false"
+    told = run("simulate", "--pending", "-n", "mine", "--preempt")
+    assert "the setting preemption is off: nobody is evicted until manifests/preemption is installed" in told.stderr
+    assert "preempts" in told.stdout
+    preempting.objects.pop(0)
+    assert "preempts" not in run("simulate", "--pending", "-n", "mine", "--preempt").stdout
+    refused = run("simulate", "--preempt", "--count", "3", "-f", __file__)
+    assert "--count asks how many fit, and --preempt who would have to go" in refused.stderr

@@ -1,0 +1,185 @@
+"""Who would have to go for a pod that waits: what explain says is what the scheduler's engine decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.seeds import seeds
+from tests.whatif.preempting_worlds import (
+    allows,
+    budget,
+    random_objects,
+    tenant,
+    terminating,
+    waiting,
+    world,
+)
+from tests.whatif.test_whatif_remedies import node
+
+from vgpu_scheduler.model import Decision
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+from vgpu_scheduler.whatif.turns import turns_around
+
+
+def explained(made: World, name: str = "high") -> Explanation:
+    (found,) = (each for each in made.pending.values() if each.name == name)
+    return explain_pod(made, found)
+
+
+def decided(made: World, name: str) -> Decision:
+    """Return what an engine decides about a pod, after all that are served before it."""
+    (asked,) = (each for each in made.pending.values() if each.name == name)
+    before, _ = turns_around(made, asked)
+    for each in (*before, asked):
+        made.engine.queue.add(each.uid, each.priority, 0.0)
+    while (decision := made.engine.attempt(0.0)) is not None:
+        if decision.uid == asked.uid:
+            return decision
+    raise AssertionError(f"{name} was not decided")
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_who_goes_by_what_is_explained_goes_by_what_the_engine_decides(seed: int) -> None:
+    rng, told = np.random.default_rng(seed), Counter[str]()
+    for _ in range(40):
+        objects = random_objects(rng)
+        names = [each["metadata"]["name"] for each in objects if each["metadata"]["name"].startswith("waits")]
+        explaining = world(*objects)
+        before = explaining.engine.state.ledger()
+        for name in names:
+            found, decision = explained(explaining, name), decided(world(*objects), name)
+            assert explaining.engine.state.ledger() == before, "a question changes nothing"
+            goes = found.who_goes
+            assert (found.answer.node or None) == (decision.placement and decision.placement.node)
+            if decision.preemption is None:
+                assert goes is None or goes.preemption is None
+                if goes is not None:
+                    assert decision.message.endswith(f" preemption: {goes.reason}")
+                told["nobody" if goes is not None else "no question"] += 1
+                continue
+            assert goes is not None
+            assert goes.preemption is not None
+            assert [each.pod for each in goes.preemption.victims] == [each.pod for each in decision.preemption.victims]
+            assert [each.budgets for each in goes.preemption.victims] == [
+                each.budgets for each in decision.preemption.victims
+            ]
+            assert (goes.preemption.node, goes.preemption.policy) == (
+                decision.preemption.node,
+                decision.preemption.policy,
+            )
+            told["somebody"] += 1
+    assert min(told["nobody"], told["somebody"], told["no question"]) > 5, told
+
+
+def test_it_names_the_victims_the_cards_the_budgets_and_why() -> None:
+    made = world(
+        allows(budgets="Exceed"),
+        node("a", 1),
+        node("b", 1),
+        node("c", 1),
+        tenant("guarded-1", "a", "GPU-a-0", 9000, 1),
+        tenant("plain-1", "b", "GPU-b-0", 9000, 3),
+        tenant("guarded-2", "c", "GPU-c-0", 9000, 0),
+        budget("guarded", 0),
+        budget("plain", 0),
+        waiting("high", 12000, 5),
+    )
+    text = explained(made).text()
+    assert text.endswith(
+        "For it 1 pod would have to go, on node c (ClusterVGPUPolicy house allows it):\n"
+        "  POD                PRIORITY  CARDS    AGAINST THE BUDGET\n"
+        "  default/guarded-2  0         GPU-c-0  default/guarded\n"
+        "  That costs least: 1 pod, the highest of priority 0, 1 against a disruption budget.\n"
+        "  Node a costs more: 1 pod, the highest of priority 1, 1 against a disruption budget.\n"
+        "  Node b costs more: 1 pod, the highest of priority 3, 1 against a disruption budget."
+    )
+    assert explained(made).as_json()["preemption"] == {
+        "node": "c",
+        "policy": "ClusterVGPUPolicy house",
+        "underWay": False,
+        "victims": [{"pod": "default/guarded-2", "priority": 0, "cards": ["GPU-c-0"], "budgets": ["default/guarded"]}],
+        "why": [
+            "That costs least: 1 pod, the highest of priority 0, 1 against a disruption budget.",
+            "Node a costs more: 1 pod, the highest of priority 1, 1 against a disruption budget.",
+            "Node b costs more: 1 pod, the highest of priority 3, 1 against a disruption budget.",
+        ],
+    }
+
+
+def test_it_says_why_nobody_has_to_go() -> None:
+    full = (node("a", 1), tenant("equal-1", "a", "GPU-a-0", 9000, 5), waiting("high", 12000, 5))
+    text = explained(world(allows(), *full)).text()
+    reason = "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    assert text.endswith(f"Nobody has to go for it: {reason}")
+
+
+def test_of_one_under_way_it_says_who_is_still_there() -> None:
+    made = world(
+        allows(),
+        node("a", 1),
+        terminating(tenant("late-1", "a", "GPU-a-0", 6000), at="2026-01-01T23:59:00Z"),
+        terminating(tenant("low-2", "a", "GPU-a-0", 6000)),
+        waiting("high", 12000, 5, nominatedNodeName="a"),
+    )
+    text = explained(made).text()
+    assert "Room is made for it on node a (ClusterVGPUPolicy house allows it): 2 of 2 pods still there." in text
+    rows = [line.split(maxsplit=4) for line in text.splitlines() if line.startswith("  default/")]
+    assert sorted(rows) == [
+        ["default/late-1", "0", "GPU-a-0", "-", "terminating, 60 s past its grace period"],
+        ["default/low-2", "0", "GPU-a-0", "-", "terminating"],
+    ]
+    (victim,) = (each for each in made.bound.values() if each.name == "low-2")
+    displaced = explain_bound(made, victim).displaced_by
+    assert displaced is not None
+    assert (displaced.pod, displaced.priority, displaced.node) == ("default/high", 5, "a")
+    assert displaced.text() == (
+        "It was evicted, and default/high, of priority 5, is nominated to its node and waits for room there."
+    )
+
+
+def test_of_a_victim_it_says_which_policy_recorded_it_though_nobody_waits_any_more() -> None:
+    policy = allows(perHour=5)
+    evicted = {"time": "2026-01-01T23:59:00Z", "pod": "default/low-1", "uid": "uid-low", "node": "a"}
+    policy["status"] = {"evictions": [evicted]}
+    low = terminating(tenant("low-1", "a", "GPU-a-0", 6000, metadata={"uid": "uid-low"}))
+    made = world(policy, node("a", 1), low)
+    displaced = explain_bound(made, made.bound["uid-low"]).displaced_by
+    assert displaced is not None
+    assert displaced.text() == (
+        "It was evicted for a pod of higher priority (ClusterVGPUPolicy house recorded it), which does not wait any"
+        " more."
+    )
+    drained = world(node("a", 1), terminating(tenant("low-1", "a", "GPU-a-0", 6000, metadata={"uid": "uid-low"})))
+    assert explain_bound(drained, drained.bound["uid-low"]).displaced_by is None, "a drain evicts, too"
+
+
+def test_where_it_is_off_it_says_what_to_set_to_a_pod_that_has_a_priority_alone() -> None:
+    full = (node("a", 1), tenant("low-1", "a", "GPU-a-0", 9000))
+    high, plain = waiting("high", 12000, 5), waiting("high", 12000)
+    installed = "install manifests/preemption"
+    allowed = "have a ClusterVGPUPolicy say preemption.mayPreempt for it"
+    told = "Pods of lower priority are in its way, and none is evicted: {} (docs/preemption.md)."
+    off, unsaid, half = (
+        explained(world(*full, high, preemption=False)).text(),
+        explained(world(*full, high)).text(),
+        explained(world(allows(), *full, high, preemption=False)).text(),
+    )
+    assert off.endswith(told.format(f"{installed} and {allowed}"))
+    assert unsaid.endswith(told.format(allowed))
+    assert half.endswith(told.format(installed))
+    for nothing_new in (world(*full, plain), world(*full, plain, preemption=False)):
+        assert explained(nothing_new).who_goes is None
+
+
+def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:
+    made = world(
+        allows(),
+        node("a", 1),
+        tenant("low-1", "a", "GPU-a-0", 9000),
+        waiting("higher", 12000, 9),
+        waiting("high", 5000, 5),
+    )
+    assert not explained(made).answer.node, "what is free is kept for the other one"
+    assert explained(made, "higher").who_goes is not None
