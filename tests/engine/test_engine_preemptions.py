@@ -13,6 +13,8 @@ from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.runtime.assembly import engine_options
+from vgpu_scheduler.settings import Settings
 
 NEW_YEAR = 1767225600.0
 """2026-01-01, when all pods were created and started, in seconds since 1970."""
@@ -273,3 +275,8 @@ def test_storms_settle_and_no_held_room_is_given_away(seed: int) -> None:
         if fleet.engine.state.reservation(uid) is None:
             found = fleet.engine.preemptions.evaluator.search(waiting, fleet.now).preemption
             assert found is None, f"{uid} waits, although {found} would do"
+
+
+def test_no_pod_in_the_namespace_of_this_scheduler_is_ever_a_victim() -> None:
+    options = engine_options(Settings(lease={"namespace": "scheduling"}))  # type: ignore[arg-type]
+    assert options.protected_namespaces == ("scheduling",)

@@ -83,10 +83,9 @@ class Engine:
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.groups = PodGroups(grouping, self.state, self.waits)
-        evaluator = Evaluator(
-            self.cycle, policies, self.budgets.all, self.scheduler_names, options.protected_namespaces
-        )
-        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, self.scheduler_names)
+        names, protected = self.scheduler_names, options.protected_namespaces
+        evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected)
+        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, names)
         """Who gets the room of others; nobody does unless the options say that pods may be evicted."""
         self._attempts = Attempts(
             self.cycle,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
 from vgpu_scheduler.engine.preemption.order import SearchOrder
-from vgpu_scheduler.engine.preemption.search import NO_VICTIMS, NOT_HELPFUL, PROTECTED, VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.search import (
+    NO_VICTIMS,
+    NOT_HELPFUL,
+    PROTECTED,
+    Candidates,
+    VictimSearch,
+    ineligible,
+)
 from vgpu_scheduler.engine.preemption.victims import Asked, Victims
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
@@ -32,7 +39,7 @@ class Answer:
     again_at
         From when on the answer may be another, whatever else happens.
     candidates
-        The nodes that were compared; None where none were.
+        What was found on the nodes that were compared: on no other one do victims cost less; None where none were.
     """
 
     preemption: Preemption | None = None
@@ -139,7 +146,7 @@ class Evaluator:
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._order)
         if best.victims is not None:
-            return self._answer(pod, pod_class, best.victims, now)
+            return replace(self._answer(pod, pod_class, best.victims, now), candidates=best.compared)
         counts = {
             PROTECTED.text: best.protected,
             NO_VICTIMS.text: best.searched - best.protected,
@@ -164,7 +171,7 @@ class Evaluator:
         if placement is None:
             return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = policy.source_of.get("preemption", "")
-        return Answer(Preemption(best.node, placement, self.victims(best.pods), source), candidates=candidates)
+        return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
 
     def _over_limit(self, rules: PreemptionRules, victims: int, now: float) -> Answer | None:
         """Say which policy does not allow so many evictions now; None if all do."""

@@ -27,6 +27,7 @@ NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming po
 PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", Hint.NONE, resolvable=False)
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
+_PROTECTED_NODE: Final = Rejection((PROTECTED,), resolvable=False)
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _MOST_CANDIDATES: Final = 32
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
@@ -90,11 +91,14 @@ class Best(NamedTuple):
         On how many nodes the end of pods might have helped.
     protected
         On how many of them only the violation of a budget would.
+    compared
+        What was found on the nodes that were looked at: none of the others costs less.
     """
 
     victims: Victims | None
     searched: int
     protected: int
+    compared: Candidates
 
 
 class _Seen:
@@ -104,8 +108,8 @@ class _Seen:
         self._exceed = exceed
         self._searched = searched
         self._cheapest: Victims | None = None
-        self._protected = 0
-        self.candidates = 0
+        self._victims: dict[str, Victims] = {}
+        self._rejections: dict[str, Rejection] = {}
 
     def is_beaten(self, least: Cost, node: str) -> bool:
         """Tell whether victims on a node that cost at least so much are no better than what was found."""
@@ -114,17 +118,25 @@ class _Seen:
     def take(self, node: str, found: Victims | Rejection | None) -> None:
         """Take in what was found on a node."""
         if not isinstance(found, Victims):
+            if found is not None:
+                self._rejections[node] = found
             return
         if found.violations and not self._exceed:
-            self._protected += 1
+            self._rejections[node] = _PROTECTED_NODE
             return
-        self.candidates += 1
+        self._victims[node] = found
         if not self.is_beaten(found.cost, node):
             self._cheapest = found
 
+    @property
+    def enough(self) -> bool:
+        """Whether as many candidates were found as are compared."""
+        return len(self._victims) >= _MOST_CANDIDATES
+
     def best(self) -> Best:
         """Return the cheapest victims."""
-        return Best(self._cheapest, self._searched, self._protected)
+        protected = sum(rejection is _PROTECTED_NODE for rejection in self._rejections.values())
+        return Best(self._cheapest, self._searched, protected, Candidates(self._victims, self._rejections))
 
 
 class VictimSearch:
@@ -193,7 +205,8 @@ class VictimSearch:
         seen = _Seen(exceed=self._exceed, searched=int(rejected.size + short.size))
         unbound = self._unbound_victims(asked, np.concatenate([rejected, short]), closed)
         if unbound is not None:
-            return Best(unbound, int(rejected.size + short.size), 0)
+            seen.take(unbound.node, unbound)
+            return seen.best()
         if asked.node.allocator is not None and asked.node.allocator.takes_one_card:
             for least, node in order.by_cards(asked, short):
                 if seen.is_beaten(least, node):
@@ -202,7 +215,7 @@ class VictimSearch:
                     seen.take(node, self.on_node(asked, node, budgets))
             short = short[:0]
         for below, node in order.by_level(asked, np.concatenate([rejected, short])):
-            if seen.is_beaten((0, below - 1, 0, 0, -math.inf), node) or seen.candidates >= _MOST_CANDIDATES:
+            if seen.is_beaten((0, below - 1, 0, 0, -math.inf), node) or seen.enough:
                 break
             if node not in closed:
                 seen.take(node, self.on_node(asked, node, budgets, below))
@@ -212,12 +225,13 @@ class VictimSearch:
         """Return pods that only wait to be bound and whose room would do: nobody has to be evicted for it."""
         state, helpful = self._state, set(rows.tolist())
         assumed = {held.node for held in state.assumed() if state.nodes.row(held.node) in helpful}
+        candidates = []
         for node in sorted(assumed.difference(closed))[:_MOST_CANDIDATES]:
             lower = [pod for pod in self._lower(asked.pod, node) if not pod.node_name]
             found = self._reprieved(asked, node, lower, ()) if lower else None
             if isinstance(found, Victims):
-                return found
-        return None
+                candidates.append(found)
+        return min(candidates, key=lambda victims: victims.cost, default=None)
 
     def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
         """Search each of some nodes.
