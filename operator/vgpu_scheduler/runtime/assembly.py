@@ -58,6 +58,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         longest_wait=settings.bind.longest_wait,
         system_spread=settings.scoring.system_spread,
         preemption=settings.preemption,
+        protected_namespaces=(settings.lease.namespace,),  # that of the replicas
     )
 
 
