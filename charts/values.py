@@ -73,11 +73,10 @@ class ClusterPolicyReaders(Enabled):
 
 
 class Preemption(_Values):
-    """Preemption; policies say which pods may evict which others (docs/policies.md)."""
+    """Preemption; policies say which pods may evict which others (docs/preemption.md)."""
 
     enabled: bool = False
-    """Give the scheduler the rights to evict pods and to read disruption budgets, and set preemption. Nothing is
-    evicted yet."""
+    """Give the scheduler the rights to evict pods and to read disruption budgets, and set preemption."""
     beyond_budgets: bool = False
     """With it, where policies say `budgets: Exceed`: give it the right to delete pods whatever their budgets say."""
 

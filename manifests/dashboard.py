@@ -106,6 +106,38 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Preemption",
+        (
+            Panel(
+                "Searches for victims",
+                "ops",
+                ((f"sum(rate(scheduler_preemption_attempts_total{{{_JOB}}}[$__rate_interval]))", "searches"),),
+            ),
+            Panel("Victims of a preemption", "short", _quantiles("scheduler_preemption_victims", _JOB)),
+            Panel(
+                "Evictions by answer",
+                "short",
+                (
+                    (
+                        "sum by (answer) (increase(vgpu_scheduler_evictions_total[$__rate_interval]))",
+                        "{{answer}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Victims that are overdue",
+                "short",
+                (("max(vgpu_scheduler_overdue_victims)", "overdue"),),
+                "They should have ended, and pods of higher priority wait for them.",
+            ),
+            Panel(
+                "Longest preemption under way",
+                "s",
+                (("max(vgpu_scheduler_longest_preemption_seconds)", "longest"),),
+            ),
+        ),
+    ),
+    (
         "What is wrong",
         (
             Panel(

@@ -96,3 +96,15 @@ def test_simulate_says_that_the_setting_is_off_and_goes_by_policies_all_the_same
     assert "preempts" not in run("simulate", "--pending", "-n", "mine", "--preempt").stdout
     refused = run("simulate", "--preempt", "--count", "3", "-f", __file__)
     assert "--count asks how many fit, and --preempt who would have to go" in refused.stderr
+
+
+def test_explain_says_from_a_pod_alone_that_room_is_made_for_it_or_that_it_goes(preempting: Api) -> None:
+    preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
+    terminating(preempting.objects[2])
+    preempting.refused = frozenset({"Node", "Pod"})
+    assert "Room is made for it on node a: pods of lower priority leave it." in run("explain", "mine/high").stdout
+    assert found("explain", "mine/high")["nominatedNode"] == "a"
+    assert "  It is going: its condition DisruptionTarget says EvictionByEvictionAPI." in (
+        run("explain", "mine/mine-1").stdout
+    )
+    assert found("explain", "mine/mine-1")["disruption"] == "EvictionByEvictionAPI"

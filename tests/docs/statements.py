@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from vgpu_devcluster.resources import BUILT_IN
 from vgpu_scheduler.binding import BinderOptions
+from vgpu_scheduler.binding.evictor import GIVEN_UP_AFTER, OVERDUE_AFTER
 from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.assumed import MOST_MOVES
@@ -324,6 +325,11 @@ def facts() -> dict[tuple[str, str], bool]:
         ("VGPUSchedulerPoolNearlyFull", half): _for("VGPUSchedulerPoolNearlyFull", "30m"),
         ("VGPUSchedulerQuotaNearlyFull", full): _over("VGPUSchedulerQuotaNearlyFull", "0.95"),
         ("VGPUSchedulerQuotaNearlyFull", half): _for("VGPUSchedulerQuotaNearlyFull", "30m"),
+        ("VGPUSchedulerVictimsOverdue", "30 seconds"): OVERDUE_AFTER == 30,
+        ("VGPUSchedulerVictimsOverdue", "After two minutes"): GIVEN_UP_AFTER == 120,
+        ("VGPUSchedulerPreemptionsHang", quarter): _over("VGPUSchedulerPreemptionsHang", "900"),
+        ("VictimOverdue", "30 seconds"): OVERDUE_AFTER == 30,
+        ("VictimOverdue", "After two minutes"): GIVEN_UP_AFTER == 120,
         ("WaitingForNode", "for 10 seconds"): slow == 10,
         ("WaitingForNode", "three times at most"): MOST_MOVES == 3,
     }

@@ -31,6 +31,7 @@ DECIDING: Mapping[str, Any] = {
     "scoring.device_weight": 7,
     "scoring.system_spread": True,
     "preemption": True,
+    "lease.namespace": "elsewhere",
     "managed_nodes": "pool=ours",
     "coexist_with": ["hami-scheduler"],
     "bind.rejected_node_wait": 1.5,
@@ -41,7 +42,7 @@ DECIDING: Mapping[str, Any] = {
 WITH = {"volcano.plugin_version": {"dialects": ["volcano"]}}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
-    r"(admission|lease|tracing)\..*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
+    r"(admission|tracing)\..*|lease\.(?!namespace).*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
     r"|hami_metrics|metrics_label_values|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*"
     r"|runbook_url"
     r"|hami_device_config"  # a file that is read into hami_devices

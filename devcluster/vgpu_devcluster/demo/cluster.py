@@ -46,7 +46,7 @@ class DemoCluster:
         self.kubeconfig = embedded.kubeconfig(kubeconfig)
         self._http = http
         self._fleet: list[str] = []
-        self.operator = OperatorProcess(self.kubeconfig, log)
+        self.operator = OperatorProcess(self.kubeconfig, log, {"VGPU_PREEMPTION": "true"})  # policies say whether
 
     async def register(self, node: str, cards: Sequence[str], **more: Any) -> None:
         """Let a node with these cards come up; ``more`` is that of :meth:`NodeSide.register`."""
@@ -119,7 +119,7 @@ class DemoCluster:
 
     async def create_settings(self, namespace: str) -> None:
         """Write the operator's settings where an installed one has them."""
-        data = {"settings.yaml": f"scheduler_names: [{AGENT}]\n"}
+        data = {"settings.yaml": f"scheduler_names: [{AGENT}]\npreemption: true\n"}
         await self._send(
             "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": AGENT}, "data": data}
         )

@@ -35,9 +35,9 @@ _PACE = 1.0
 """Seconds between two looks at what is under way."""
 _LEAVES_LANE_AFTER = 0.2
 """Seconds between two looks at a victim that is about to be bound."""
-_OVERDUE_AFTER = 30.0
+OVERDUE_AFTER = 30.0
 """Seconds after its grace period from which on a victim is overdue."""
-_GIVEN_UP_AFTER = 120.0
+GIVEN_UP_AFTER = 120.0
 """Seconds after its grace period from which on nobody waits for a victim any more."""
 _RIGHTS_AGAIN = 60.0
 """Seconds for which no evictions are tried after one was denied."""
@@ -52,6 +52,8 @@ class EvictorStats:
     nominated: int = 0
     overdue: int = 0
     """Victims that should have ended and have not, now."""
+    longest: float = 0.0
+    """Seconds since the oldest preemption began that is under way; 0 if none is."""
 
 
 class Evictor:
@@ -77,6 +79,8 @@ class Evictor:
         self._tasks = Background()
         self._nominated: dict[str, str] = {}
         """The nodes that pods were nominated to here, by UID."""
+        self._since: dict[str, float] = {}
+        """When the preemption for a pod was seen first, by its UID."""
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -230,11 +234,14 @@ class Evictor:
     def _look_for_overdue(self) -> None:
         """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
         moment, overdue = self._context.clock.now().timestamp(), 0
-        for uid, _ in self._preemptions.under_way():
+        under_way = [uid for uid, _ in self._preemptions.under_way()]
+        self._since = {uid: self._since.get(uid, self._now()) for uid in under_way}
+        self.stats.longest = self._now() - min(self._since.values(), default=self._now())
+        for uid in under_way:
             for victim in self._preemptions.still_there(uid):
                 pod = self._state.pod(victim.uid)
                 late = 0.0 if pod is None or pod.ends_by is None else moment - pod.ends_by
-                if late < _OVERDUE_AFTER:
+                if late < OVERDUE_AFTER:
                     continue
                 overdue += 1
                 waiting = self._state.pod(uid)
@@ -243,7 +250,7 @@ class Evictor:
                         f"pod {victim.pod} on node {pod.node_name if pod else ''} has not ended within its grace period"
                     )
                     self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)
-                if late >= _GIVEN_UP_AFTER:
+                if late >= GIVEN_UP_AFTER:
                     self._preemptions.evaluator.spare(victim.uid, "it does not end")
                     self._preemptions.retry(uid, self._now(), 0.0)
                     self._context.port.decide_again()

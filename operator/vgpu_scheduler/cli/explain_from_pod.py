@@ -61,6 +61,7 @@ def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRigh
     if output not in FOR_PEOPLE:
         said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
         answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
+        answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
         dump({**answer, "scheduler": {"named": pod.scheduler_name, "ours": ours}, "missing": str(error)}, output)
     else:
         _show_waiting(key, pod, condition, told, error)
@@ -91,13 +92,26 @@ def _told(
 
 def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
     record = record_of(found["metadata"].get("annotations") or {})
+    disruption = _disruption(found)
     if output not in FOR_PEOPLE:
-        dump({"pod": key, "node": node, "decided": record, "missing": str(error)}, output)
+        going = {"disruption": disruption} if disruption else {}
+        dump({"pod": key, "node": node, "decided": record, **going, "missing": str(error)}, output)
         return
     click.echo(f"{key} is bound to {node}.")
     for line in worded_record(record):
         click.echo(f"  {line}")
+    if disruption:
+        click.echo(f"  It is going: its condition DisruptionTarget says {disruption}.")
     click.echo(f"\nMore cannot be said: {error}.")
+
+
+def _disruption(found: Object) -> str:
+    """Return why a pod is ended; empty where nobody ends it."""
+    if not found["metadata"].get("deletionTimestamp"):
+        return ""
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    told: Object = next((each for each in conditions if each.get("type") == "DisruptionTarget"), {})
+    return ": ".join(filter(None, (str(told.get("reason") or ""), str(told.get("message") or ""))))
 
 
 def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError) -> None:
@@ -109,6 +123,8 @@ def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies
         click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
     else:
         click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}.")
+    if pod.nominated_node_name:
+        click.echo(f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it.")
     if told.near_miss is not None:
         click.echo(f"  {told.near_miss}")
     if told.quotas:

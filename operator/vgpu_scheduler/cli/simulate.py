@@ -239,8 +239,7 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
         _add_nodes(world, text)
     for text in scenario.without:
         _leave_out(world, text)
-    if scenario.preempt:
-        keep_room(world, view)
+    keep_room(world, view)
     return world, view, policies
 
 

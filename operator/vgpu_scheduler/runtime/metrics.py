@@ -100,6 +100,7 @@ def add_preemption(metrics: Metrics, engine: Engine, evictor: Evictor) -> None:
     metrics.add_number(catalogue.PREEMPTION_ATTEMPTS, lambda: engine.preemptions.evaluator.searches)
     metrics.add(catalogue.EVICTIONS, evictions)
     metrics.add_number(catalogue.OVERDUE_VICTIMS, lambda: stats.overdue)
+    metrics.add_number(catalogue.LONGEST_PREEMPTION, lambda: stats.longest)
 
 
 def _add_queue(metrics: Metrics, engine: Engine) -> None:

@@ -78,8 +78,8 @@ class Settings(BaseSettings):
     scoring: ScoringSettings = ScoringSettings()
     """How nodes are ranked."""
     preemption: bool = False
-    """Take part in preemption: the scheduler has the rights in manifests/preemption, and which pods may evict which
-    others is what the section preemption of policies says. Nothing is evicted yet."""
+    """Evict pods for those of higher priority: the scheduler has the rights in manifests/preemption, and which pods may
+    evict which others is what the section preemption of policies says (docs/preemption.md)."""
     managed_nodes: str = ""
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()

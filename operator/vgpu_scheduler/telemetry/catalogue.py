@@ -108,18 +108,6 @@ PREEMPTION_ATTEMPTS = Metric(
 PREEMPTION_VICTIMS = _histogram(
     "scheduler_preemption_victims", "Pods that have to end for one of higher priority.", {}, 1.0, 7
 )
-EVICTIONS = Metric(
-    "vgpu_scheduler_evictions_total",
-    Kind.COUNTER,
-    "Evictions that the API server was asked for, by what it answered.",
-    {"answer": ("evicted", "gone", "protected", "several budgets", "denied", "refused", "unknown")},
-)
-OVERDUE_VICTIMS = Metric(
-    "vgpu_scheduler_overdue_victims",
-    Kind.GAUGE,
-    "Pods that should have ended for one of higher priority, and have not 30 seconds after their grace period.",
-    of_cluster=True,
-)
 PENDING = Metric(
     "scheduler_pending_pods", Kind.GAUGE, "Pods that wait, by where.", {"queue": (*_PLACES, "gated")}, of_cluster=True
 )
@@ -190,6 +178,24 @@ HELD_OFF = Metric(
     "vgpu_scheduler_held_off_pods_total",
     Kind.COUNTER,
     "Pods that were given a new version, so that no Binding of an earlier leader is carried out.",
+)
+EVICTIONS = Metric(
+    "vgpu_scheduler_evictions_total",
+    Kind.COUNTER,
+    "Evictions that the API server was asked for, by what it answered.",
+    {"answer": ("evicted", "gone", "protected", "several budgets", "denied", "refused", "unknown")},
+)
+OVERDUE_VICTIMS = Metric(
+    "vgpu_scheduler_overdue_victims",
+    Kind.GAUGE,
+    "Pods that should have ended for one of higher priority, and have not 30 seconds after their grace period.",
+    of_cluster=True,
+)
+LONGEST_PREEMPTION = Metric(
+    "vgpu_scheduler_longest_preemption_seconds",
+    Kind.GAUGE,
+    "Time since room was found for a pod that others have not left yet; of several pods the longest.",
+    of_cluster=True,
 )
 CLOSED_NODES = Metric(
     "vgpu_scheduler_closed_nodes",
@@ -348,6 +354,7 @@ METRICS: Final = (
     HELD_OFF,
     EVICTIONS,
     OVERDUE_VICTIMS,
+    LONGEST_PREEMPTION,
     CLOSED_NODES,
     REJECTED,
     UNREADABLE_PODS,
