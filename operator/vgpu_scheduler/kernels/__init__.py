@@ -72,6 +72,7 @@ from vgpu_scheduler.kernels.victims import (
     SetScratch,
     Tenants,
     cheapest_at_least,
+    latest_starts,
     take_off_below,
 )
 
@@ -149,6 +150,7 @@ __all__ = [
     "fit_shares",
     "fragmentation_nodes",
     "is_explained",
+    "latest_starts",
     "link_scratch",
     "price_scratch",
     "price_shares",

@@ -194,6 +194,7 @@ class PodRequests(NamedTuple):
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
     priority: NDArray[np.int64]  # (P,)
+    start: NDArray[np.float64]  # (P,) as that of tenants
     amounts: NDArray[np.int64]  # (P, R)
 
 
@@ -232,3 +233,27 @@ def take_off_below(
                 device = devices.first[row] + tenants.position[entry]
                 for dimension in range(tenants.amounts.shape[1]):
                     devices.used[device, dimension] -= tenants.amounts[entry, dimension]
+
+
+@entry_kernel
+def latest_starts(
+    rows: NDArray[np.int64], priority: NDArray[np.int64], pods: PodRequests, into: NDArray[np.float64]
+) -> None:
+    """Write when the youngest pod of a priority on each node began.
+
+    Parameters
+    ----------
+    rows
+        Node rows, shape (n,).
+    priority
+        That which is asked about on each of them, shape (n,).
+    pods
+        The pods.
+    into
+        Receives the starts in the order of ``rows``, shape (n,); minus infinity where there is no such pod.
+    """
+    for i in range(rows.shape[0]):
+        into[i] = -np.inf
+        for pod in range(pods.first[rows[i]], pods.last[rows[i]]):
+            if pods.priority[pod] == priority[i] and pods.start[pod] > into[i]:
+                into[i] = pods.start[pod]

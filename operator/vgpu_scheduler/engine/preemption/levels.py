@@ -6,15 +6,35 @@ lower the priority, the less is free, so the lowest one that is enough is found 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
 from vgpu_scheduler.engine.preemption.victims import Asked
-from vgpu_scheduler.kernels import explain_devices, take_off_below
+from vgpu_scheduler.kernels import explain_devices, latest_starts, take_off_below
 from vgpu_scheduler.state import HostPorts, InUse, State
 
 __all__ = ["PriorityLevels"]
+
+
+class Lowest(NamedTuple):
+    """Nodes on which a pod fits once others have ended, as far as these nodes alone have a say.
+
+    Attributes
+    ----------
+    rows
+        Their rows, shape (m,).
+    priority
+        Up to which priority all pods of each have to end at least; one of that priority has to. Shape (m,).
+    start
+        When the youngest pod of that priority began; shape (m,).
+    """
+
+    rows: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    start: NDArray[np.float64]
 
 
 class PriorityLevels:
@@ -37,7 +57,7 @@ class PriorityLevels:
             self._tenants[dialect] = TenantTable(self._state, dialect)
         return self._tenants[dialect]
 
-    def lowest(self, asked: Asked, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lowest(self, asked: Asked, rows: NDArray[np.int64]) -> Lowest:
         """Return the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
 
         Parameters
@@ -45,17 +65,11 @@ class PriorityLevels:
         rows
             Node rows, shape (n,).
 
-        Returns
-        -------
-        rows : NDArray[int64], shape (m,)
-            Those of them where it would fit if all pods of a lower priority ended.
-        below : NDArray[int64], shape (m,)
-            The priority below which all pods of each have to end at least.
         """
         levels = np.unique(self._requests.refresh(rows).priority)
         levels = levels[levels < asked.pod.priority]
         if not levels.size or not rows.size:
-            return rows[:0], rows[:0]
+            return Lowest(rows[:0], rows[:0], np.empty(0))
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
         fits = self._fits(asked, rows, levels[highest] + 1)
         rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
@@ -63,7 +77,9 @@ class PriorityLevels:
             middle = (lowest[open_] + highest[open_]) // 2
             fits = self._fits(asked, rows[open_], levels[middle] + 1)
             highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
-        return rows, levels[highest] + 1
+        priority, starts = levels[highest], np.empty(rows.shape[0])
+        latest_starts(rows, priority, self._requests.refresh(rows), starts)
+        return Lowest(rows, priority, starts)
 
     def _fits(self, asked: Asked, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""

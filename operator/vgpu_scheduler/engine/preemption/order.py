@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
-from vgpu_scheduler.engine.preemption.victims import Asked, Cost
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Cost
 from vgpu_scheduler.kernels import (
     MOST_SETS,
     NO_PRIORITY,
@@ -47,10 +47,11 @@ class SearchOrder:
         self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
         self._scratch: dict[int, SetScratch] = {}
 
-    def by_level(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-        """Yield the nodes on which victims could be found, those of the lowest priorities first, then by name.
+    def by_level(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
+        """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
-        Each comes with the priority below which the end of all pods is enough, as far as the node alone has a say.
+        The second number of the cost is the priority up to which the end of all pods is enough, as far as the node
+        alone has a say.
 
         Parameters
         ----------
@@ -59,11 +60,12 @@ class SearchOrder:
         """
         nodes = self._state.nodes
         kept = self._with_room_kept(rows)
-        found, below = self._levels.lowest(asked, rows[~np.isin(rows, kept)] if kept else rows)
+        found = self._levels.lowest(asked, rows[~np.isin(rows, kept)] if kept else rows)
         for row in kept:
-            yield asked.pod.priority, nodes.name(row)  # what is kept there may be open to it
-        for number in np.lexsort((nodes.rank[found], below)).tolist():
-            yield int(below[number]), nodes.name(int(found[number]))
+            yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
+        for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
+            priority, start = int(found.priority[number]), float(found.start[number])
+            yield (0, priority, priority - MIN_PRIORITY, 1, -start), nodes.name(int(found.rows[number]))
 
     def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
         """Return those of some rows where room is kept for somebody, by name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -214,11 +213,11 @@ class VictimSearch:
                 if node not in closed:
                     seen.take(node, self.on_node(asked, node, budgets))
             short = short[:0]
-        for below, node in order.by_level(asked, np.concatenate([rejected, short])):
-            if seen.is_beaten((0, below - 1, 0, 0, -math.inf), node) or seen.enough:
+        for least, node in order.by_level(asked, np.concatenate([rejected, short])):
+            if seen.is_beaten(least, node) or seen.enough:
                 break
             if node not in closed:
-                seen.take(node, self.on_node(asked, node, budgets, below))
+                seen.take(node, self.on_node(asked, node, budgets, up_to=least[1]))
         return seen.best()
 
     def _unbound_victims(self, asked: Asked, rows: NDArray[np.int64], closed: Collection[str]) -> Victims | None:
@@ -253,19 +252,19 @@ class VictimSearch:
         return Candidates(victims, rejections)
 
     def on_node(
-        self, asked: Asked, node: str, budgets: Sequence[DisruptionBudget], below: int | None = None
+        self, asked: Asked, node: str, budgets: Sequence[DisruptionBudget], up_to: int | None = None
     ) -> Victims | Rejection | None:
         """Return the victims on a node, why there are none, or None if the pod fits there as it is.
 
         Parameters
         ----------
-        below
-            The priority below which the end of all pods is known to be enough, budgets and policies aside: none above
+        up_to
+            The priority up to which the end of all pods is known to be enough, budgets and policies aside: none above
             it has to end then, and there is less to ask.
         """
         lower = self._lower(asked.pod, node)
-        if below is not None:
-            lowest = [each for each in lower if each.priority < below]
+        if up_to is not None:
+            lowest = [each for each in lower if each.priority <= up_to]
             found = self._reprieved(asked, node, lowest, budgets) if lowest else None
             if isinstance(found, Victims) and not found.violations:
                 return found

@@ -143,14 +143,14 @@ class RequestTable:
         nodes = self._state.nodes
         if self._resources != len(nodes.resources):
             self._resources = len(nodes.resources)
-            self._segments = _Segments((np.int64, 0), (np.int64, self._resources))
+            self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources))
         segments = self._segments
         for row in segments.stale(nodes, rows):
             there = [(pod, held) for pod, held in self._pods(row) if may_ever_end(pod, held)]
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
-                segments.columns[0][number] = pod.priority
-                segments.columns[1][number] = 0
-                nodes.charge_in(segments.columns[1][number], held.requests, 1, held.pods)
+                segments.columns[0][number], segments.columns[1][number] = pod.priority, started(pod)
+                segments.columns[2][number] = 0
+                nodes.charge_in(segments.columns[2][number], held.requests, 1, held.pods)
         return PodRequests(segments.first, segments.last, *segments.columns)
 
     def _pods(self, row: int) -> Iterator[tuple[Pod, Reservation]]:
