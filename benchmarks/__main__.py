@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from benchmarks import (
     decisions,
+    evicting,
     footprint,
     latency,
     packing,
     policies,
+    preemption,
     reasons,
     scale,
     slice_time,
@@ -181,6 +183,8 @@ def main() -> None:
     if run.compared:
         publish(COMPARED, "\n".join(comparison(run.compared)))
     scale.main()
+    preemption.main()
+    evicting.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))
     else:

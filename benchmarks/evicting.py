@@ -177,5 +177,10 @@ def table(idle: float, after: float, seconds: dict[str, list[float]]) -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Measure and write."""
     publish(MARK, table(*asyncio.run(one_by_one()), asyncio.run(all_at_once())))
+
+
+if __name__ == "__main__":
+    main()

@@ -155,7 +155,10 @@ def table(reading: float, found: Sequence[Search]) -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    text = table(*measure())
+def main() -> None:
+    """Measure and write."""
+    publish(MARK, table(*measure()))
 
-    publish(MARK, text)
+
+if __name__ == "__main__":
+    main()

@@ -222,8 +222,9 @@ class VictimSearch:
 
     def _unbound_victims(self, asked: Asked, rows: NDArray[np.int64], closed: Collection[str]) -> Victims | None:
         """Return pods that only wait to be bound and whose room would do: nobody has to be evicted for it."""
-        state, helpful = self._state, set(rows.tolist())
-        assumed = {held.node for held in state.assumed() if state.nodes.row(held.node) in helpful}
+        assumed, state = {held.node for held in self._state.assumed()}, self._state
+        helpful = set(rows.tolist()) if assumed else set[int]()
+        assumed = {node for node in assumed if state.nodes.row(node) in helpful}
         candidates = []
         for node in sorted(assumed.difference(closed))[:_MOST_CANDIDATES]:
             lower = [pod for pod in self._lower(asked.pod, node) if not pod.node_name]
