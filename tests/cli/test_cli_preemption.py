@@ -108,3 +108,21 @@ def test_explain_says_from_a_pod_alone_that_room_is_made_for_it_or_that_it_goes(
         run("explain", "mine/mine-1").stdout
     )
     assert found("explain", "mine/mine-1")["disruption"] == "EvictionByEvictionAPI"
+
+
+def test_explain_of_a_victim_and_of_its_preemptor_says_of_each_what_it_says_of_it_alone(preempting: Api) -> None:
+    preempting.deletable = lambda _: True
+    preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
+    for name, obj in (("away", preempting.objects[2]), ("theirs", preempting.objects[3])):
+        terminating(obj)["metadata"]["name"] = name  # before high by name, and after it
+    for obj in (*preempting.objects[2:4], preempting.objects[-1]):
+        obj["metadata"] |= {"namespace": "mine", "labels": {"app": "x"}}
+    told = run("explain", "-l", "app=x", "-n", "mine").stdout
+    assert "mine/away is bound to a." in told
+    assert "2 of 2 pods still there." in told
+    assert told.count("and mine/high, of priority 5, is nominated to its node") == 2
+    assert [each["pod"] for each in found("explain", "-l", "app=x", "-n", "mine")] == [
+        "mine/away",
+        "mine/high",
+        "mine/theirs",
+    ]

@@ -183,3 +183,29 @@ def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:
     )
     assert not explained(made).answer.node, "what is free is kept for the other one"
     assert explained(made, "higher").who_goes is not None
+
+
+def test_a_pod_whose_room_a_more_important_one_takes_waits_for_nobody_any_more() -> None:
+    made = world(
+        allows(),
+        node("a", 1),
+        terminating(tenant("low-1", "a", "GPU-a-0", 9000)),
+        waiting("high", 12000, 5, nominatedNodeName="a"),
+        waiting("higher", 6000, 9),
+    )
+    found = explained(made).who_goes
+    assert found is not None
+    assert (found.under_way, found.reason) == (
+        False,
+        "not eligible due to a terminating pod on the nominated node.",
+    )
+
+
+def test_a_victim_goes_for_whom_it_leaves_its_room_whoever_else_is_nominated_there() -> None:
+    foreign = waiting("foreign", 1000, 9, nominatedNodeName="a")
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    low = terminating(tenant("low-1", "a", "GPU-a-0", 9000))
+    made = world(allows(), node("a", 1), low, foreign, waiting("high", 12000, 5, nominatedNodeName="a"))
+    displaced = explain_bound(made, *made.bound.values()).displaced_by
+    assert displaced is not None
+    assert displaced.pod == "default/high"

@@ -72,7 +72,10 @@ def run(
         for pod in pods:
             click.echo(f"pod/{pod.key}")
         return
-    told = [_told(world, view, pod, node, cluster, output) for pod in pods]
+    # Those that wait go first: a bound one is another pod for the world once it was asked about.
+    waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
+    told_of = {pod.uid: _told(world, view, pod, node, cluster, output) for pod in waiting_first}
+    told = [told_of[pod.uid] for pod in pods]
     if output not in FOR_PEOPLE:
         dump(told[0].plain if key else [each.plain for each in told], output)
     else:

@@ -25,10 +25,10 @@ def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.
 
     The engine decides the pod anew, with what the cluster is now: node by node which check fails, card by card by how
-    much, and which smallest change of each kind would make it fit. Of a bound pod it says where it would go today, and
-    why there rather than where it is, beside what was written down when it was decided. Ends with 0 for a pod that is
-    bound or would fit, with 1 for one that fits nowhere, or that waits for another scheduler, and with 2 when that
-    cannot be told. A pod behind scheduling gates ends as it would without them; of several pods the
-    greatest counts.
+    much, and which smallest change of each kind would make it fit; and who would have to go for it, or is going, where
+    a policy lets it preempt others. Of a bound pod it says where it would go today, and why there rather than where it
+    is, beside what was written down when it was decided; of one that was evicted, for whom. Ends with 0 for a pod that
+    is bound or would fit, with 1 for one that fits nowhere, or that waits for another scheduler, and with 2 when that
+    cannot be told. A pod behind scheduling gates ends as it would without them; of several pods the greatest counts.
     """
     run_module("explain", **options)
