@@ -54,9 +54,7 @@ def test_explain_says_what_it_shows() -> None:
     made = world(
         house,
         node("a", 1),
-        node("b", 1),
         tenant("sweep", "a", "GPU-a-0", 9000, 10, **research),
-        tenant("training", "b", "GPU-b-0", 9000, 20, **research),
         waiting("urgent", 12000, 100),
     )
     (asked,) = made.pending.values()
