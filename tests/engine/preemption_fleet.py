@@ -53,6 +53,8 @@ class Fleet:
 
     def end(self, uid: str) -> None:
         """Have a pod end and be deleted."""
+        if any(uid == victim.uid for found in self.victims_of.values() for victim in found.victims):
+            self.engine.preemptions.evicted(uid)
         self.objects.pop(uid, None)
         self.victims_of.pop(uid, None)
         self.engine.remove_pod(uid, self.now)

@@ -216,6 +216,10 @@ def test_no_more_are_evicted_within_an_hour_than_a_policy_allows() -> None:
     fleet.end("uid-lower")
     fleet.decide()
     assert fleet.node_of("high0") == "a"
+    fleet.come("high2", 5, asks(gpumem=4000))
+    fleet.decide()
+    assert fleet.last["high2"].preemption is None, "it counts though no policy has recorded it yet"
+    fleet.end("uid-high2")
     fleet.now = 3601.0
     fleet.decide()
     assert fleet.last["high1"].preemption is not None

@@ -41,6 +41,10 @@ GIVEN_UP_AFTER = 120.0
 """Seconds after its grace period from which on nobody waits for a victim any more."""
 _RIGHTS_AGAIN = 60.0
 """Seconds for which no evictions are tried after one was denied."""
+_MOST_PROTECTED = 3
+"""So often the API server may protect a pod until it is nobody's victim for a while."""
+_SPARED_FOR = 600.0
+"""Seconds."""
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -81,6 +85,8 @@ class Evictor:
         """The nodes that pods were nominated to here, by UID."""
         self._since: dict[str, float] = {}
         """When the preemption for a pod was seen first, by its UID."""
+        self._protected: Counter[str] = Counter()
+        """How often the API server has protected a pod that no budget seems to protect, by UID."""
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -213,7 +219,12 @@ class Evictor:
         if result.answer is EvictionAnswer.DENIED:
             self._preemptions.evaluator.deny(f"pods/eviction: {result.message}", now + _RIGHTS_AGAIN)
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
-            self._preemptions.evaluator.spare(victim.uid, result.message)
+            self._preemptions.evaluator.spare(victim.uid)
+        if result.answer is EvictionAnswer.PROTECTED:
+            self._protected[victim.uid] += 1
+            if self._protected[victim.uid] >= _MOST_PROTECTED:  # by a budget that looks otherwise from here
+                del self._protected[victim.uid]
+                self._preemptions.evaluator.spare(victim.uid, now + _SPARED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
         self._context.port.decide_again()
 
@@ -251,7 +262,7 @@ class Evictor:
                     )
                     self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)
                 if late >= GIVEN_UP_AFTER:
-                    self._preemptions.evaluator.spare(victim.uid, "it does not end")
+                    self._preemptions.evaluator.spare(victim.uid)
                     self._preemptions.retry(uid, self._now(), 0.0)
                     self._context.port.decide_again()
                     break

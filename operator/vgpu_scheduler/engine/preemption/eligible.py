@@ -77,6 +77,8 @@ class EvictionLimits:
         self._policies = policies
         self._decided: dict[PolicyKey, dict[str, float]] = {}
         """By policy, when each pod was chosen as a victim, by its UID, in seconds since 1970."""
+        self._evicted: dict[PolicyKey, dict[str, float]] = {}
+        """The same of those that were evicted, which no policy may record yet."""
 
     def left(self, rules: PreemptionRules, moment: float) -> tuple[int | None, PolicyKey | None]:
         """Return how many pods may be evicted now under some rules, and the policy that allows fewest; None for any."""
@@ -91,6 +93,12 @@ class EvictionLimits:
         """Count pods that are to be evicted; one that is counted already counts once."""
         for key, _ in rules.quotas:
             self._decided.setdefault(key, {}).update(dict.fromkeys(victims, moment))
+
+    def evicted(self, victim: str) -> None:
+        """Count a pod for good: it was evicted."""
+        for key, decided in self._decided.items():
+            if victim in decided:
+                self._evicted.setdefault(key, {})[victim] = decided.pop(victim)
 
     def take_back(self, victims: Iterable[str]) -> None:
         """Count pods no more that were not evicted after all."""
@@ -109,6 +117,7 @@ class EvictionLimits:
     def _counting(self, key: PolicyKey, moment: float) -> dict[str, float]:
         policy = self._policies.catalogue.get(key)
         recorded = {one.uid: one.time.timestamp() for one in policy.evictions} if policy is not None else {}
-        decided = {uid: at for uid, at in self._decided.get(key, {}).items() if moment - at < _HOUR}
-        self._decided[key] = decided
-        return {uid: at for uid, at in {**recorded, **decided}.items() if abs(moment - at) < _HOUR}
+        for known in (self._decided, self._evicted):
+            known[key] = {uid: at for uid, at in known.get(key, {}).items() if moment - at < _HOUR}
+        every = {**recorded, **self._evicted[key], **self._decided[key]}
+        return {uid: at for uid, at in every.items() if abs(moment - at) < _HOUR}

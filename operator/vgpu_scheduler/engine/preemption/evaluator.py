@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -90,12 +91,13 @@ class Evaluator:
         self._scheduler_names = scheduler_names
         self._protected = protected
         self._order = SearchOrder(cycle.state)
-        self._spared: dict[str, str] = {}
+        self._spared: dict[str, float] = {}
+        """Until when pods are nobody's victims, by UID."""
         self._denied, self._denied_until = "", 0.0
 
-    def spare(self, victim: str, reason: str) -> None:
-        """Take in that a pod cannot be evicted: it is nobody's victim any more."""
-        self._spared[victim] = reason
+    def spare(self, victim: str, until: float = math.inf) -> None:
+        """Take in that a pod cannot be evicted: it is nobody's victim until some time."""
+        self._spared[victim] = until
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -155,7 +157,8 @@ class Evaluator:
         return Answer(reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count}))
 
     def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
-        rules, moment, spared = pod_class.claimed.policy.preemption, now + self.unix_ahead, self._spared.keys()
+        rules, moment = pod_class.claimed.policy.preemption, now + self.unix_ahead
+        spared = {uid for uid, until in self._spared.items() if now < until}
         may_end = MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
         exceed = rules.budgets is Budgets.EXCEED
         return VictimSearch(self._state, self._cycle.nominated, self._budgets, may_end, exceed=exceed)

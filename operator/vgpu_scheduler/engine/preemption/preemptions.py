@@ -50,8 +50,6 @@ class Preemptions:
         self._scheduler_names = scheduler_names
         self._under_way: dict[str, Preemption] = {}
         """By the UID of the pod that gets the room."""
-        self._evicted: set[str] = set()
-        """The UIDs of pods that were evicted and are still there."""
         self._taken: dict[str, Hold] = {}
         """The room that pods were placed on which are not bound yet, by UID."""
 
@@ -183,7 +181,6 @@ class Preemptions:
         """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
         self.withdraw(uid)
         self._taken.pop(uid, None)
-        self._evicted.discard(uid)
         self.evaluator.forget(uid)
 
     def rules_of(self, uid: str) -> PreemptionRules:
@@ -193,7 +190,7 @@ class Preemptions:
 
     def evicted(self, victim: str) -> None:
         """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
-        self._evicted.add(victim)
+        self.evaluator.limits.evicted(victim)
 
     def retry(self, uid: str, now: float, wait: float) -> None:
         """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
@@ -248,7 +245,7 @@ class Preemptions:
         self._state.wakes.hints |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:
-            self.evaluator.limits.take_back(victim.uid for victim in found.victims if victim.uid not in self._evicted)
+            self.evaluator.limits.take_back(victim.uid for victim in found.victims)
 
     def displace(self, uid: str, now: float) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""
