@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -153,6 +154,29 @@ def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
             "containers": [{"name": "main", "image": "example", "resources": resources}],
         },
     }
+
+
+@asynccontextmanager
+async def following_pods(http: aiohttp.ClientSession, take: Callable[[dict[str, Any]], None]) -> AsyncIterator[None]:
+    """Follow the pods of a cluster for the time of the block.
+
+    Parameters
+    ----------
+    take
+        Takes in each event of the watch.
+    """
+
+    async def read(answer: aiohttp.ClientResponse) -> None:
+        async for line in answer.content:
+            take(json.loads(line))
+
+    async with http.get(PODS, params={"watch": "true"}, timeout=aiohttp.ClientTimeout(total=None)) as answer:
+        task = asyncio.create_task(read(answer))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def post(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:

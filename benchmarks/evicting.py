@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import yaml
 
-from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, pod, post
+from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, following_pods, pod, post
 from benchmarks.page import publish
 from benchmarks.throughput import Candidate, KubeScheduler
 from vgpu_devcluster.process import OperatorProcess
@@ -59,26 +57,16 @@ class Watched:
         self.bound: dict[str, float] = {}
         self.gone: dict[str, float] = {}
 
-    @asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
+    def following(self) -> AbstractAsyncContextManager[None]:
         """Follow for the time of the block."""
-        timeout = aiohttp.ClientTimeout(total=None)
-        async with self._http.get(PODS, params={"watch": "true"}, timeout=timeout) as answer:
-            task = asyncio.create_task(self._read(answer))
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        return following_pods(self._http, self._take)
 
-    async def _read(self, answer: aiohttp.ClientResponse) -> None:
-        async for line in answer.content:
-            event, now = json.loads(line), time.perf_counter()
-            name = event["object"]["metadata"]["name"]
-            if event["type"] == "DELETED":
-                self.gone[name] = now
-            elif event["object"]["spec"].get("nodeName"):
-                self.bound.setdefault(name, now)
+    def _take(self, event: dict[str, Any]) -> None:
+        name, now = event["object"]["metadata"]["name"], time.perf_counter()
+        if event["type"] == "DELETED":
+            self.gone[name] = now
+        elif event["object"]["spec"].get("nodeName"):
+            self.bound.setdefault(name, now)
 
     async def until_bound(self, *names: str) -> float:
         """Wait until pods are bound; return when the last of them was."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from tests.apiserver.audit import AuditRecord
 
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, in_turns
-from benchmarks.cluster import PODS, SLICE, cluster, node_name, pod, post
+from benchmarks.cluster import PODS, SLICE, cluster, following_pods, node_name, pod, post
 from benchmarks.throughput import BARE, NODES, Candidate, KubeScheduler, operators
 
 ROUND: Final = 80
@@ -83,25 +82,16 @@ class _Bound:
         self._http = http
         self._waits: dict[str, asyncio.Future[float]] = {}
 
-    @asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
+    def following(self) -> AbstractAsyncContextManager[None]:
         """Follow for the time of the block."""
-        timeout = aiohttp.ClientTimeout(total=None)
-        async with self._http.get(PODS, params={"watch": "true"}, timeout=timeout) as answer:
-            task = asyncio.create_task(self._read(answer))
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        return following_pods(self._http, self._take)
 
-    async def _read(self, answer: aiohttp.ClientResponse) -> None:
-        async for line in answer.content:
-            found = json.loads(line)["object"]
-            if found["spec"].get("nodeName"):
-                waiting = self._waits.pop(found["metadata"]["name"], None)
-                if waiting is not None:
-                    waiting.set_result(time.perf_counter())
+    def _take(self, event: dict[str, Any]) -> None:
+        found = event["object"]
+        if found["spec"].get("nodeName"):
+            waiting = self._waits.pop(found["metadata"]["name"], None)
+            if waiting is not None:
+                waiting.set_result(time.perf_counter())
 
     def of(self, name: str) -> asyncio.Future[float]:
         """Return when a pod will have been bound (seconds, as of ``perf_counter``)."""
