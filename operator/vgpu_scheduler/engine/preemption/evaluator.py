@@ -106,6 +106,13 @@ class Evaluator:
         is_protected = found.violations and pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         return Answer() if is_protected else self._answer(pod, pod_class, found, now)
 
+    def forbids(self, pod: Pod, victim: Pod, now: float) -> str:
+        """Return why a pod must not end for another one any more, though it was chosen; empty if it may."""
+        rules = self._policies.resolve(pod).preemption
+        if not rules.may_preempt:
+            return "no policy lets the pod preempt others any more"
+        return "" if self._may_end(rules, now)(victim) else f"pod {victim.key} must not be evicted any more"
+
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> Answer | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
         if now < self._denied_until:
@@ -135,15 +142,18 @@ class Evaluator:
         return Answer(reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count}))
 
     def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
-        rules, moment, spared = pod_class.claimed.policy.preemption, now + self.unix_ahead, self._spared.keys()
-        may_end = MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
+        rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is Budgets.EXCEED
-        return VictimSearch(self._state, self._cycle.nominated, self._budgets, may_end, exceed=exceed)
+        return VictimSearch(self._state, self._cycle.nominated, self._budgets, self._may_end(rules, now), exceed=exceed)
+
+    def _may_end(self, rules: PreemptionRules, now: float) -> MayEnd:
+        moment, spared = now + self.unix_ahead, self._spared.keys()
+        return MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
 
     def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
         """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, len(best.pods), now)
+        too_many = self._over_limit(policy.preemption, [each.uid for each in best.pods], now)
         if too_many is not None:
             return too_many
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
@@ -153,16 +163,16 @@ class Evaluator:
         source = policy.source_of.get("preemption", "")
         return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
 
-    def _over_limit(self, rules: PreemptionRules, victims: int, now: float) -> Answer | None:
+    def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> Answer | None:
         """Say which policy does not allow so many evictions now; None if all do."""
         moment = now + self.unix_ahead
-        left, key = self.limits.left(rules, moment)
-        if left is None or key is None or victims <= left:
+        over = self.limits.exceeded(rules, victims, moment)
+        if over is None:
             return None
-        kind, namespace, name = key
+        kind, namespace, name = over.key
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        reason = f"{policy} allows {max(left, 0)} more evictions within the hour, and {victims} are needed."
-        return Answer(reason=reason, again_at=self.limits.again_at(key, moment) - self.unix_ahead)
+        reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
+        return Answer(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
 
     def victims(self, pods: Sequence[Pod]) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""

@@ -71,7 +71,10 @@ class Preemptions:
 
         Room that is found is kept for the pod from now on.
         """
+        if decision.outcome is Outcome.PLACED:
+            return decision
         if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
+            self.withdraw(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid):
             reason = "not eligible due to a terminating pod on the nominated node."
@@ -104,6 +107,7 @@ class Preemptions:
                 self.displace(hold.uid, now)
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
+        self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         bound = [victim.uid for victim in preemption.victims if victim.bound]
         self.evaluator.limits.decide(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
 
@@ -155,6 +159,11 @@ class Preemptions:
         """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
         self._evicted.add(victim)
 
+    def forbids(self, uid: str, victim: Pod, now: float) -> str:
+        """Return why a pod must not end for another one any more, as policies are now; empty if it may."""
+        pod = self._state.pod(uid)
+        return "the pod is gone" if pod is None else self.evaluator.forbids(pod, victim, now)
+
     def retry(self, uid: str, now: float, wait: float) -> None:
         """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
         self.withdraw(uid)
@@ -169,11 +178,18 @@ class Preemptions:
         What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
         room is there. Else others are searched that would have to leave that node, too.
         """
-        nominations = self._state.nominations
-        nominated = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        waiting = [pod for pod in nominated if pod is not None and self._may_be_restored(pod)]
+        waiting = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):
             self._restore(pod, now)
+
+    def nominated(self) -> list[tuple[str, str]]:
+        """Return the pods that wait, may preempt others and are nominated to a node, by UID, with that node."""
+        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
+
+    def _nominated(self) -> list[Pod]:
+        nominations = self._state.nominations
+        known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
+        return [pod for pod in known if pod is not None and self._waits_with_rights(pod)]
 
     def _restore(self, pod: Pod, now: float) -> None:
         node, ending = pod.nominated_node_name, self._ending(pod)
@@ -191,8 +207,12 @@ class Preemptions:
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state
-        ours = pod.scheduler_name in self._scheduler_names and state.reservation(pod.uid) is None
-        return ours and state.holds.get(pod.uid) is None and self._policies.resolve(pod).preemption.may_preempt
+        return state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
+
+    def _waits_with_rights(self, pod: Pod) -> bool:
+        waits = pod.uid in self._queue and self._state.reservation(pod.uid) is None
+        ours = pod.scheduler_name in self._scheduler_names
+        return ours and waits and self._policies.resolve(pod).preemption.may_preempt
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
@@ -209,6 +229,11 @@ class Preemptions:
         found = self._under_way.pop(uid, None)
         if found is not None:
             self.evaluator.limits.take_back(victim.uid for victim in found.victims if victim.uid not in self._evicted)
+
+    def node_gone(self, node: str, now: float) -> None:
+        """Take in that a node is gone: who was to get room there is decided anew."""
+        for hold in self._state.holds.on(node):
+            self.displace(hold.uid, now)
 
     def displace(self, uid: str, now: float) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""
