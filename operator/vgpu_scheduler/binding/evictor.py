@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.eviction_record import EvictionRecord
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
 from vgpu_scheduler.binding.evictions import (
     EvictionAnswer,
     EvictionResult,
@@ -26,7 +26,7 @@ from vgpu_scheduler.binding.evictions import (
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
-from vgpu_scheduler.policy import Budgets
+from vgpu_scheduler.policy import Budgets, PreemptionRules
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ _GIVEN_UP_AFTER = 120.0
 """Seconds after its grace period from which on nobody waits for a victim any more."""
 _RIGHTS_AGAIN = 60.0
 """Seconds for which no evictions are tried after one was denied."""
+_LATE = 60.0
+"""Seconds for which writes of an earlier leader may still arrive."""
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -76,7 +78,8 @@ class Evictor:
         self._record = EvictionRecord(context, timeout)
         self._tasks = Background()
         self._nominated: dict[str, str] = {}
-        """The nodes that pods were nominated to here, by UID."""
+        """The nodes that pods were nominated to, by UID, until they are bound or that is taken back."""
+        self._adopt_until = 0.0
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -92,8 +95,9 @@ class Evictor:
 
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
+        self._adopt_until = self._now() + _LATE
+        self._adopt_nominations()
         for uid, preemption in self._preemptions.under_way():
-            self._nominated[uid] = preemption.node
             self._tasks.start(self._evict_all(uid, preemption), f"preempt-{uid}")
 
     async def stop(self) -> None:
@@ -105,6 +109,8 @@ class Evictor:
         while True:
             try:
                 self._look_for_overdue()
+                if self._now() < self._adopt_until:
+                    self._adopt_nominations()
                 await self._clear_nominations()
             except ApiUnreachableError as error:
                 log.warning("nominations: %s", error)
@@ -119,6 +125,8 @@ class Evictor:
         pod = self._state.pod(uid)
         if pod is None or not self._is_wanted(uid, preemption):
             return
+        if not self._context.may_write(self._timeout):
+            return  # who leads next decides it anew
         self._nominated[uid] = preemption.node
         self.stats.nominated += 1
         reason = decision.condition_reason
@@ -131,6 +139,7 @@ class Evictor:
             self._preemptions.retry(uid, self._now(), _PACE)
             self._context.port.decide_again()
             return
+        self._context.observe("Pod", response.body)
         await self._evict_all(uid, preemption)
 
     async def _evict_all(self, uid: str, preemption: Preemption) -> None:
@@ -145,7 +154,11 @@ class Evictor:
                 return
 
     async def _end(self, uid: str, preemption: Preemption, victim: Victim, evicted: int) -> EvictionResult | None:
-        """Have a victim end; return what came of it, None if that is not wanted any more."""
+        """Have a victim end; return what came of it, None if that is not wanted any more.
+
+        Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
+        """
+        is_recorded = False
         while self._is_wanted(uid, preemption):
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or self._state.reservation(victim.uid) is None:
@@ -156,19 +169,33 @@ class Evictor:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
                 continue
-            result = await self._try_to_end(uid, pod, preemption, victim)
+            forbidden = self._preemptions.forbids(uid, pod, self._now())
+            if forbidden:
+                self._withdraw(uid, victim, forbidden)
+                return None
+            rules = self._preemptions.rules_of(uid)
+            if not is_recorded:
+                recorded = await self._record.write(rules, pod)
+                if recorded is Recorded.OVER_LIMIT:
+                    self._withdraw(uid, victim, "its policy has allowed all evictions of this hour to others")
+                    return None
+                is_recorded = recorded is Recorded.YES
+                if not is_recorded:
+                    await asyncio.sleep(_PACE)
+                continue
+            result = await self._try_to_end(uid, pod, rules, preemption, victim)
+            is_recorded = False  # where it takes long to evict it, the record says when it was tried last
             if result.answer is EvictionAnswer.UNKNOWN or (result.answer is EvictionAnswer.PROTECTED and evicted):
                 await asyncio.sleep(result.retry_after)
                 continue
             return result
         return None
 
-    async def _try_to_end(self, uid: str, pod: Pod, preemption: Preemption, victim: Victim) -> EvictionResult:
+    async def _try_to_end(
+        self, uid: str, pod: Pod, rules: PreemptionRules, preemption: Preemption, victim: Victim
+    ) -> EvictionResult:
         """Send what ends a victim once."""
-        rules = self._preemptions.rules_of(uid)
-        if not await self._record.write(rules, pod):
-            return EvictionResult(EvictionAnswer.UNKNOWN, "the eviction cannot be recorded in the policy", 1.0)
-        if not self._is_wanted(uid, preemption) or not self._context.may_write(self._timeout):
+        if not self._context.may_write(self._timeout):
             return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
         result = EvictionResult(EvictionAnswer.PROTECTED)
         if not victim.budgets:
@@ -200,6 +227,8 @@ class Evictor:
         marked = classify_eviction(await self._request("PATCH", f"{path}/status", body, STRATEGIC_PATCH))
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
+        if not self._context.may_write(self._timeout):
+            return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
         return classify_eviction(await self._request("DELETE", path, delete_options(pod)))
 
     def _give_up(self, uid: str, victim: Victim, result: EvictionResult) -> None:
@@ -211,6 +240,12 @@ class Evictor:
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
             self._preemptions.evaluator.spare(victim.uid, result.message)
         self._preemptions.retry(uid, now, result.retry_after)
+        self._context.port.decide_again()
+
+    def _withdraw(self, uid: str, victim: Victim, reason: str) -> None:
+        """Have a pod decided anew for which a victim must not end any more."""
+        log.info(Keyed("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
+        self._preemptions.retry(uid, self._now(), _PACE)
         self._context.port.decide_again()
 
     def _is_wanted(self, uid: str, preemption: Preemption) -> bool:
@@ -255,15 +290,26 @@ class Evictor:
         for uid, node in list(self._nominated.items()):
             if self._preemptions.of(uid) is not None:
                 continue
-            del self._nominated[uid]
             pod = self._state.pod(uid)
-            if pod is None or pod.node_name or pod.nominated_node_name != node or self._state.reservation(uid):
+            if pod is None or pod.node_name or pod.nominated_node_name not in {"", node}:
+                del self._nominated[uid]
                 continue
+            if not pod.nominated_node_name or self._state.reservation(uid) is not None:
+                continue  # whether it is nominated has to be shown yet, or it is about to be bound
             if not self._context.may_write(self._timeout):
                 return
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-            body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
-            await self._request("PATCH", path, body, MERGE_PATCH)
+            # The version makes it fail where the pod was nominated anew meanwhile.
+            metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
+            body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
+            response = await self._request("PATCH", path, body, MERGE_PATCH)
+            if response is not None and response.ok:
+                self._context.observe("Pod", response.body)
+
+    def _adopt_nominations(self) -> None:
+        """Take over the nominations that earlier leaders have written, or still have on their way."""
+        for uid, node in self._preemptions.nominated():
+            self._nominated.setdefault(uid, node)
 
     def _now(self) -> float:
         return self._context.clock.monotonic()
