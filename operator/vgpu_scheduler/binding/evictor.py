@@ -160,6 +160,9 @@ class Evictor:
         """
         is_recorded = False
         while self._is_wanted(uid, preemption):
+            if not self._context.may_write(self._timeout):
+                await asyncio.sleep(_PACE)
+                continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or self._state.reservation(victim.uid) is None:
                 return EvictionResult(EvictionAnswer.GONE)
