@@ -14,7 +14,7 @@ from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
-from vgpu_scheduler.engine import EventPort
+from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import NODES, PODS, Kind, Observer
 from vgpu_scheduler.kube import Pod, decode_event
 from vgpu_scheduler.model import Decision
@@ -110,17 +110,24 @@ class QuickBench:
         Whether the lease is held.
     """
 
-    def __init__(self, nodes: int = 2, on_step: Callable[[Step], None] | None = None, **options: Any) -> None:
-        self.api = QuickApi()
-        api, self.clock = cast("ApiClient", self.api), SetClock()
-        self.engine = make_engine()
-        self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
+    def __init__(
+        self,
+        nodes: int = 2,
+        on_step: Callable[[Step], None] | None = None,
+        api: QuickApi | None = None,
+        engine: Engine | None = None,
+        **options: Any,
+    ) -> None:
+        self.api = api or QuickApi()
+        client, self.clock = cast("ApiClient", self.api), SetClock()
+        self.engine = engine or make_engine()
+        self.reporter = Reporter(client, EventSource("vgpu-scheduler", "test"), self.clock)
         self.leads = True
         self.ended = asyncio.Event()
         self.port = EventPort()
         self.observer = Observer(self.engine, self.clock.monotonic, self.port, self.reporter.problem)
-        context = BindContext(
-            api, self.engine, self.reporter, self.clock, lambda _: self.leads,
+        context = self.context = BindContext(
+            client, self.engine, self.reporter, self.clock, lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.port,
         )  # fmt: skip
         hooks = BinderHooks(on_attempt=lambda _: self.ended.set())

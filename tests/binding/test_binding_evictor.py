@@ -1,62 +1,304 @@
-"""What the evictor tells of preemptions that are under way."""
+"""The evictor at its edges: victims that do not end, rights that are missing, a lease that is lost, and lanes."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import cast
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-from tests.engine.builders import asks, cards, node
-from tests.engine.preemption_fleet import Fleet
+import pytest
+from tests.binding.quick import QuickApi, QuickBench
+from tests.engine.builders import allocation, asks, cards, make_engine, node_object, pod_object
+from tests.policy.resources import policy
 
-from vgpu_scheduler.binding import Evictor
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding import Evictor, evictor
+from vgpu_scheduler.intake import NODES, PODS
+from vgpu_scheduler.model import Decision
 
-
-class Clock:
-    """A clock that is told the time."""
-
-    seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+Obj = dict[str, Any]
+PACE = 0.002
+NO_RIGHT = b'{"kind": "Status", "message": "User us cannot create resource"}'
 
 
-async def test_it_tells_how_long_the_longest_preemption_has_been_under_way() -> None:
-    fleet = Fleet([node("a", cards("a", 2))])
-    for name in ("low-1", "low-2"):
-        fleet.come(name, 0, asks(gpumem=8000))
-    fleet.decide()
-    clock = Clock()
-    context = SimpleNamespace(engine=fleet.engine, clock=clock, may_write=lambda _: True)
-    evictor = Evictor(cast(BindContext, context), 5.0, lambda _: False)
-    fleet.come("first", 5, asks(gpumem=8000))
-    fleet.decide()
-    task = asyncio.create_task(evictor.run())
-    await asyncio.sleep(0)  # it looks once
+class EvictionApi(QuickApi):
+    """An API server that evicts pods.
 
-    async def told(longest: float) -> None:
-        async with asyncio.timeout(10):
-            while evictor.stats.longest != longest:
-                await asyncio.sleep(0.01)
+    Attributes
+    ----------
+    wrote
+        Method and path of each write to a pod, without what all paths begin with.
+    refusals
+        The statuses of the next evictions; each is carried out once there are none.
+    events
+        Reasons and notes of events.
+    """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrote: list[str] = []
+        self.refusals: deque[int] = deque()
+        self.events: list[tuple[str, str]] = []
+        self.on_write: Any = lambda _: None
+
+    async def request(self, method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+        """Carry a request out."""
+        if path.endswith("/events"):
+            self.events.append((body["reason"], body["note"]))
+            return ApiResponse(201, b"{}")
+        if method == "GET" or "/pods/" not in path or path.endswith("/binding"):
+            return await super().request(method, path, body, **more)
+        await asyncio.sleep(0)
+        short = path.partition("/pods/")[2]
+        self.wrote.append(f"{method} {short}")
+        answer = self._write(method, short, body)
+        self.on_write(short)
+        return answer
+
+    def _write(self, method: str, short: str, body: Obj) -> ApiResponse:
+        name, _, what = short.partition("/")
+        found = self.pods.get(name)
+        if found is None:
+            return ApiResponse(404, b"{}")
+        if what == "status":
+            version = body["metadata"].get("resourceVersion", found["metadata"]["resourceVersion"])
+            if version != found["metadata"]["resourceVersion"]:
+                return ApiResponse(409, b"{}")
+            found["status"] = {key: of for key, of in {**found["status"], **body["status"]}.items() if of is not None}
+        elif self.refusals:
+            return ApiResponse(self.refusals.popleft(), NO_RIGHT)
+        else:
+            found["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"  # 30 s after the clock of the bench began
+        return ApiResponse(201 if method == "POST" else 200, self.encoded(found))
+
+
+class EvictorBench(QuickBench):
+    """An evictor, a node with one card, and a pod that has all of it."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.eviction_api = EvictionApi()
+        super().__init__(0, api=self.eviction_api, engine=make_engine(preemption=True))
+        self.engine.preemptions.evaluator.unix_ahead = self.clock.now().timestamp() - self.clock.monotonic()
+        rules = {"mayPreempt": True, **rules}
+        self.engine.effective_policies.observe(policy("preempts", {"preemption": rules}))
+        self.api.nodes["n"] = node_object("n", cards("n", 1))
+        self.see(NODES, self.api.nodes["n"])
+        self.left: list[str] = []
+        self.may_leave = True
+        self.evictor = Evictor(self.context, 1.0, self._leave)
+
+    def _leave(self, uid: str) -> bool:
+        self.left.append(uid)
+        if self.may_leave:
+            self.engine.unreserve(uid, self.clock.monotonic())
+        return self.may_leave
+
+    def runs(self, name: str) -> None:
+        """Have a pod run that has the whole card."""
+        notes = allocation("n", ("n-gpu-0", 8000, 0))
+        self.api.pods[name] = pod_object(
+            name, asks(gpumem=8000), annotations=notes, nodeName="n", started=True, priority=0
+        )
+        self.see(PODS, self.api.pods[name])
+
+    def decided(self, name: str, priority: int) -> Decision:
+        """Have a pod come that asks for the whole card, and be decided."""
+        self.api.pods[name] = pod_object(name, asks(gpumem=8000), priority=priority)
+        self.see(PODS, self.api.pods[name])
+        return self.tried()
+
+    def tried(self) -> Decision:
+        """Decide the next pod."""
+        decision = self.engine.attempt(self.clock.monotonic())
+        assert decision is not None
+        return decision
+
+    def preempts(self) -> None:
+        """Have a pod of high priority come, and its victims evicted."""
+        decision = self.decided("high", 5)
+        assert decision.preemption is not None
+        self.evictor.submit(decision)
+
+    def is_kept(self) -> bool:
+        """Tell whether room is kept for the pod of high priority."""
+        return self.engine.preemptions.of("uid-high") is not None
+
+
+@asynccontextmanager
+async def bench(monkeypatch: pytest.MonkeyPatch, **rules: Any) -> AsyncIterator[EvictorBench]:
+    """Set a bench up whose evictor looks after what is under way."""
+    for name in ("_PACE", "_LEAVES_LANE_AFTER"):
+        monkeypatch.setattr(evictor, name, PACE)
+    made = EvictorBench(**rules)
+    made.reporter.start()
+    looking = asyncio.create_task(made.evictor.run())
     try:
-        clock.seconds = 60.0
-        fleet.come("second", 5, asks(gpumem=8000))
-        fleet.decide()
-        await told(60.0)
-        clock.seconds = 100.0
-        await told(100.0)
-        fleet.end("uid-first")
-        await told(40.0)
-        fleet.end("uid-second")
-        await told(0.0)
+        yield made
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await made.evictor.stop()
+        await made.reporter.stop(1.0)
+
+
+async def some_looks() -> None:
+    """Let the evictor look around several times."""
+    await asyncio.sleep(10 * PACE)
+
+
+async def test_a_victim_that_does_not_end_is_told_of_and_then_waited_for_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.preempts()
+        api = b.eviction_api
+        await b.until(lambda: api.wrote == ["PATCH high/status", "POST low/eviction"])
+        b.see_pod("low")
+        b.see_pod("high")
+        b.clock.seconds = 30.0 + 29.0  # its grace period ends after 30 s
+        await some_looks()
+        assert b.evictor.stats.overdue == 0
+        b.clock.seconds = 30.0 + 31.0
+        await b.until(lambda: b.evictor.stats.overdue == 1)
+        text = "pod default/low on node n has not ended within its grace period"
+        await b.until(lambda: ("VictimOverdue", text) in api.events)
+        assert b.is_kept()
+        b.clock.seconds = 30.0 + 121.0
+        await b.until(lambda: not b.is_kept())
+        assert not b.engine.state.holds
+        await b.until(lambda: b.evictor.stats.overdue == 0)
+        await b.until(lambda: "nominatedNodeName" not in api.pods["high"]["status"])
+        again = b.tried()
+        assert again.preemption is None, "who does not end is no victim"
+        assert api.wrote.count("POST low/eviction") == 1
+
+
+async def test_a_missing_right_is_told_and_tried_again_when_it_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.append(403)
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        assert b.eviction_api.wrote[:2] == ["PATCH high/status", "POST low/eviction"]
+        await b.until(lambda: "nominatedNodeName" not in b.api.pods["high"]["status"])
+        b.clock.seconds += 11.0
+        told = b.tried()
+        assert told.preemption is None
+        assert "the right to evict is missing: pods/eviction: 403: User us cannot create resource" in told.message
+        b.clock.seconds += 61.0
+        again = b.tried()
+        assert again.preemption is not None
+        b.evictor.submit(again)
+        await b.until(lambda: b.eviction_api.wrote.count("POST low/eviction") == 2)
+        await some_looks()
+        assert b.is_kept()
+
+
+async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.extend([503] * 3)
+
+        def forbid(what: str) -> None:
+            if what == "low/eviction":
+                known = policy("preempts", {"preemption": {"mayPreempt": False}})
+                b.engine.effective_policies.observe(known)
+
+        b.eviction_api.on_write = forbid
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await b.until(lambda: b.eviction_api.wrote[-1] == "PATCH high/status")
+        assert "nominatedNodeName" not in b.api.pods["high"]["status"]
+        await some_looks()
+        assert b.eviction_api.wrote == ["PATCH high/status", "POST low/eviction", "PATCH high/status"]
+        assert not b.engine.state.holds
+
+
+async def test_a_victim_that_is_protected_meanwhile_is_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+
+        def protect(_: str) -> None:
+            kept = {"priority": 9, "preemption": {"mayPreempt": True, "preemptible": False}}
+            b.engine.effective_policies.observe(policy("kept", kept))
+
+        b.eviction_api.on_write = protect
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await some_looks()
+        assert "POST low/eviction" not in b.eviction_api.wrote
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["waits for its turn", "its Binding is sent"])
+async def test_a_victim_that_waits_in_a_lane_is_taken_out_of_it(monkeypatch: pytest.MonkeyPatch, *, sent: bool) -> None:
+    async with bench(monkeypatch) as b:
+        low = b.decided("low", 0)
+        assert low.placement is not None
+        b.may_leave = not sent
+        b.preempts()
+        await b.until(lambda: b.left)
+        assert b.left[0] == "uid-low"
+        if sent:
+            await b.until(lambda: len(b.left) > 2)
+            assert b.eviction_api.wrote == ["PATCH high/status"]
+            b.runs("low")  # what was free is not any more: who ends is decided anew
+            await b.until(lambda: not b.is_kept())
+            assert "POST low/eviction" not in b.eviction_api.wrote
+        else:
+            await some_looks()
+            assert b.eviction_api.wrote == ["PATCH high/status"]
+            assert b.engine.state.reservation("uid-low") is None
+
+
+@pytest.mark.parametrize(
+    ("after", "rules", "wrote"),
+    [
+        ("", {}, []),
+        ("high/status", {}, ["PATCH high/status"]),
+        ("low/status", {"budgets": "Exceed"}, ["PATCH high/status", "POST low/eviction", "PATCH low/status"]),
+    ],
+    ids=["before all", "after the nomination", "between marking a victim and deleting it"],
+)
+async def test_who_has_lost_the_lease_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, after: str, rules: Obj, wrote: list[str]
+) -> None:
+    async with bench(monkeypatch, **rules) as b:
+        b.runs("low")
+        b.leads = bool(after)
+        b.eviction_api.refusals.append(429)
+
+        def lose(what: str) -> None:
+            b.leads = b.leads and what != after
+
+        b.eviction_api.on_write = lose
+        b.preempts()
+        await some_looks()
+        assert b.eviction_api.wrote == wrote
+        assert json.dumps(b.api.pods["low"]).count("deletionTimestamp") == 0
+
+
+async def test_no_more_are_evicted_than_another_leader_has_left_of_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch, perHour=1) as b:
+        b.runs("low")
+        stamp = b.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        one = {"time": stamp, "pod": "default/other", "uid": "uid-other", "node": "n"}
+        recorded: Obj = {"metadata": {"uid": "p", "resourceVersion": "1"}, "status": {"evictions": [one]}}
+        request = b.eviction_api.request
+
+        async def answering(method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+            if "policies/" in path:
+                assert method == "GET"
+                return ApiResponse(200, json.dumps(recorded).encode())
+            return await request(method, path, body, **more)
+
+        monkeypatch.setattr(b.eviction_api, "request", answering)
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await some_looks()
+        assert "POST low/eviction" not in b.eviction_api.wrote

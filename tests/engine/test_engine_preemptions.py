@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.builders import allocation, asks, cards, node
-from tests.engine.preemption_fleet import Fleet
+from tests.engine.builders import allocation, asks, cards, node, pod_object
+from tests.engine.preemption_fleet import CREATED, Fleet
+from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.settings import Settings
@@ -284,3 +286,77 @@ def test_storms_settle_and_no_held_room_is_given_away(seed: int) -> None:
 def test_no_pod_in_the_namespace_of_this_scheduler_is_ever_a_victim() -> None:
     options = engine_options(Settings(lease={"namespace": "scheduling"}))  # type: ignore[arg-type]
     assert options.protected_namespaces == ("scheduling",)
+
+
+def test_what_one_pod_leaves_for_two_others_counts_once() -> None:
+    fleet = Fleet([node("a", cards("a", 1, count=9))])
+    for name in ("v1", "v2"):
+        fleet.come(name, 1, asks(gpumem=4000))
+    fleet.decide()
+    fleet.come("first", 5, asks(gpumem=6000))
+    fleet.decide()
+    fleet.come("second", 5, asks(gpumem=2000))
+    fleet.decide()
+    assert {victim.uid for found in fleet.victims_of.values() for victim in found.victims} == {"uid-v1", "uid-v2"}
+    for uid in ("uid-v1", "uid-v2"):
+        fleet.end(uid)
+        fleet.come(f"rival-of-{uid}", 0, asks(gpumem=2000))
+        fleet.decide()
+        assert not fleet.node_of(f"rival-of-{uid}")
+        assert not fleet.engine.state.over_capacity()
+    assert fleet.node_of("first") == fleet.node_of("second") == "a"
+
+
+def test_a_pod_that_is_placed_on_its_own_room_leaves_that_of_others_alone() -> None:
+    fleet = Fleet([node("a", cards("a", 2, count=1))])
+    for name in ("v1", "v2"):
+        fleet.come(name, 1, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("highest", 9, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    (of_highest,), (of_high,) = (fleet.victims_of[f"uid-{name}"].victims for name in ("highest", "high"))
+    assert of_highest.uid != of_high.uid
+    fleet.end(of_highest.uid)
+    fleet.decide()
+    assert fleet.node_of("highest") == "a"
+    assert fleet.engine.state.holds.get("uid-high") is not None
+    fleet.come("rival", 1, asks(gpumem=8000))
+    fleet.end(of_high.uid)
+    fleet.decide()
+    assert fleet.node_of("high") == "a"
+
+
+def test_a_budget_that_allows_the_end_of_one_pod_does_not_protect_it_for_another() -> None:
+    fleet = Fleet([node("a", cards("a", 2), allocatable={"cpu": "8"})])
+    for name in ("first", "second"):
+        fleet.come(name, 1, {"requests": {"cpu": "4"}}, labels={"app": "db"})
+    fleet.decide()
+    fleet.engine.budgets.observe(budget("db", 1))
+    fleet.come("high", 5, {"requests": {"cpu": "4"}})
+    fleet.decide()
+    assert fleet.last["high"].preemption is not None, fleet.last["high"].message
+
+
+def test_what_breaks_off_a_restore_keeps_no_leader_from_starting() -> None:
+    fleet = full()
+    fleet.come("high", 5, asks(gpumem=3000))
+    high = fleet.objects["uid-high"]
+    high["metadata"]["resourceVersion"] = "800"
+    high["status"]["nominatedNodeName"] = "a"
+    high["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]
+    fleet.engine.observe_pod(decode_pod(high), fleet.now)
+    low = fleet.objects["uid-lower"]
+    low["metadata"] |= {"deletionTimestamp": CREATED, "resourceVersion": "801"}
+    low["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    fleet.engine.observe_pod(decode_pod(low), fleet.now)
+    fleet.engine.preemptions.restore(fleet.now)
+    assert not fleet.engine.state.holds
+
+
+def test_who_calls_its_owner_a_node_is_no_static_pod() -> None:
+    owner = {"apiVersion": "x.example/v1", "kind": "Node", "name": "n", "uid": "o", "controller": True}
+    obj = pod_object("p")
+    obj["metadata"]["ownerReferences"] = [owner]
+    assert not decode_pod(obj).is_static

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
@@ -33,19 +35,51 @@ def come(rng: np.random.Generator, engine: Engine, number: int) -> None:
     engine.observe_pod(running, 0.0)
 
 
-def expected(state: State, hold: Hold) -> tuple[dict[str, tuple[int, ...]], dict[str, int], int]:
-    """Return what must be kept, in plain Python: of each card, of each resource, and as how many pods."""
-    there = [held for uid in hold.leaving if (held := state.reservation(uid)) is not None and held.node == hold.node]
-    amounts = {}
-    for dialect, usage in hold.claim.uses.items():
-        for uuid, claimed in usage.charges.items():
-            held = [h.uses[dialect].charges[uuid] for h in there if uuid in h.uses[dialect].charges]
-            amounts[uuid] = tuple(max(0, mine - sum(each[i] for each in held)) for i, mine in enumerate(claimed))
-    resources = {
-        name: max(0, amount - sum(held.requests.get(name, 0) for held in there))
-        for name, amount in hold.claim.requests.items()
-    }
-    return {u: a for u, a in amounts.items() if any(a)}, {n: a for n, a in resources.items() if a}, 0 if there else 1
+Kept = tuple[dict[str, tuple[int, ...]], dict[str, int], int]
+"""What is kept of each card, of each resource, and as how many pods."""
+
+
+def expected(state: State, node_name: str) -> dict[str, Kept]:
+    """Return what must be kept on a node for each pod, in plain Python: what leaves counts for one of them, once."""
+    holds = sorted((h for h in state.holds if h.node == node_name), key=lambda h: (-h.priority, h.uid))
+    cards, resources, pods = dict[tuple[str, str, int], int](), dict[tuple[str, str], int](), dict[str, int]()
+    for uid in {uid for hold in holds for uid in hold.leaving}:
+        held = state.reservation(uid)
+        if held is None or held.node != node_name:
+            continue
+        pods[uid] = 1
+        resources.update({(uid, name): amount for name, amount in held.requests.items()})
+        for card, amounts in held.uses["hami"].charges.items() if "hami" in held.uses else ():
+            cards.update({(uid, card, number): amount for number, amount in enumerate(amounts)})
+
+    def left_over(needed: int, of_each: dict[Any, int], keys: list[Any]) -> int:
+        for key in keys:
+            taken = min(needed, of_each.get(key, 0))
+            if taken:
+                needed, of_each[key] = needed - taken, of_each[key] - taken
+        return needed
+
+    found: dict[str, Kept] = {}
+    for hold in holds:
+        uids = sorted(hold.leaving)
+        kept = {
+            card: tuple(
+                left_over(amount, cards, [(uid, card, number) for uid in uids]) for number, amount in enumerate(amounts)
+            )
+            for usage in hold.claim.uses.values()
+            for card, amounts in usage.charges.items()
+        }
+        of_node = {
+            name: left_over(amount, resources, [(uid, name) for uid in uids])
+            for name, amount in hold.claim.requests.items()
+        }
+        without_pods = left_over(1, pods, uids)
+        found[hold.uid] = (
+            {card: amounts for card, amounts in kept.items() if any(amounts)},
+            {name: amount for name, amount in of_node.items() if amount},
+            without_pods,
+        )
+    return found
 
 
 def check(state: State) -> None:
@@ -61,7 +95,7 @@ def check(state: State) -> None:
         kept = state.holds.kept(hold.uid)
         charges = {uuid: amounts for usage in kept.uses.values() for uuid, amounts in usage.charges.items()}
         resources = {name: amount for name, amount in kept.requests.items() if amount}
-        assert (charges, resources, kept.pods) == expected(state, hold)
+        assert (charges, resources, kept.pods) == expected(state, hold.node)[hold.uid]
 
 
 @pytest.mark.parametrize("seed", range(30))

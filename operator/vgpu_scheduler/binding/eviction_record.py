@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
+from enum import Enum
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
@@ -14,6 +16,18 @@ log = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _TRIES = 4
+_FRESH = timedelta(minutes=1)
+"""How old a record may be when its pod is evicted; else it is written anew."""
+
+
+class Recorded(Enum):
+    """What came of recording an eviction."""
+
+    YES = "recorded"
+    NO = "not recorded"
+    """Nobody knows for sure; it may be tried again."""
+    OVER_LIMIT = "over limit"
+    """A policy allows no more within the hour: another leader, of which this one does not know yet, has had some."""
 
 
 class EvictionRecord:
@@ -31,14 +45,15 @@ class EvictionRecord:
         self._context = context
         self._timeout = timeout
 
-    async def write(self, rules: PreemptionRules, victim: Pod) -> bool:
-        """Record a pod in all policies that limit evictions under some rules; False if it is not in each of them."""
-        for key, _ in rules.quotas:
-            if not await self._write_in(key, victim):
-                return False
-        return True
+    async def write(self, rules: PreemptionRules, victim: Pod) -> Recorded:
+        """Record a pod in all policies that limit evictions under some rules; what one does not take decides."""
+        for key, limit in rules.quotas:
+            recorded = await self._write_in(key, limit, victim)
+            if recorded is not Recorded.YES:
+                return recorded
+        return Recorded.YES
 
-    async def _write_in(self, key: PolicyKey, victim: Pod) -> bool:
+    async def _write_in(self, key: PolicyKey, limit: int, victim: Pod) -> Recorded:
         path, now = policy_path(*key), self._context.clock.now()
         _, namespace, _ = key
         # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
@@ -51,10 +66,13 @@ class EvictionRecord:
                     break
                 found = read.json()
                 status = found.get("status")
-                if any(one.uid == victim.uid for one in recent_evictions(status, now)):
-                    return True
+                recent = recent_evictions(status, now)
+                if any(one.uid == victim.uid and abs(now - one.time) < _FRESH for one in recent):
+                    return Recorded.YES
+                if sum(one.uid != victim.uid for one in recent) >= limit:
+                    return Recorded.OVER_LIMIT
                 if not self._context.may_write(self._timeout):
-                    return False
+                    return Recorded.NO
                 metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
                 evictions = with_eviction(status, eviction, now)["evictions"]
                 body = {"metadata": metadata, "status": {"evictions": evictions}}
@@ -62,10 +80,10 @@ class EvictionRecord:
                     "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
                 )
                 if written.ok:
-                    return True
+                    return Recorded.YES
                 if written.status != _CONFLICT:
                     log.warning("eviction was not recorded in policy %s: %s", key[-1], written.message)
-                    return False
+                    return Recorded.NO
         except ApiUnreachableError as error:
             log.warning("eviction was not recorded in policy %s: %s", key[-1], error)
-        return False
+        return Recorded.NO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -13,6 +14,10 @@ __all__ = ["EvictionAnswer", "EvictionResult", "classify_eviction", "delete_opti
 _NOT_FOUND, _CONFLICT, _FORBIDDEN, _THROTTLED, _SERVER_ERROR = 404, 409, 403, 429, 500
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 """What API servers answer with status 500 where two budgets select a pod."""
+_ANOTHER_POD = "precondition"
+"""In what API servers say, in lower case, where a pod has another UID than the request names."""
+_NO_RIGHT = re.compile(r"cannot (create|delete|patch) resource")
+"""What API servers say where a right is missing; other refusals with the same status are about one pod."""
 _DEFAULT_RETRY = 5.0
 
 
@@ -31,7 +36,7 @@ class EvictionAnswer(Enum):
     REFUSED = "refused"
     """Any other 4xx: the same request will be refused again."""
     UNKNOWN = "unknown"
-    """No answer, or any other 5xx: the request may be repeated, for it names the pod's UID."""
+    """No answer, any other 5xx, or another write meanwhile: the request may be repeated, for it names the pod's UID."""
 
 
 class EvictionResult(NamedTuple):
@@ -57,6 +62,10 @@ def classify_eviction(response: ApiResponse | None) -> EvictionResult:
     if response.ok:
         return EvictionResult(EvictionAnswer.EVICTED)
     message = f"{response.status}: {response.message}"
+    if response.status == _CONFLICT and _ANOTHER_POD not in response.message.lower():
+        return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0)  # somebody else wrote at the same time
+    if response.status == _FORBIDDEN and not _NO_RIGHT.search(response.message):
+        return EvictionResult(EvictionAnswer.REFUSED, message)
     if response.status >= _SERVER_ERROR:
         several = _SEVERAL_BUDGETS in response.message
         return EvictionResult(EvictionAnswer.SEVERAL_BUDGETS if several else EvictionAnswer.UNKNOWN, message, 1.0)

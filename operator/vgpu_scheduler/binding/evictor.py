@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.eviction_record import EvictionRecord
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
 from vgpu_scheduler.binding.evictions import (
     EvictionAnswer,
     EvictionResult,
@@ -26,7 +27,7 @@ from vgpu_scheduler.binding.evictions import (
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
-from vgpu_scheduler.policy import Budgets
+from vgpu_scheduler.policy import Budgets, PreemptionRules
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,10 @@ _MOST_PROTECTED = 3
 """So often the API server may protect a pod until it is nobody's victim for a while."""
 _SPARED_FOR = 600.0
 """Seconds."""
+_MOST_TRIES = 240
+"""How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
+_LATE = 60.0
+"""Seconds for which writes of an earlier leader may still arrive."""
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -82,11 +87,12 @@ class Evictor:
         self._record = EvictionRecord(context, timeout)
         self._tasks = Background()
         self._nominated: dict[str, str] = {}
-        """The nodes that pods were nominated to here, by UID."""
+        """The nodes that pods were nominated to, by UID, until they are bound or that is taken back."""
         self._since: dict[str, float] = {}
         """When the preemption for a pod was seen first, by its UID."""
         self._protected: Counter[str] = Counter()
         """How often the API server has protected a pod that no budget seems to protect, by UID."""
+        self._adopt_until = 0.0
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -98,13 +104,15 @@ class Evictor:
             What the event about the pod adds to the message.
         """
         assert decision.preemption is not None
-        self._tasks.start(self._nominate_and_evict(decision, decision.preemption, note), f"preempt-{decision.pod}")
+        work = self._nominate_and_evict(decision, decision.preemption, note)
+        self._tasks.start(self._guarded(decision.uid, work), f"preempt-{decision.pod}")
 
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
+        self._adopt_until = self._now() + _LATE
+        self._adopt_nominations()
         for uid, preemption in self._preemptions.under_way():
-            self._nominated[uid] = preemption.node
-            self._tasks.start(self._evict_all(uid, preemption), f"preempt-{uid}")
+            self._tasks.start(self._guarded(uid, self._evict_all(uid, preemption)), f"preempt-{uid}")
 
     async def stop(self) -> None:
         """Evict nobody any more."""
@@ -115,6 +123,8 @@ class Evictor:
         while True:
             try:
                 self._look_for_overdue()
+                if self._now() < self._adopt_until:
+                    self._adopt_nominations()
                 await self._clear_nominations()
             except ApiUnreachableError as error:
                 log.warning("nominations: %s", error)
@@ -124,11 +134,22 @@ class Evictor:
 
     # One preemption --------------------------------------------------------------------------------------------------
 
+    async def _guarded(self, uid: str, work: Coroutine[Any, Any, None]) -> None:
+        """Carry a preemption out; one that breaks off is given up, so that its pod is decided anew."""
+        try:
+            await work
+        except Exception:  # whatever it is, it must not leave a pod waiting for nothing
+            log.exception("the preemption for pod %s broke off", uid)
+            self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN)
+            self._context.port.decide_again()
+
     async def _nominate_and_evict(self, decision: Decision, preemption: Preemption, note: str) -> None:
         uid = decision.uid
         pod = self._state.pod(uid)
         if pod is None or not self._is_wanted(uid, preemption):
             return
+        if not self._context.may_write(self._timeout):
+            return  # who leads next decides it anew
         self._nominated[uid] = preemption.node
         self.stats.nominated += 1
         reason = decision.condition_reason
@@ -136,11 +157,13 @@ class Evictor:
         if response is None or not response.ok:
             message = "no answer" if response is None else f"{response.status}: {response.message}"
             log.info(Keyed("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))
-            if response is not None and response.status == 403:
+            if response is not None and response.status in {403, 422}:  # the right is missing, or its component
                 self._preemptions.evaluator.deny(f"pods/status: {response.message}", self._now() + _RIGHTS_AGAIN)
+                self._context.reporter.not_scheduled(pod, reason, decision.message, note)
             self._preemptions.retry(uid, self._now(), _PACE)
             self._context.port.decide_again()
             return
+        self._context.observe("Pod", response.body)
         await self._evict_all(uid, preemption)
 
     async def _evict_all(self, uid: str, preemption: Preemption) -> None:
@@ -155,8 +178,15 @@ class Evictor:
                 return
 
     async def _end(self, uid: str, preemption: Preemption, victim: Victim, evicted: int) -> EvictionResult | None:
-        """Have a victim end; return what came of it, None if that is not wanted any more."""
+        """Have a victim end; return what came of it, None if that is not wanted any more.
+
+        Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
+        """
+        is_recorded, tries = False, 0
         while self._is_wanted(uid, preemption):
+            if not self._context.may_write(self._timeout):
+                await asyncio.sleep(_PACE)
+                continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or self._state.reservation(victim.uid) is None:
                 return EvictionResult(EvictionAnswer.GONE)
@@ -166,19 +196,32 @@ class Evictor:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
                 continue
-            result = await self._try_to_end(uid, pod, preemption, victim)
-            if result.answer is EvictionAnswer.UNKNOWN or (result.answer is EvictionAnswer.PROTECTED and evicted):
-                await asyncio.sleep(result.retry_after)
-                continue
-            return result
+            forbidden = self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
+            rules, tries = self._preemptions.rules_of(uid), tries + 1
+            if not forbidden and not is_recorded:
+                recorded = await self._record.write(rules, pod)
+                is_recorded = recorded is Recorded.YES
+                if recorded is not Recorded.OVER_LIMIT:
+                    await asyncio.sleep(0.0 if is_recorded else _PACE)
+                    continue
+                forbidden = "its policy has allowed all evictions of this hour to others"
+            if forbidden or tries > _MOST_TRIES:
+                self._withdraw(uid, victim, forbidden or "the API server gives no clear answer")
+                return None
+            result = await self._try_to_end(uid, pod, rules, preemption, victim)
+            is_recorded = False  # where it takes long to evict it, the record says when it was tried last
+            if result.answer is not EvictionAnswer.UNKNOWN and not (
+                result.answer is EvictionAnswer.PROTECTED and evicted
+            ):
+                return result
+            await asyncio.sleep(result.retry_after)
         return None
 
-    async def _try_to_end(self, uid: str, pod: Pod, preemption: Preemption, victim: Victim) -> EvictionResult:
+    async def _try_to_end(
+        self, uid: str, pod: Pod, rules: PreemptionRules, preemption: Preemption, victim: Victim
+    ) -> EvictionResult:
         """Send what ends a victim once."""
-        rules = self._preemptions.rules_of(uid)
-        if not await self._record.write(rules, pod):
-            return EvictionResult(EvictionAnswer.UNKNOWN, "the eviction cannot be recorded in the policy", 1.0)
-        if not self._is_wanted(uid, preemption) or not self._context.may_write(self._timeout):
+        if not self._context.may_write(self._timeout):
             return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
         result = EvictionResult(EvictionAnswer.PROTECTED)
         if not victim.budgets:
@@ -210,6 +253,8 @@ class Evictor:
         marked = classify_eviction(await self._request("PATCH", f"{path}/status", body, STRATEGIC_PATCH))
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
+        if not self._context.may_write(self._timeout):
+            return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
         return classify_eviction(await self._request("DELETE", path, delete_options(pod)))
 
     def _give_up(self, uid: str, victim: Victim, result: EvictionResult) -> None:
@@ -219,13 +264,19 @@ class Evictor:
         if result.answer is EvictionAnswer.DENIED:
             self._preemptions.evaluator.deny(f"pods/eviction: {result.message}", now + _RIGHTS_AGAIN)
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
-            self._preemptions.evaluator.spare(victim.uid)
+            self._preemptions.evaluator.spare(victim.uid, now + _SPARED_FOR)
         if result.answer is EvictionAnswer.PROTECTED:
             self._protected[victim.uid] += 1
             if self._protected[victim.uid] >= _MOST_PROTECTED:  # by a budget that looks otherwise from here
                 del self._protected[victim.uid]
                 self._preemptions.evaluator.spare(victim.uid, now + _SPARED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
+        self._context.port.decide_again()
+
+    def _withdraw(self, uid: str, victim: Victim, reason: str) -> None:
+        """Have a pod decided anew for which a victim must not end any more."""
+        log.info(Keyed("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
+        self._preemptions.retry(uid, self._now(), _PACE)
         self._context.port.decide_again()
 
     def _is_wanted(self, uid: str, preemption: Preemption) -> bool:
@@ -273,15 +324,26 @@ class Evictor:
         for uid, node in list(self._nominated.items()):
             if self._preemptions.of(uid) is not None:
                 continue
-            del self._nominated[uid]
             pod = self._state.pod(uid)
-            if pod is None or pod.node_name or pod.nominated_node_name != node or self._state.reservation(uid):
+            if pod is None or pod.node_name or pod.nominated_node_name not in {"", node}:
+                del self._nominated[uid]
                 continue
+            if not pod.nominated_node_name or self._state.reservation(uid) is not None:
+                continue  # whether it is nominated has to be shown yet, or it is about to be bound
             if not self._context.may_write(self._timeout):
                 return
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-            body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
-            await self._request("PATCH", path, body, MERGE_PATCH)
+            # The version makes it fail where the pod was nominated anew meanwhile.
+            metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
+            body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
+            response = await self._request("PATCH", path, body, MERGE_PATCH)
+            if response is not None and response.ok:
+                self._context.observe("Pod", response.body)
+
+    def _adopt_nominations(self) -> None:
+        """Take over the nominations that earlier leaders have written, or still have on their way."""
+        for uid, node in self._preemptions.nominated():
+            self._nominated.setdefault(uid, node)
 
     def _now(self) -> float:
         return self._context.clock.monotonic()

@@ -128,7 +128,7 @@ class AssumedPlacements:
         try:
             with self._state.counting(without=[held]):  # on its own node it is not asked about
                 decision = self._cycle.decide(pod, avoiding=slow)
-            if decision.outcome is not Outcome.PLACED:
+            if decision.outcome is not Outcome.PLACED or decision.displaces:
                 return None
             self._policies.decided(pod)
             self._reassume(pod, decision)

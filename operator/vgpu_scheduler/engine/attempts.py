@@ -258,7 +258,7 @@ class Attempts:
         for uid in decision.displaces:
             self._state.give_up(uid)
         if self._preemptions is not None:
-            self._preemptions.take(decision.uid)
+            self._preemptions.take(decision)
 
     def _decide_together(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
         """Decide pods one after the other, each placement assumed: all of them are placed, or none.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -156,27 +156,30 @@ class Cycle:
         hold = self.state.holds.get(pod.uid)
         if hold is None or hold.node in avoiding:
             return None
-        return self._on_kept_room(pod, pod_class, hold.node)
+        return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
     def _room_of_others(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
-        """Place a pod where room is kept for pods of lower priority, the lowest first; None if it fits nowhere."""
-        holds, ways = self.state.holds, []
-        for node in holds.nodes():
-            lower = [hold.priority for hold in holds.on(node) if hold.uid != pod.uid and hold.priority < pod.priority]
-            if lower and node not in avoiding:
-                ways.append((max(lower), node))
-        decisions = (self._on_kept_room(pod, pod_class, node) for _, node in sorted(ways))
-        return next((decision for decision in decisions if decision is not None), None)
+        """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
+        ways = []
+        for node in self.state.holds.nodes():
+            room = self.state.holds.open_to(node, pod.uid, pod.priority)
+            lower = [
+                hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
+            ]
+            ways += [(lower[count], node, room[: count + 1 + len(room) - len(lower)]) for count in range(len(lower))]
+        for _, node, room in sorted(way for way in ways if way[1] not in avoiding):
+            decision = self._on_kept_room(pod, pod_class, node, room)
+            if decision is not None:
+                return decision
+        return None
 
-    def _on_kept_room(self, pod: Pod, pod_class: Fitted, node: str) -> Decision | None:
-        """Place a pod on a node where room is kept for it, or for pods of lower priority."""
-        holds = self.state.holds
-        looked_past = holds.looked_past(node, pod.uid, pod.priority)
-        placement = self.on_node.fits_once_gone(pod, node, ())
+    def _on_kept_room(self, pod: Pod, pod_class: Fitted, node: str, room: Sequence[str]) -> Decision | None:
+        """Place a pod on a node where room is kept for some pods that is open to it."""
+        placement = self.on_node.fits_once_gone(pod, node, (), room)
         if placement is None:
             return None
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
-        return replace(decision, displaces=tuple(held.uid for held in looked_past if held.uid != pod.uid))
+        return replace(decision, displaces=tuple(uid for uid in room if uid != pod.uid))
 
     def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
         rows = self.state.nodes.rows()

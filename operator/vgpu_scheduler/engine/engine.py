@@ -85,16 +85,11 @@ class Engine:
         self.groups = PodGroups(grouping, self.state, self.waits)
         names, protected = self.scheduler_names, options.protected_namespaces
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected)
-        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, names)
-        """Who gets the room of others; nobody does unless the options say that pods may be evicted."""
+        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, names, self.waits)
+        with_preemption = self.preemptions if options.preemption else None
+        effective, requeuer = self.effective_policies, self._requeuer
         self._attempts = Attempts(
-            self.cycle,
-            self.queue,
-            self.groups,
-            self.storage,
-            self.effective_policies,
-            self._requeuer,
-            self.preemptions if options.preemption else None,
+            self.cycle, self.queue, self.groups, self.storage, effective, requeuer, with_preemption
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
@@ -168,6 +163,7 @@ class Engine:
         self._gated.discard(uid)
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
+            self.preemptions.withdraw(uid)
 
     def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> None:
         """Take in that all pods that were bound up to a resource version have been shown.
@@ -238,11 +234,12 @@ class Engine:
         known = self.state.node(node)
         return () if known is None else self.observe_node(known, now)
 
-    def remove_node(self, name: str, version: int | None = None) -> None:
+    def remove_node(self, name: str, version: int | None = None, now: float = 0.0) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
         self.state.wakes.hints |= self.state.remove_node(name, version)
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
+            self.preemptions.node_gone(name, now)
 
     def listed(self, kind: str) -> int:
         """Return the version of the list of a kind that was taken in last; 0 if none was."""
@@ -390,6 +387,7 @@ class Engine:
             self._gated.discard(pod.uid)
         if not self.waits(pod):
             self.storage.forget(pod)
+            self.preemptions.withdraw(pod.uid)
             if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
                 self.queue.remove(pod.uid)
             return

@@ -58,7 +58,7 @@ class Observing(Protocol):
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node."""
 
-    def remove_node(self, name: str, version: int | None = None) -> None:
+    def remove_node(self, name: str, version: int | None = None, now: float = 0.0) -> None:
         """Take in that a node is gone."""
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -100,10 +100,9 @@ def _nodes(engine: Observing) -> ObservedKind[Node]:
 
     def remove(node: Node, version: int, now: float) -> None:
         """Forget a node; one of the same name may have come since."""
-        del now
         known = state.node(node.name)
         if known is not None and known.uid == node.uid:
-            engine.remove_node(node.name, version)
+            engine.remove_node(node.name, version, now)
 
     return ObservedKind(
         key=lambda node: node.name,

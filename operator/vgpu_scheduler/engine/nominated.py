@@ -15,7 +15,8 @@ from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.predicates import Reason, Rejection, Rejections
+from vgpu_scheduler.model import Hint
+from vgpu_scheduler.predicates import FilterError, Reason, Rejection, Rejections
 from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["NominatedPods", "rejection_of"]
@@ -96,7 +97,10 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
     rows = np.array([row], dtype=np.int64)
     if node.rejected[row] != Rejections.PASSES:
         return node.predicates.rejections[int(node.rejected[row])]
-    _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)
+    try:
+        _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)
+    except FilterError as error:
+        return Rejection((Reason(_DEVICES, str(error), Hint.NONE, resolvable=False),), resolvable=False)
     if rejected:
         rejections, _, codes = rejected[0]
         return rejections[int(codes[0])]

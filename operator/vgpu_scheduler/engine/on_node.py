@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -68,15 +68,21 @@ class OnNode:
             pod, node, [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
         )
 
-    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
+    def fits_once_gone(
+        self, pod: Pod, node: str, gone: Sequence[Reservation], open_: Collection[str] | None = None
+    ) -> Placement | None:
         """Return a placement of a pod on a node if what some pods hold there were free; see :meth:`fits_without`.
 
-        Room that is kept for the pod itself or for lower priorities is open to it.
+        Parameters
+        ----------
+        open_
+            The UIDs of the pods whose room is free for it; without it, its own and those of lower priorities.
         """
         pod_class = self._classes.of(pod)
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
-        without, beside = self.state.supposing(node, gone, pod.uid, pod.priority)
+        room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
+        without, beside = self.state.supposing(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, beside)
         with self.state.counting(without, beside):

@@ -75,8 +75,9 @@ def violated_budgets(pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -
     dict
         The budgets as ``namespace/name``, by the UID of the pod; pods that violate none are left out.
     """
-    taken: Counter[int] = Counter()
-    found = {}
+    pods, taken, found = list(pods), Counter[int](), {}
+    namespaces = {pod.namespace for pod in pods}
+    budgets = [budget for budget in budgets if budget.namespace in namespaces]
     for pod in pods:
         violated = []
         for number, budget in enumerate(budgets):

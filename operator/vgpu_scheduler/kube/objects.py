@@ -288,7 +288,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_static(self) -> bool:
         """Whether its kubelet runs it from a file: the API server only mirrors it, and cannot end it."""
-        return self.owner_kind == "Node" or "kubernetes.io/config.mirror" in self.annotations
+        return "kubernetes.io/config.mirror" in self.annotations
 
     @property
     def is_of_daemon_set(self) -> bool:

@@ -6,10 +6,10 @@ than nothing. So usage never exceeds what there is, and as pods leave, what they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.model import Usage
+from vgpu_scheduler.model import Amounts, Usage
 from vgpu_scheduler.state.reservations import Reservation
 
 __all__ = ["Hold", "Holds"]
@@ -68,21 +68,27 @@ class Holds:
         return self._kept[uid]
 
     def on(self, node: str) -> list[Hold]:
-        """Return the holds on a node, by the UIDs of the pods."""
-        return [self._holds[uid] for uid in sorted(self._on_node.get(node, ()))]
+        """Return the holds on a node, the highest priority first, then by the UIDs of the pods."""
+        found = (self._holds[uid] for uid in self._on_node.get(node, ()))
+        return sorted(found, key=lambda hold: (-hold.priority, hold.uid))
 
-    def looked_past(self, node: str, uid: str, priority: int) -> list[Reservation]:
-        """Return what is kept on a node and does not keep a pod away: its own room, and that of lower priorities."""
-        holds = self.on(node) if self._on_node else ()
-        return [self._kept[hold.uid] for hold in holds if hold.uid == uid or hold.priority < priority]
+    def open_to(self, node: str, uid: str, priority: int) -> list[str]:
+        """Return for which pods room is kept on a node that is open to a pod: for itself, then for lower priorities."""
+        holds = self.on(node) if self._on_node else []
+        own = [hold.uid for hold in holds if hold.uid == uid]
+        return own + [hold.uid for hold in reversed(holds) if hold.uid != uid and hold.priority < priority]
 
     def nodes(self) -> Iterable[str]:
         """Return the names of the nodes with holds, sorted."""
         return sorted(self._on_node)
 
-    def left_for(self, uid: str) -> Iterable[str]:
+    def left_for(self, uid: str) -> tuple[str, ...]:
         """Return the UIDs of the pods for which a pod has to leave."""
         return tuple(self._left_for.get(uid, ()))
+
+    def nodes_left_by(self, uid: str) -> list[str]:
+        """Return the nodes where a pod has to leave, by name."""
+        return sorted({self._holds[kept_for].node for kept_for in self._left_for.get(uid, ())})
 
     def add(self, hold: Hold, kept: Reservation) -> None:
         """Take a hold in, with what is kept now; the pod must have none."""
@@ -120,46 +126,72 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
         del sets[key]
 
 
-def kept_now(hold: Hold, leaving: Sequence[Reservation]) -> Reservation:
-    """Return what has to be kept while some pods are still there.
+def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Reservation]:
+    """Return what has to be kept on a node for each of some pods while others are still there.
+
+    What a pod holds that leaves for several of them counts for one of them: for the first, as far as that needs it.
 
     Parameters
     ----------
-    hold
-        The room.
-    leaving
-        What those hold that have to leave and are still on the node; of pods that may be on any card nothing counts.
+    holds
+        The room, in the order in which what leaves counts.
+    there
+        What those hold that have to leave and have not, by UID; of pods that may be on any card nothing counts.
     """
-    claim = hold.claim
-    if not leaving:
-        return claim
+    left = {uid: _Left(held) for uid, held in there.items()}
+    return [_kept(hold, [left[uid] for uid in sorted(hold.leaving) if uid in left]) for hold in holds]
+
+
+class _Left:
+    """What a pod holds that leaves, as far as nobody counts on it yet."""
+
+    def __init__(self, held: Reservation) -> None:
+        self.node = held.node
+        self.requests = dict(held.requests)
+        self.ports = set(held.ports)
+        self.pods = held.pods
+        self.uses = {dialect: dict(usage.charges) for dialect, usage in held.uses.items()}
+
+    def take(self, amounts: dict[str, int], name: str) -> None:
+        """Count so much of a resource as it still has for an amount that is needed."""
+        taken = min(amounts[name], self.requests.get(name, 0))
+        if taken > 0:
+            amounts[name] -= taken
+            self.requests[name] -= taken
+
+    def take_devices(self, dialect: str, charges: dict[str, Amounts]) -> None:
+        """Count what it still has of devices for what is needed of them."""
+        mine = self.uses.get(dialect, {})
+        for uuid in mine.keys() & charges.keys():
+            needed, has = charges[uuid], mine[uuid] + (0,) * (len(charges[uuid]) - len(mine[uuid]))
+            charges[uuid] = tuple(max(need - own, 0) for need, own in zip(needed, has, strict=False))
+            mine[uuid] = tuple(max(own - need, 0) for need, own in zip(needed, has, strict=False))
+
+
+def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
+    claim, pods = hold.claim, hold.claim.pods
     requests, ports = dict(claim.requests), set(claim.ports)
-    for held in leaving:
-        ports.difference_update(held.ports)
-        for name, amount in held.requests.items():
-            if name in requests:
-                requests[name] -= amount
-    uses = {
-        dialect: _less(usage, [held.uses[dialect] for held in leaving if dialect in held.uses])
-        for dialect, usage in claim.uses.items()
+    uses = {dialect: dict(usage.charges) for dialect, usage in claim.uses.items()}
+    for left in leaving:
+        if left.node != hold.node:
+            continue
+        taken = min(pods, left.pods)
+        pods, left.pods = pods - taken, left.pods - taken
+        shared = ports & left.ports
+        ports -= shared
+        left.ports -= shared
+        for name in requests:
+            left.take(requests, name)
+        for dialect, charges in uses.items():
+            left.take_devices(dialect, charges)
+    kept = {
+        dialect: Usage({uuid: a for uuid, a in charges.items() if any(a)}, vendors=claim.uses[dialect].vendors)
+        for dialect, charges in uses.items()
     }
     return replace(
         claim,
-        uses={dialect: usage for dialect, usage in uses.items() if usage.charges},
+        uses={dialect: usage for dialect, usage in kept.items() if usage.charges},
         requests={name: amount for name, amount in requests.items() if amount > 0},
         ports=tuple(port for port in claim.ports if port in ports),
-        pods=0,
+        pods=pods,
     )
-
-
-def _less(usage: Usage, others: Iterable[Usage]) -> Usage:
-    """Return what is used beyond what others use of the same devices."""
-    left = dict(usage.charges)
-    for other in others:
-        for uuid, amounts in other.charges.items():
-            if uuid in left:
-                mine = left[uuid]
-                theirs = amounts + (0,) * (len(mine) - len(amounts))
-                left[uuid] = tuple(own - taken for own, taken in zip(mine, theirs, strict=False))
-    charges = {uuid: tuple(max(amount, 0) for amount in amounts) for uuid, amounts in left.items()}
-    return Usage({uuid: amounts for uuid, amounts in charges.items() if any(amounts)}, vendors=usage.vendors)

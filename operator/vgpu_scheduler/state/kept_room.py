@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from vgpu_scheduler.model import Hint, WakeSet
@@ -67,9 +68,9 @@ class KeptRoom:
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
-        kept = self._kept_now(hold)
-        self.holds.add(hold, kept)
-        self._charge_kept(kept, 1)
+        nothing = replace(hold.claim, uses={}, requests={}, ports=(), pods=0)
+        self.holds.add(hold, nothing)
+        self._keep_anew(hold.node)
 
     def give_up(self, uid: str) -> Hint:
         """Keep no room for a pod any more; return what that may help."""
@@ -77,50 +78,52 @@ class KeptRoom:
             return Hint.NONE
         kept = self.holds.kept(uid)
         self._charge_kept(kept, -1)
-        self.holds.remove(uid)
+        self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices:
             self._wakes.returned.add(kept.namespace)
         return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
 
     def follow(self, uid: str) -> None:
         """Have what is kept follow what a pod holds now that leaves for others."""
-        for kept_for in self.holds.left_for(uid) if self.holds else ():
-            self._keep_anew(kept_for)
+        for node in self.holds.nodes_left_by(uid) if self.holds else ():
+            self._keep_anew(node)
 
-    def _keep_anew(self, uid: str) -> None:
-        """Have what is kept for a pod follow what is there now."""
-        hold = self.holds.get(uid)
-        assert hold is not None
-        kept, before = self._kept_now(hold), self.holds.kept(uid)
-        if kept != before:
-            self._charge_kept(before, -1)
-            self.holds.keep(uid, kept)
-            self._charge_kept(kept, 1)
+    def _keep_anew(self, node: str) -> None:
+        """Have what is kept on a node follow what is there now."""
+        holds = self.holds.on(node)
+        for hold, kept in zip(holds, self._kept_now(holds), strict=True):
+            before = self.holds.kept(hold.uid)
+            if kept != before:
+                self._charge_kept(before, -1)
+                self.holds.keep(hold.uid, kept)
+                self._charge_kept(kept, 1)
 
-    def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
-        """Return what is charged otherwise for a pod if some pods of a node were gone.
+    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Supposed:
+        """Return what is charged otherwise if some pods of a node were gone.
 
         Parameters
         ----------
         gone
             What is not in use there any more; what others leave for somebody is kept for that pod instead.
-        uid, priority
-            The pod that is asked about: its own room is open to it, and that which is kept for lower priorities.
+        open_
+            The UIDs of the pods whose room is free for whoever is asked about.
         """
-        without, beside = list(gone), list[Reservation]()
-        absent = {held.uid for held in gone}
-        for hold in self.holds.on(node) if self.holds else ():
-            kept = self.holds.kept(hold.uid)
-            if hold.uid == uid or hold.priority < priority:
-                without.append(kept)
-            elif not absent.isdisjoint(hold.leaving):
-                without.append(kept)
-                beside.append(self._kept_now(hold, absent))
+        without, beside, absent = list(gone), list[Reservation](), {held.uid for held in gone}
+        holds = self.holds.on(node) if self.holds else []
+        without += [self.holds.kept(hold.uid) for hold in holds if hold.uid in open_]
+        others = [hold for hold in holds if hold.uid not in open_]
+        for hold, kept in zip(others, self._kept_now(others, absent), strict=True):
+            now = self.holds.kept(hold.uid)
+            if kept != now:
+                without.append(now)
+                beside.append(kept)
         return Supposed(without, beside)
 
-    def _kept_now(self, hold: Hold, absent: Collection[str] = ()) -> Reservation:
-        there = (self._reservations.get(uid) for uid in sorted(hold.leaving.difference(absent)))
-        return kept_now(hold, [held for held in there if held is not None and held.node == hold.node])
+    def _kept_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
+        """Return what is kept for pods while those are there that leave for them, some aside."""
+        uids = {uid for hold in holds for uid in hold.leaving}.difference(absent)
+        there = {uid: held for uid in sorted(uids) if (held := self._reservations.get(uid)) is not None}
+        return kept_now(holds, there)
 
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""

@@ -214,9 +214,9 @@ class Known:
         """
         return self._books.starting(node)
 
-    def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
-        """Return what is charged otherwise for a pod if some pods of a node were gone; see :class:`Books`."""
-        return self._books.room.supposing(node, gone, uid, priority)
+    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Supposed:
+        """Return what is charged otherwise if some pods of a node were gone; see :class:`KeptRoom`."""
+        return self._books.room.supposing(node, gone, open_)
 
     @property
     def holds(self) -> Holds:

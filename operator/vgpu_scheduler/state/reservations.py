@@ -272,6 +272,10 @@ class Nominations:
             del self._on_node[node]
         return _FREED
 
+    def placed(self, uid: str) -> Hint:
+        """Return what it may help that a pod was placed: where it is nominated it does not count any more."""
+        return _FREED if uid in self._node_of else Hint.NONE
+
     def copy(self) -> Nominations:
         """Return an independent copy."""
         twin = Nominations()

@@ -208,7 +208,7 @@ class State(Known):
         Returns
         -------
         Hint
-            What this may help: others may want to be near the pod.
+            What this may help: others may want to be near the pod, or were kept away by its nomination.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class State(Known):
         if known is None or uid in self._books:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        given_up = self._books.room.give_up(uid)
+        given_up = self._books.room.give_up(uid) | self.nominations.placed(uid)
         self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}

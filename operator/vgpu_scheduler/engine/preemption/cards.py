@@ -6,7 +6,7 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,10 @@ class CardSearch:
         self._node = node
         self._row = row
         pod = asked.pod
-        without, _ = state.supposing(node, (), pod.uid, pod.priority)
+        without, _ = state.supposing(node, (), state.holds.open_to(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
         cards = slice(self._first, int(self._matrix.columns.last[row]))
         self._used = state.trial.on(row, without).devices[self._dialect].used[cards].copy()
-        open_to_it = {kept.uid for kept in without}
-        self._holds = [hold for hold in state.holds.on(node) if hold.uid not in open_to_it]
 
     def cheapest(self, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Victims | None:
         """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.
@@ -68,7 +66,7 @@ class CardSearch:
         """
         may_use = self._allocator.may_use(self._matrix)
         cards = [
-            _Card(self, card, tenants, self._used[card - self._first], self._kept_on(card, tenants))
+            _Card(self, card, tenants, self._used[card - self._first])
             for card, tenants in sorted(self._by_card(lower).items())
             if may_use[card]
         ]
@@ -114,28 +112,6 @@ class CardSearch:
             charged[card] = wide
         return charged
 
-    def _kept_on(self, card: int, tenants: _Tenants) -> list[_Kept]:
-        """Return the room of a card that is kept for pods of at least the same priority, and who leaves it for them."""
-        kept = []
-        for hold in self._holds:
-            claim = self._charges(hold.claim).get(card)
-            if claim is None:
-                continue
-            held = (self._state.reservation(uid) for uid in sorted(hold.leaving))
-            leaving = np.zeros_like(claim)
-            for each in held:
-                leaving += 0 if each is None else self._charges(each).get(card, 0)
-            kept.append(_Kept(claim, leaving, np.array([pod.uid in hold.leaving for pod, _ in tenants])))
-        return kept
-
-
-class _Kept(NamedTuple):
-    """Room of a card that is kept for another pod."""
-
-    claim: NDArray[np.int64]  # what that pod will hold, shape (dimensions,)
-    leaving: NDArray[np.int64]  # what those hold that leave for it, shape (dimensions,)
-    leave: NDArray[np.bool_]  # which of the tenants leave for it, shape (tenants,)
-
 
 _Tenants = list[tuple[Pod, NDArray[np.int64]]]
 """Pods on a card with what each holds of it, the most important first."""
@@ -144,15 +120,12 @@ _Tenants = list[tuple[Pod, NDArray[np.int64]]]
 class _Card:
     """One card, with the pods on it that may end."""
 
-    def __init__(
-        self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64], kept: Sequence[_Kept]
-    ) -> None:
+    def __init__(self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64]) -> None:
         self.number = number
         self.pods = [pod for pod, _ in tenants]
         self._search = search
         self._amounts = np.array([amounts for _, amounts in tenants])
         self._used = used
-        self._kept = kept
         self._gone = np.ones((1, len(tenants)), dtype=np.bool_)
 
     def cheapest(self, gone: NDArray[np.bool_], node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
@@ -181,9 +154,6 @@ class _Card:
     def used_without(self, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return what is in use without each set of pods, a row each; shape (sets, dimensions)."""
         used: NDArray[np.int64] = self._used - gone.astype(np.int64) @ self._amounts
-        for claim, leaving, leave in self._kept:
-            left = leaving - (gone & leave).astype(np.int64) @ self._amounts
-            used += np.maximum(claim - left, 0) - np.maximum(claim - leaving, 0)
         return used
 
     def _violations(self, gone: NDArray[np.bool_], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:

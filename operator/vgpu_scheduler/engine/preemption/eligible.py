@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PreemptionRules, Victims
@@ -64,6 +64,14 @@ class MayEnd:
         return own.preemptible and (own.min_runtime == 0.0 or ran >= own.min_runtime)
 
 
+class Exceeded(NamedTuple):
+    """A policy that allows fewer evictions now than are needed."""
+
+    key: PolicyKey
+    left: int
+    needed: int
+
+
 class EvictionLimits:
     """Counts the evictions of the last hour by policy: those that policies record, and those decided here since.
 
@@ -80,10 +88,18 @@ class EvictionLimits:
         self._evicted: dict[PolicyKey, dict[str, float]] = {}
         """The same of those that were evicted, which no policy may record yet."""
 
-    def left(self, rules: PreemptionRules, moment: float) -> tuple[int | None, PolicyKey | None]:
-        """Return how many pods may be evicted now under some rules, and the policy that allows fewest; None for any."""
-        left = [(limit - len(self._counting(key, moment)), key) for key, limit in rules.quotas]
-        return min(left, key=lambda of: of[0], default=(None, None))
+    def exceeded(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> Exceeded | None:
+        """Return which limit some pods exceed if they are evicted now under some rules; None if none.
+
+        Those that count already, for an earlier leader has recorded them, count once.
+        """
+        found = []
+        for key, limit in rules.quotas:
+            counting = self._counting(key, moment)
+            left, needed = limit - len(counting), len(set(victims) - counting.keys())
+            if needed > left:
+                found.append(Exceeded(key, max(left, 0), needed))
+        return min(found, key=lambda each: each.left, default=None)
 
     def again_at(self, key: PolicyKey, moment: float) -> float:
         """Return when the oldest of the evictions that count for a policy does not count any more."""

@@ -23,6 +23,7 @@ from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
+from vgpu_scheduler.state import Phase
 
 __all__ = ["Answer", "Evaluator"]
 
@@ -117,16 +118,42 @@ class Evaluator:
             return Answer()
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
-    def search_on(self, pod: Pod, node: str, now: float) -> Answer:
-        """Say who would have to leave one node for a pod; pods that end there already are among them."""
+    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod] | None = None) -> Answer:
+        """Say who would have to leave one node for a pod; pods that end there already are among them.
+
+        Parameters
+        ----------
+        ending
+            The only pods that may be victims: they end already, so that nobody is asked whether they may. All that may
+            end without it.
+        """
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return Answer()
-        found = self._victim_search(pod_class, now).on_node(_asked(pod, pod_class), node, self._budgets())
+        asked, search = _asked(pod, pod_class), self._victim_search(pod_class, now)
+        if ending is not None:
+            found = search.reprieved(asked, node, ending)
+            return self._placed(pod, pod_class, found) if isinstance(found, Victims) else Answer()
+        found = search.on_node(asked, node, self._budgets())
         if not isinstance(found, Victims):
             return Answer()
         is_protected = found.violations and pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         return Answer() if is_protected else self._answer(pod, pod_class, found, now)
+
+    def helps_on(self, pod: Pod, node: str) -> bool:
+        """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""
+        pod_class, row = self._cycle.classes.of(pod), self._state.nodes.row(node)
+        if isinstance(pod_class, Refused) or row is None:
+            return False
+        rejection = self._cycle.filter(pod, pod_class).rejection(row)
+        return rejection is None or rejection.resolvable
+
+    def forbids(self, pod: Pod, victim: Pod, now: float) -> str:
+        """Return why a pod must not end for another one any more, though it was chosen; empty if it may."""
+        rules = self._policies.resolve(pod).preemption
+        if not rules.may_preempt:
+            return "no policy lets the pod preempt others any more"
+        return "" if self._may_end(rules, now)(victim) else f"pod {victim.key} must not be evicted any more"
 
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> Answer | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
@@ -157,35 +184,41 @@ class Evaluator:
         return Answer(reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count}))
 
     def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
-        rules, moment = pod_class.claimed.policy.preemption, now + self.unix_ahead
-        spared = {uid for uid, until in self._spared.items() if now < until}
-        may_end = MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
+        rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is Budgets.EXCEED
-        return VictimSearch(self._state, self._cycle.nominated, self._budgets, may_end, exceed=exceed)
+        return VictimSearch(self._state, self._cycle.nominated, self._budgets, self._may_end(rules, now), exceed=exceed)
+
+    def _may_end(self, rules: PreemptionRules, now: float) -> MayEnd:
+        moment, spared = now + self.unix_ahead, {uid for uid, until in self._spared.items() if now < until}
+        return MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
 
     def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
         """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, len(best.pods), now)
+        too_many = self._over_limit(policy.preemption, [each.uid for each in best.pods], now)
         if too_many is not None:
             return too_many
+        return self._placed(pod, pod_class, best)
+
+    def _placed(self, pod: Pod, pod_class: Fitted, best: Victims) -> Answer:
+        """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
         if placement is None:
             return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
-        source = policy.source_of.get("preemption", "")
+        source = pod_class.claimed.policy.source_of.get("preemption", "")
         return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
 
-    def _over_limit(self, rules: PreemptionRules, victims: int, now: float) -> Answer | None:
+    def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> Answer | None:
         """Say which policy does not allow so many evictions now; None if all do."""
         moment = now + self.unix_ahead
-        left, key = self.limits.left(rules, moment)
-        if left is None or key is None or victims <= left:
+        over = self.limits.exceeded(rules, victims, moment)
+        if over is None:
             return None
-        kind, namespace, name = key
+        kind, namespace, name = over.key
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        reason = f"{policy} allows {max(left, 0)} more evictions within the hour, and {victims} are needed."
-        return Answer(reason=reason, again_at=self.limits.again_at(key, moment) - self.unix_ahead)
+        reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
+        return Answer(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
 
     def victims(self, pods: Sequence[Pod]) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
@@ -196,7 +229,7 @@ class Evaluator:
                 each.key,
                 each.priority,
                 tuple(sorted(uuid for usage in held.uses.values() for uuid in usage.charges)),
-                bool(each.node_name),
+                held.phase is not Phase.ASSUMED,
                 violated.get(each.uid, ()),
             )
             for each in pods

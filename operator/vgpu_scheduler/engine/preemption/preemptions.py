@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import placement_usage
@@ -32,6 +32,8 @@ class Preemptions:
         Finds whose room a pod would get.
     scheduler_names
         Those of this scheduler.
+    waits
+        Tells whether a pod has to be placed.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Preemptions:
         policies: Policies,
         evaluator: Evaluator,
         scheduler_names: Collection[str],
+        waits: Callable[[Pod], bool],
     ) -> None:
+        self._waits = waits
         self.evaluator = evaluator
         self._cycle = cycle
         self._state = cycle.state
@@ -92,9 +96,12 @@ class Preemptions:
 
         Room that is found is kept for the pod from now on.
         """
-        if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
+        if decision.outcome is Outcome.PLACED:
             return decision
-        if self._is_waiting_for_victims(pod.uid):
+        if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
+            self.withdraw(pod.uid)
+            return decision
+        if self._is_waiting_for_victims(pod.uid) and self.evaluator.helps_on(pod, self._under_way[pod.uid].node):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
         self.withdraw(pod.uid)
@@ -125,6 +132,7 @@ class Preemptions:
                 self.displace(hold.uid, now)
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
+        self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         bound = [victim.uid for victim in preemption.victims if victim.bound]
         self.evaluator.limits.decide(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
 
@@ -148,11 +156,11 @@ class Preemptions:
         )
         return Hold(claim, pod.priority, frozenset(leaving))
 
-    def take(self, uid: str) -> None:
-        """Take in that a pod is about to be placed on the room that is kept for it."""
-        hold = self._state.holds.get(uid)
-        if hold is not None:
-            self._taken[uid] = hold
+    def take(self, decision: Decision) -> None:
+        """Take in that a pod is about to be placed, perhaps on the room that is kept for it."""
+        hold = self._state.holds.get(decision.uid)
+        if hold is not None and decision.placement is not None and decision.placement.node == hold.node:
+            self._taken[decision.uid] = hold
 
     def bound(self, uid: str) -> None:
         """Take in that a pod is bound: whatever happens now, its room is not kept again."""
@@ -192,6 +200,11 @@ class Preemptions:
         """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
         self.evaluator.limits.evicted(victim)
 
+    def forbids(self, uid: str, victim: Pod, now: float) -> str:
+        """Return why a pod must not end for another one any more, as policies are now; empty if it may."""
+        pod = self._state.pod(uid)
+        return "the pod is gone" if pod is None else self.evaluator.forbids(pod, victim, now)
+
     def retry(self, uid: str, now: float, wait: float) -> None:
         """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
         self.withdraw(uid)
@@ -204,32 +217,42 @@ class Preemptions:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
 
         What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
-        room is there. Else others are searched that would have to leave that node, too.
+        room is there. Else others are searched that would have to leave that node, too. Without any that end so,
+        nothing is kept but what every nominated pod has, whoever nominated it.
         """
-        nominations = self._state.nominations
-        nominated = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        waiting = [pod for pod in nominated if pod is not None and self._may_be_restored(pod)]
+        waiting = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):
-            self._restore(pod, now)
+            with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
+                self._restore(pod, now)
+
+    def nominated(self) -> list[tuple[str, str]]:
+        """Return the pods that wait, may preempt others and are nominated to a node, by UID, with that node."""
+        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
+
+    def _nominated(self) -> list[Pod]:
+        nominations = self._state.nominations
+        known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
+        return [pod for pod in known if pod is not None and self._waits_with_rights(pod)]
 
     def _restore(self, pod: Pod, now: float) -> None:
-        node, ending = pod.nominated_node_name, self._ending(pod)
-        there = [held for each in ending if (held := self._state.reservation(each.uid)) is not None]
-        placement = self._cycle.on_node.fits_once_gone(pod, node, there)
-        if placement is None:
-            found = self.evaluator.search_on(pod, node, now).preemption
-            if found is not None:
-                self._begin(pod, found, now)
-        elif ending:
-            policy = self._policies.resolve(pod).source_of.get("preemption", "")
-            self._begin(pod, Preemption(node, placement, self.evaluator.victims(ending), policy), now)
-        else:
-            self._state.keep(self.room_for(pod, placement, ()))
+        ending = self._ending(pod)
+        if not ending:
+            return
+        answer = self.evaluator.search_on(pod, pod.nominated_node_name, now, ending)
+        if answer.preemption is None:
+            answer = self.evaluator.search_on(pod, pod.nominated_node_name, now)
+        if answer.preemption is not None:
+            self._begin(pod, answer.preemption, now)
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state
-        ours = pod.scheduler_name in self._scheduler_names and state.reservation(pod.uid) is None
-        return ours and state.holds.get(pod.uid) is None and self._policies.resolve(pod).preemption.may_preempt
+        return state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
+
+    def _waits_with_rights(self, pod: Pod) -> bool:
+        waits = self._waits(pod) and self._state.reservation(pod.uid) is None
+        ours = pod.scheduler_name in self._scheduler_names
+        may = pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
+        return ours and waits and may
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
@@ -246,6 +269,11 @@ class Preemptions:
         found = self._under_way.pop(uid, None)
         if found is not None:
             self.evaluator.limits.take_back(victim.uid for victim in found.victims)
+
+    def node_gone(self, node: str, now: float) -> None:
+        """Take in that a node is gone: who was to get room there is decided anew."""
+        for hold in self._state.holds.on(node):
+            self.displace(hold.uid, now)
 
     def displace(self, uid: str, now: float) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""

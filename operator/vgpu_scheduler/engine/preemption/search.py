@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import Asked, Cost, Victims, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
-from vgpu_scheduler.kube import DisruptionBudget, Pod
+from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
@@ -28,6 +29,8 @@ NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling",
 
 _PROTECTED_NODE: Final = Rejection((PROTECTED,), resolvable=False)
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
+_MOST_LOOKED_AT: Final = 128
+"""Nodes that are asked about one by one, at most, however many of them turn out to have protected pods."""
 _MOST_CANDIDATES: Final = 32
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
@@ -103,7 +106,8 @@ class Best(NamedTuple):
 class _Seen:
     """The cheapest victims so far."""
 
-    def __init__(self, *, exceed: bool, searched: int) -> None:
+    def __init__(self, budgets: Sequence[DisruptionBudget], *, exceed: bool, searched: int) -> None:
+        self._budgets = budgets
         self._exceed = exceed
         self._searched = searched
         self._cheapest: Victims | None = None
@@ -121,8 +125,11 @@ class _Seen:
                 self._rejections[node] = found
             return
         if found.violations and not self._exceed:
-            self._rejections[node] = _PROTECTED_NODE
-            return
+            # The number is that of kube-scheduler, which counts those who stay, too. The API server counts who ends.
+            if violating_budgets(found.pods, self._budgets):
+                self._rejections[node] = _PROTECTED_NODE
+                return
+            found = replace(found, violations=0)
         self._victims[node] = found
         if not self.is_beaten(found.cost, node):
             self._cheapest = found
@@ -201,19 +208,19 @@ class VictimSearch:
         """
         rejected, passing = found.resolvable()
         short, budgets = self._short_of_cards(asked, passing), self._budgets()
-        seen = _Seen(exceed=self._exceed, searched=int(rejected.size + short.size))
+        seen = _Seen(budgets, exceed=self._exceed, searched=int(rejected.size + short.size))
         unbound = self._unbound_victims(asked, np.concatenate([rejected, short]), closed)
         if unbound is not None:
             seen.take(unbound.node, unbound)
             return seen.best()
         if asked.node.allocator is not None and asked.node.allocator.takes_one_card:
-            for least, node in order.by_cards(asked, short):
+            for least, node in islice(order.by_cards(asked, short), _MOST_LOOKED_AT):
                 if seen.is_beaten(least, node):
                     break
                 if node not in closed:
                     seen.take(node, self.on_node(asked, node, budgets))
             short = short[:0]
-        for least, node in order.by_level(asked, np.concatenate([rejected, short])):
+        for least, node in islice(order.by_level(asked, np.concatenate([rejected, short])), _MOST_LOOKED_AT):
             if seen.is_beaten(least, node) or seen.enough:
                 break
             if node not in closed:
@@ -222,12 +229,13 @@ class VictimSearch:
 
     def _unbound_victims(self, asked: Asked, rows: NDArray[np.int64], closed: Collection[str]) -> Victims | None:
         """Return pods that only wait to be bound and whose room would do: nobody has to be evicted for it."""
-        assumed, state = {held.node for held in self._state.assumed()}, self._state
+        state, waiting = self._state, {held.uid: held.node for held in self._state.assumed()}
+        assumed = set(waiting.values())
         helpful = set(rows.tolist()) if assumed else set[int]()
         assumed = {node for node in assumed if state.nodes.row(node) in helpful}
         candidates = []
         for node in sorted(assumed.difference(closed))[:_MOST_CANDIDATES]:
-            lower = [pod for pod in self._lower(asked.pod, node) if not pod.node_name]
+            lower = [pod for pod in self._lower(asked.pod, node) if pod.uid in waiting and not pod.node_name]
             found = self._reprieved(asked, node, lower, ()) if lower else None
             if isinstance(found, Victims):
                 candidates.append(found)
@@ -276,6 +284,10 @@ class VictimSearch:
             return on_cards
         return self._reprieved(asked, node, lower, budgets)
 
+    def reprieved(self, asked: Asked, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
+        """Return which of some pods of a node that end already a pod needs the room of."""
+        return self._reprieved(asked, node, ending, ())
+
     def _reprieved(
         self, asked: Asked, node: str, lower: Sequence[Pod], budgets: Sequence[DisruptionBudget]
     ) -> Victims | Rejection | None:
@@ -290,14 +302,16 @@ class VictimSearch:
     def _depends_on_node_alone(self, asked: Asked, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""
         state = self._state
-        return asked.cluster is None and not asked.limited and not state.holds.on(node) and not state.nominations
+        return (
+            asked.cluster is None and not asked.limited and not state.holds.on(node) and not state.nominations.on(node)
+        )
 
     def rejection(self, asked: Asked, node: str, gone: Collection[Pod]) -> Rejection | None:
         """Return why a node does not let a pod pass once some pods there are gone; None if it does."""
         state, row = self._state, self._state.nodes.row(node)
         assert row is not None
         held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
-        without, beside = state.supposing(node, held, asked.pod.uid, asked.pod.priority)
+        without, beside = state.supposing(node, held, self._open_to(asked, node))
         if self._depends_on_node_alone(asked, node):
             return rejection_of(asked.pod, row, asked.node.ask(state, row, state.trial.on(row, without, beside)), None)
         with state.counting(without, beside):
@@ -315,11 +329,18 @@ class VictimSearch:
         assert row is not None
         if allocator is None or not allocator.takes_one_card:
             return None
-        without, _ = state.supposing(node, (), asked.pod.uid, asked.pod.priority)
+        room = self._open_to(asked, node)
+        kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
+        without, beside = state.supposing(node, (), room)
+        if beside or not kept.isdisjoint(pod.uid for pod in lower):
+            return None  # others count on some of these: what the end of one frees depends on who ends with it
         now = asked.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
         return CardSearch(state, asked, node).cheapest(lower, budgets)
+
+    def _open_to(self, asked: Asked, node: str) -> list[str]:
+        return self._state.holds.open_to(node, asked.pod.uid, asked.pod.priority)
 
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))

@@ -1,0 +1,129 @@
+"""Room that was kept for a pod is given up as soon as there is no reason to keep it any more."""
+
+from __future__ import annotations
+
+from tests.engine.builders import asks, card, cards, node, pod, pod_object
+from tests.engine.preemption_fleet import Fleet
+from tests.policy.resources import policy, policy_object
+
+from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.model import Preemption
+from vgpu_scheduler.policy import decode_policy
+
+
+def preempting(*names: str, memory: int = 8000) -> Fleet:
+    """Return a fleet with one node of two cards, both taken, and pods of higher priority that wait for them."""
+    fleet = Fleet([node("a", cards("a", 2))])
+    for number in range(2):
+        fleet.come(f"low{number}", 0, asks(gpumem=8000))
+    fleet.decide()
+    for name in names:
+        fleet.come(name, 5, asks(gpumem=memory))
+    fleet.decide()
+    assert {hold.uid for hold in fleet.engine.state.holds} == {f"uid-{name}" for name in names}
+    return fleet
+
+
+def waiting(name: str, **more: object) -> Pod:
+    """Return a later version of a pod of higher priority."""
+    return pod(name, asks(gpumem=8000), priority=5, version=900, **more)  # type: ignore[arg-type]
+
+
+def under_way(fleet: Fleet, name: str) -> Preemption | None:
+    return fleet.engine.preemptions.of(f"uid-{name}")
+
+
+def test_a_node_that_is_gone_keeps_no_room() -> None:
+    fleet = preempting("high")
+    fleet.engine.observe_node(node("b", [card("b-gpu-0")], version=2), fleet.now)
+    fleet.come("rival", 9, asks(gpumem=8000))
+    fleet.decide()
+    fleet.engine.remove_node("a", 900, fleet.now)
+    assert not fleet.engine.state.holds
+    assert fleet.engine.state.quotas.as_values() == fleet.engine.state.rebuild().quotas.as_values()
+    fleet.end("uid-rival")
+    fleet.now += 11.0
+    fleet.decide()
+    assert fleet.node_of("high") == "b"
+
+
+def test_a_pod_that_is_being_deleted_keeps_no_room() -> None:
+    fleet = preempting("high")
+    fleet.engine.observe_pod(waiting("high", deleting=True), fleet.now)
+    assert not fleet.engine.state.holds
+    assert under_way(fleet, "high") is None
+
+
+def test_a_pod_that_left_its_selection_keeps_no_room() -> None:
+    fleet = preempting("high")
+    fleet.engine.leave_selection("uid-high", 900, fleet.now)
+    assert not fleet.engine.state.holds
+    fleet.engine.observe_pod(waiting("high"), fleet.now)  # it waits after all
+    fleet.decide()
+    assert under_way(fleet, "high") is not None
+
+
+def test_a_pod_that_may_preempt_no_more_keeps_no_room_when_it_is_tried_again() -> None:
+    fleet = preempting("high")
+    fleet.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
+    fleet.now += 400.0
+    fleet.decide()
+    assert not fleet.engine.state.holds
+
+
+def test_what_must_not_end_any_more_is_said() -> None:
+    fleet = preempting("high")
+    preemptions = fleet.engine.preemptions
+    (victim,) = preemptions.still_there("uid-high")
+    chosen = fleet.engine.state.pod(victim.uid)
+    assert chosen is not None
+    assert preemptions.forbids("uid-high", chosen, fleet.now) == ""
+    kept = {"priority": 9, "preemption": {"mayPreempt": True, "preemptible": False}}
+    fleet.engine.effective_policies.observe(policy("kept", kept))
+    assert preemptions.forbids("uid-high", chosen, fleet.now) == f"pod {victim.pod} must not be evicted any more"
+    fleet.engine.effective_policies.observe(policy("kept", {"priority": 9, "preemption": {"mayPreempt": False}}))
+    forbidden = preemptions.forbids("uid-high", chosen, fleet.now)
+    assert forbidden == "no policy lets the pod preempt others any more"
+    assert preemptions.forbids("uid-nobody", chosen, fleet.now) == "the pod is gone"
+
+
+def nominated(name: str, where: str, **more: object) -> Pod:
+    """Return a pod of higher priority that is nominated to a node."""
+    found = pod_object(name, asks(gpumem=8000), priority=5, version=900, **more)  # type: ignore[arg-type]
+    found["status"]["nominatedNodeName"] = where
+    return decode_pod(found)
+
+
+def test_nothing_is_restored_for_who_does_not_wait_or_where_no_node_is() -> None:
+    fleet = preempting()
+    fleet.engine.observe_pod(nominated("there", "a"), fleet.now)
+    fleet.engine.observe_pod(nominated("nowhere", "gone"), fleet.now)
+    fleet.engine.observe_pod(nominated("deleted", "a", deleting=True), fleet.now)
+    fleet.engine.preemptions.restore(fleet.now)
+    assert not fleet.engine.state.holds, "nobody ends there: who has nominated the pod is not known"
+    fleet.engine.remove_pod("uid-deleted", fleet.now)
+    low = fleet.objects["uid-low0"]
+    low["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "901"}
+    low["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    fleet.engine.observe_pod(decode_pod(low), fleet.now)
+    fleet.engine.preemptions.restore(fleet.now)
+    assert {hold.uid for hold in fleet.engine.state.holds} == {"uid-there"}
+    assert [victim.uid for victim in fleet.engine.preemptions.still_there("uid-there")] == ["uid-low0"]
+    assert dict(fleet.engine.preemptions.nominated()) == {"uid-there": "a", "uid-nowhere": "gone"}
+
+
+def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
+    fleet = preempting()
+    fleet.engine.preemptions.evaluator.unix_ahead = 1767225600.0
+    recorded = {"time": "2026-01-01T00:00:00Z", "pod": "default/low1", "uid": "uid-low1", "node": "a"}
+    known = policy_object("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}})
+    known["status"] = {"evictions": [recorded]}
+    fleet.engine.effective_policies.observe(decode_policy(known))
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    found = under_way(fleet, "high")
+    assert found is not None, fleet.last["high"].message
+    assert [victim.uid for victim in found.victims] == ["uid-low1"]
+    fleet.come("other", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert "allows 0 more evictions within the hour, and 1 are needed" in fleet.last["other"].message
