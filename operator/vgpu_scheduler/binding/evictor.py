@@ -80,6 +80,8 @@ class Evictor:
         self._nominated: dict[str, str] = {}
         """The nodes that pods were nominated to, by UID, until they are bound or that is taken back."""
         self._adopt_until = 0.0
+        self._asked_for: dict[str, float] = {}
+        """Since when nothing is left to be asked for, of the pods whose victims were all asked to end."""
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -143,6 +145,14 @@ class Evictor:
         await self._evict_all(uid, preemption)
 
     async def _evict_all(self, uid: str, preemption: Preemption) -> None:
+        try:
+            await self._evict_one_by_one(uid, preemption)
+        except Exception:  # nothing is kept for ever for a pod that nobody evicts others for
+            log.exception("the preemption for pod %s broke off", uid)
+        if self._is_wanted(uid, preemption):
+            self._asked_for[uid] = self._now()
+
+    async def _evict_one_by_one(self, uid: str, preemption: Preemption) -> None:
         evicted = 0
         for victim in preemption.victims:
             result = await self._end(uid, preemption, victim, evicted)
@@ -175,16 +185,10 @@ class Evictor:
             forbidden = self._preemptions.forbids(uid, pod, self._now())
             if forbidden:
                 self._withdraw(uid, victim, forbidden)
-                return None
+                continue
             rules = self._preemptions.rules_of(uid)
             if not is_recorded:
-                recorded = await self._record.write(rules, pod)
-                if recorded is Recorded.OVER_LIMIT:
-                    self._withdraw(uid, victim, "its policy has allowed all evictions of this hour to others")
-                    return None
-                is_recorded = recorded is Recorded.YES
-                if not is_recorded:
-                    await asyncio.sleep(_PACE)
+                is_recorded = await self._recorded(uid, rules, pod, victim)
                 continue
             result = await self._try_to_end(uid, pod, rules, preemption, victim)
             is_recorded = False  # where it takes long to evict it, the record says when it was tried last
@@ -193,6 +197,15 @@ class Evictor:
                 continue
             return result
         return None
+
+    async def _recorded(self, uid: str, rules: PreemptionRules, pod: Pod, victim: Victim) -> bool:
+        """Record the eviction of a victim; tell whether it is recorded."""
+        recorded = await self._record.write(rules, pod)
+        if recorded is Recorded.OVER_LIMIT:
+            self._withdraw(uid, victim, "its policy has allowed all evictions of this hour to others")
+        elif recorded is Recorded.NO:
+            await asyncio.sleep(_PACE)
+        return recorded is Recorded.YES
 
     async def _try_to_end(
         self, uid: str, pod: Pod, rules: PreemptionRules, preemption: Preemption, victim: Victim
@@ -268,9 +281,15 @@ class Evictor:
     def _look_for_overdue(self) -> None:
         """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
         moment, overdue = self._context.clock.now().timestamp(), 0
-        for uid, _ in self._preemptions.under_way():
+        under_way = self._preemptions.under_way()
+        self._asked_for = {uid: self._asked_for[uid] for uid, _ in under_way if uid in self._asked_for}
+        for uid, _ in under_way:
+            asked = self._asked_for.get(uid)
             for victim in self._preemptions.still_there(uid):
                 pod = self._state.pod(victim.uid)
+                if asked is not None and pod and not pod.deleting and self._now() - asked >= _OVERDUE_AFTER:
+                    self._withdraw(uid, victim, "its eviction was answered, and it does not end")
+                    break
                 late = 0.0 if pod is None or pod.ends_by is None else moment - pod.ends_by
                 if late < _OVERDUE_AFTER:
                     continue
