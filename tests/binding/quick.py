@@ -119,15 +119,15 @@ class QuickBench:
         **options: Any,
     ) -> None:
         self.api = api or QuickApi()
-        api, self.clock = cast("ApiClient", self.api), SetClock()
+        client, self.clock = cast("ApiClient", self.api), SetClock()
         self.engine = engine or make_engine()
-        self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
+        self.reporter = Reporter(client, EventSource("vgpu-scheduler", "test"), self.clock)
         self.leads = True
         self.ended = asyncio.Event()
         self.port = EventPort()
         self.observer = Observer(self.engine, self.clock.monotonic, self.port, self.reporter.problem)
         context = self.context = BindContext(
-            api, self.engine, self.reporter, self.clock, lambda _: self.leads,
+            client, self.engine, self.reporter, self.clock, lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.port,
         )  # fmt: skip
         hooks = BinderHooks(on_attempt=lambda _: self.ended.set())

@@ -171,7 +171,7 @@ class Books:
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
-        kept = self._kept_now(hold)
+        kept = self._kept_now(hold, {other.uid: self.holds.kept(other.uid) for other in self.holds.on(hold.node)})
         self.holds.add(hold, kept)
         self._charge_kept(kept, 1)
 
@@ -181,25 +181,28 @@ class Books:
             return Hint.NONE
         kept = self.holds.kept(uid)
         self._charge_kept(kept, -1)
-        self.holds.remove(uid)
+        self._keep_anew_on(self.holds.remove(uid).node)
         if kept.uses_devices:
             self._wakes.returned.add(kept.namespace)
         return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
 
     def _keep_less_than(self, uid: str) -> None:
         """Have what is kept follow what a pod holds that leaves for others."""
-        for kept_for in self.holds.left_for(uid) if self.holds else ():
-            self._keep_anew(kept_for)
+        if self.holds:
+            holds = (self.holds.get(kept_for) for kept_for in self.holds.left_for(uid))
+            for node in dict.fromkeys(hold.node for hold in holds if hold is not None):
+                self._keep_anew_on(node)
 
-    def _keep_anew(self, uid: str) -> None:
-        """Have what is kept for a pod follow what is there now."""
-        hold = self.holds.get(uid)
-        assert hold is not None
-        kept, before = self._kept_now(hold), self.holds.kept(uid)
-        if kept != before:
-            self._charge_kept(before, -1)
-            self.holds.keep(uid, kept)
-            self._charge_kept(kept, 1)
+    def _keep_anew_on(self, node: str) -> None:
+        """Have what is kept on a node follow what is there now."""
+        earlier: dict[str, Reservation] = {}
+        for hold in self.holds.on(node):
+            kept, before = self._kept_now(hold, earlier), self.holds.kept(hold.uid)
+            earlier[hold.uid] = kept
+            if kept != before:
+                self._charge_kept(before, -1)
+                self.holds.keep(hold.uid, kept)
+                self._charge_kept(kept, 1)
 
     def supposing(self, node: str, gone: Sequence[Reservation], uid: str, priority: int) -> Supposed:
         """Return what is charged otherwise for a pod if some pods of a node were gone.
@@ -213,25 +216,32 @@ class Books:
         """
         without, beside = list(gone), list[Reservation]()
         absent = {held.uid for held in gone}
+        earlier: dict[str, Reservation] = {}
         for hold in self.holds.on(node) if self.holds else ():
             kept = self.holds.kept(hold.uid)
             if hold.uid == uid or hold.priority < priority:
                 without.append(kept)
-            elif not absent.isdisjoint(hold.leaving):
+                continue
+            then = earlier[hold.uid] = self._kept_now(hold, earlier, absent)
+            if then != kept:
                 without.append(kept)
-                beside.append(self._kept_now(hold, absent))
+                beside.append(then)
         return Supposed(without, beside)
 
-    def _kept_now(self, hold: Hold, absent: Collection[str] = ()) -> Reservation:
+    def _kept_now(self, hold: Hold, earlier: Mapping[str, Reservation], absent: Collection[str] = ()) -> Reservation:
+        """Return what has to be kept for a pod beside what is kept for those before it on its node."""
         row = self._indexes.nodes.row(hold.node)
-        there = (self._reservations.get(uid) for uid in sorted(hold.leaving.difference(absent)))
+        before = [(other, earlier[other.uid]) for other in self.holds.on(hold.node) if other.uid in earlier]
+        sharing = [(other, kept) for other, kept in before if not other.leaving.isdisjoint(hold.leaving)]
+        all_leaving = hold.leaving.union(*(other.leaving for other, _ in sharing))
+        there = (self._reservations.get(uid) for uid in sorted(all_leaving.difference(absent)))
         leaving = [held for held in there if held is not None and held.node == hold.node]
 
         def charges(dialect: str, held: Reservation) -> Mapping[str, Amounts]:
             devices = () if row is None else self._indexes.matrices[dialect].devices(row)
             return held.device_charges(dialect, devices)
 
-        return kept_now(hold, leaving, charges)
+        return kept_now(hold, leaving, charges, [(other.claim, kept) for other, kept in sharing])
 
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""
@@ -360,8 +370,7 @@ class Books:
         holds = self.holds.on(node)
         for reservation in (*self.on(node), *(self.holds.kept(hold.uid) for hold in holds)):
             self._charge(dialect, row, reservation, 1)
-        for hold in holds:
-            self._keep_anew(hold.uid)  # pods that leave may be charged on other devices
+        self._keep_anew_on(node)  # pods that leave may be charged on other devices
 
     def correct(self, node: str, rebuilt: Books) -> list[str]:
         """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.

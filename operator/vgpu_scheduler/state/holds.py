@@ -6,10 +6,10 @@ than nothing. So usage never exceeds what there is, and as pods leave, what they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.model import Amounts, Usage, Uses
+from vgpu_scheduler.model import Amounts, Usage, Uses, add
 from vgpu_scheduler.state.reservations import Reservation
 
 __all__ = ["Hold", "Holds"]
@@ -68,8 +68,8 @@ class Holds:
         return self._kept[uid]
 
     def on(self, node: str) -> list[Hold]:
-        """Return the holds on a node, by the UIDs of the pods."""
-        return [self._holds[uid] for uid in sorted(self._on_node.get(node, ()))]
+        """Return the holds on a node, in the order in which they began."""
+        return [self._holds[uid] for uid in self._on_node.get(node, ())]
 
     def looked_past(self, node: str, uid: str, priority: int) -> list[Reservation]:
         """Return what is kept on a node and does not keep a pod away: its own room, and that of lower priorities."""
@@ -121,48 +121,77 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
 
 
 def kept_now(
-    hold: Hold, leaving: Iterable[Reservation], charges: Callable[[str, Reservation], Mapping[str, Amounts]]
+    hold: Hold,
+    leaving: Iterable[Reservation],
+    charges: Callable[[str, Reservation], Mapping[str, Amounts]],
+    sharing: Sequence[tuple[Reservation, Reservation]] = (),
 ) -> Reservation:
     """Return what has to be kept while some pods are still there.
+
+    Where several wait for the end of one pod, what that pod holds is theirs together, once: what is kept for all of
+    them is what they will hold less what the leaving pods hold, so it never grows by more than one of these leaves.
 
     Parameters
     ----------
     hold
         The room.
     leaving
-        What those hold that have to leave and are still on the node.
+        What those hold that have to leave and are still on the node; those of the earlier holds, too.
     charges
         Returns what a reservation is charged on each listed device of a dialect.
+    sharing
+        What is claimed and what is kept by earlier holds that wait for some of the same pods.
     """
     claim, there = hold.claim, list(leaving)
     if not there:
         return claim
     requests, ports = dict(claim.requests), set(claim.ports)
+    for other, kept in sharing:
+        for name in requests:
+            requests[name] += other.requests.get(name, 0) - kept.requests.get(name, 0)
     for held in there:
         ports.difference_update(held.ports)
         for name, amount in held.requests.items():
             if name in requests:
                 requests[name] -= amount
     uses: Uses = {
-        dialect: _less(usage, [charges(dialect, held) for held in there]) for dialect, usage in claim.uses.items()
+        dialect: _less(
+            usage,
+            [charges(dialect, held) for held in there] + [_charges(kept, dialect) for _, kept in sharing],
+            [_charges(other, dialect) for other, _ in sharing],
+        )
+        for dialect, usage in claim.uses.items()
     }
+    pods = claim.pods + sum(other.pods - kept.pods for other, kept in sharing) - len(there)
     return replace(
         claim,
         uses={dialect: usage for dialect, usage in uses.items() if usage.charges},
-        requests={name: amount for name, amount in requests.items() if amount > 0},
+        requests={name: min(amount, claim.requests[name]) for name, amount in requests.items() if amount > 0},
         ports=tuple(port for port in claim.ports if port in ports),
-        pods=0,
+        pods=min(max(pods, 0), claim.pods),
     )
 
 
-def _less(usage: Usage, others: Iterable[Mapping[str, Amounts]]) -> Usage:
-    """Return what is used beyond what others use of the same devices."""
+def _charges(held: Reservation, dialect: str) -> Mapping[str, Amounts]:
+    usage = held.uses.get(dialect)
+    return {} if usage is None else usage.charges
+
+
+def _less(usage: Usage, others: Iterable[Mapping[str, Amounts]], beside: Iterable[Mapping[str, Amounts]] = ()) -> Usage:
+    """Return what is used, with what is used beside it, beyond what others use of the same devices."""
     left = dict(usage.charges)
+    for claimed in beside:
+        for uuid, amounts in claimed.items():
+            if uuid in left:
+                left[uuid] = add(left[uuid], amounts)
     for charged in others:
         for uuid, amounts in charged.items():
             if uuid in left:
                 mine = left[uuid]
                 theirs = amounts + (0,) * (len(mine) - len(amounts))
                 left[uuid] = tuple(own - other for own, other in zip(mine, theirs, strict=False))
-    charges = {uuid: tuple(max(amount, 0) for amount in amounts) for uuid, amounts in left.items()}
+    charges = {
+        uuid: tuple(min(max(amount, 0), most) for amount, most in zip(amounts, usage.charges[uuid], strict=False))
+        for uuid, amounts in left.items()
+    }
     return Usage({uuid: amounts for uuid, amounts in charges.items() if any(amounts)}, vendors=usage.vendors)
