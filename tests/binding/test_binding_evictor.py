@@ -302,3 +302,41 @@ async def test_no_more_are_evicted_than_another_leader_has_left_of_the_hour(monk
         await b.until(lambda: not b.is_kept())
         await some_looks()
         assert "POST low/eviction" not in b.eviction_api.wrote
+
+
+async def test_a_victim_that_stays_though_the_answer_was_that_it_is_gone_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.append(404)
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        b.clock.seconds += 29.0
+        await some_looks()
+        assert b.is_kept()
+        b.clock.seconds += 2.0
+        await b.until(lambda: not b.is_kept())
+        b.clock.seconds += 11.0
+        again = b.tried()
+        assert again.preemption is not None
+        b.evictor.submit(again)
+        await b.until(lambda: b.eviction_api.wrote.count("POST low/eviction") == 2)
+
+
+async def test_a_preemption_that_breaks_off_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+
+        def fail(what: str) -> None:
+            if what == "low/eviction":
+                raise RuntimeError("no good")
+
+        b.eviction_api.on_write = fail
+        b.eviction_api.refusals.append(503)
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        await some_looks()
+        b.clock.seconds += 31.0
+        await b.until(lambda: not b.is_kept())
+        assert not b.engine.state.holds

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import OLDER, Cluster, kustomized, slice_pod
 
 from vgpu_devcluster.process import OperatorProcess
@@ -45,22 +46,30 @@ def budget(app: str, **spec: int) -> Obj:
     }
 
 
-def _install(cluster: Cluster, *components: str) -> None:
+def install_preemption(plane: ControlPlane) -> None:
+    """Give the operator the rights that the components have, and make the classes of priority."""
+    _install(plane, *COMPONENTS)
+    for name, value in CLASSES.items():
+        plane.kubectl("create", "priorityclass", name, f"--value={value}", check=False)
+
+
+def _install(plane: ControlPlane, *components: str) -> None:
     """Apply what components change of rights and of the admission policy."""
     base = ["before-1.35"] if OLDER else []
     kinds = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"}
-    every = yaml.safe_load_all(kustomized(cluster.plane, *base, *components))
-    apply(cluster, *(obj for obj in every if obj["kind"] in kinds))
+    every = yaml.safe_load_all(kustomized(plane, *base, *components))
+    chosen = [obj for obj in every if obj["kind"] in kinds]
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(chosen))
 
 
 @pytest.fixture
 def components(cluster: Cluster) -> Iterator[None]:
     """Have the components installed; what they add is removed at the end, with policies and budgets."""
-    _install(cluster, *COMPONENTS)
+    install_preemption(cluster.plane)
     yield
     cluster.plane.kubectl("delete", "clustervgpupolicies", "--all")
     cluster.plane.kubectl("delete", "poddisruptionbudgets", "--all", "-n", "default")
-    _install(cluster)
+    _install(cluster.plane)
     for kind in ("clusterrole", "clusterrolebinding"):
         names = (f"vgpu-scheduler-{component}" for component in COMPONENTS)
         cluster.plane.kubectl("delete", kind, *names, "--ignore-not-found")
@@ -69,8 +78,6 @@ def components(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture
 async def preempting(cluster: Cluster, components: None) -> AsyncIterator[OperatorProcess]:
     """An operator that leads, with preemption."""
-    for name, value in CLASSES.items():
-        cluster.plane.kubectl("create", "priorityclass", name, f"--value={value}", check=False)
     process = cluster.operator(VGPU_PREEMPTION="true")
     process.start()
     try:

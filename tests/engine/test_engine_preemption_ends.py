@@ -127,3 +127,33 @@ def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
     fleet.come("other", 5, asks(gpumem=8000))
     fleet.decide()
     assert "allows 0 more evictions within the hour, and 1 are needed" in fleet.last["other"].message
+
+
+def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -> None:
+    fleet = preempting()
+    fleet.engine.remove_node("a", 900, fleet.now)
+    fleet.engine.observe_pod(nominated("high", "a"), fleet.now)
+    fleet.engine.preemptions.restore(fleet.now)
+    assert not fleet.engine.state.holds
+
+
+def test_what_one_pod_leaves_is_kept_once_for_two_who_wait_for_it() -> None:
+    fleet = Fleet([node("a", cards("a", 1, count=9))])
+    fleet.come("low", 0, asks(gpumem=4000))
+    fleet.come("lower", 0, asks(gpumem=4000))
+    fleet.decide()
+    for name in ("first", "second"):
+        fleet.come(name, 5, asks(gpumem=3500))
+        fleet.decide()
+    victims = {name: {v.uid for v in fleet.victims_of[f"uid-{name}"].victims} for name in ("first", "second")}
+    state, (gone, *_) = fleet.engine.state, sorted(victims["first"])
+    fleet.come("third", 5, asks(gpumem=3500))
+    fleet.decide()
+    for uid in (gone, *sorted({"uid-low", "uid-lower"} - {gone})):
+        assert not state.over_capacity()
+        assert not state.drift()
+        fleet.end(uid)
+    assert not state.over_capacity()
+    assert not state.drift()
+    fleet.decide()
+    assert [bool(fleet.node_of(name)) for name in ("first", "second", "third")] == [True, True, False]

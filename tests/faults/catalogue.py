@@ -32,8 +32,9 @@ class Fault:
         What is checked besides the invariants.
     cast, nodes
         Which operators play, on which nodes.
-    volumes, admission
-        Whether Kubernetes' volume controllers, or admission policies, are needed: only the real API server has them.
+    volumes, admission, preemption
+        Whether Kubernetes' volume controllers, admission policies, or rights to evict are needed: only the real API
+        server has them.
     """
 
     group: str
@@ -45,11 +46,12 @@ class Fault:
     nodes: Mapping[str, tuple[Maker, ...]] = field(default_factory=lambda: NODES)
     volumes: bool = False
     admission: bool = False
+    preemption: bool = False
 
     @property
     def embedded(self) -> bool:
         """Whether it can be played on the embedded API server."""
-        return not (self.volumes or self.admission)
+        return not (self.volumes or self.admission or self.preemption)
 
     async def play(self, stage: Stage, seed: int) -> dict[str, int]:
         """Play the story and check; return what was injected, and how often.
@@ -61,6 +63,8 @@ class Fault:
         """
         if self.volumes:
             await stage.controllers()
+        if self.preemption:
+            await stage.rights_to_evict()
         async with stage.story(self.cast, self.nodes):
             try:
                 await self.story(stage, Random(seed))

@@ -34,6 +34,8 @@ class What(Enum):
     EVENT = "event"
     LEASE = "lease"
     VOLUME = "claim or volume"
+    EVICTION = "eviction"
+    RECORD = "record of an eviction"
     WATCH = "watch"
     CONTINUED = "list continuation"
     READ = "read"
@@ -90,6 +92,8 @@ class Rule:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     seen: int = 0
     hits: int = 0
+    path: str = ""
+    """That of the last request that was hit."""
 
     def hit(self, what: What, path: str) -> bool:
         """Tell whether a request is hit, and count it."""
@@ -99,6 +103,7 @@ class Rule:
         if (self.seen - 1) % self.every:
             return False
         self.hits += 1
+        self.path = path
         return True
 
 
@@ -217,7 +222,7 @@ class FaultProxy:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
-        what = kind_of(request)
+        what = kind_of(request, body)
         rule = next((rule for rule in self._rules if rule.hit(what, request.path_qs)), None)
         if rule is not None:
             self.injected[f"{what.value}: {rule.do.value}{f' ({rule.status})' if rule.status else ''}"] += 1
@@ -318,7 +323,7 @@ class FaultProxy:
         return response
 
 
-def kind_of(request: web.BaseRequest) -> What:
+def kind_of(request: web.BaseRequest, body: bytes = b"") -> What:
     """Tell what kind of request it is."""
     parts = request.path.strip("/").split("/")
     if request.query.get("watch") in {"1", "true"}:
@@ -328,6 +333,8 @@ def kind_of(request: web.BaseRequest) -> What:
     for word, what in _WRITES.items():
         if word in parts:
             return what
+    if request.method == "PATCH" and "clustervgpupolicies" in parts and b'"evictions"' in body:
+        return What.RECORD
     if request.method == "PATCH" and "pods" in parts and parts[-1] == "status":
         return What.CONDITION
     return What.OTHER
@@ -335,6 +342,7 @@ def kind_of(request: web.BaseRequest) -> What:
 
 _WRITES = {
     "binding": What.BINDING,
+    "eviction": What.EVICTION,
     "events": What.EVENT,
     "leases": What.LEASE,
     "persistentvolumeclaims": What.VOLUME,

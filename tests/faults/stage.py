@@ -12,7 +12,9 @@ from random import Random
 from typing import Any
 
 import aiohttp
+from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import OPERATOR, PLUGIN, Administrator
+from tests.e2e.preempting import install_preemption
 from tests.e2e.volumes import CONTROLLERS, ZONE
 from tests.faults.plane import Plane
 from tests.faults.pods import CARDS, NODES, burst
@@ -115,6 +117,7 @@ class Stage(Administrator):
         self._folder = folder
         self._further = ExitStack()
         self._controlled = False
+        self._may_evict = False
         self._number = 0
         self._cast: Cast | None = None
 
@@ -140,6 +143,13 @@ class Stage(Administrator):
         if not self._controlled:
             self._controlled = True
             await asyncio.to_thread(self._further.enter_context, self.plane.controllers(*CONTROLLERS))
+
+    async def rights_to_evict(self) -> None:
+        """Let operators evict pods from now on, and have classes of priority."""
+        if not self._may_evict:
+            self._may_evict = True
+            assert isinstance(self.plane, ControlPlane)
+            await asyncio.to_thread(install_preemption, self.plane)
 
     async def dismiss(self) -> None:
         """End all operators."""

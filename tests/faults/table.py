@@ -9,6 +9,7 @@ from tests.faults import (
     stories_operator,
     stories_plugins,
     stories_pods,
+    stories_preemption,
     stories_volumes,
     stories_watches,
     stories_writes,
@@ -25,6 +26,7 @@ FAULTS: tuple[Fault, ...] = (
     *stories_plugins.FAULTS,
     *stories_operator.FAULTS,
     *stories_leaders.FAULTS,
+    *stories_preemption.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

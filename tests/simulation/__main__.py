@@ -14,20 +14,21 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.cards import CardsMachine
 from tests.simulation.neighbours import NeighboursMachine
+from tests.simulation.preemption import PreemptionMachine
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler import __version__
 
-MACHINES = {"cards": CardsMachine, "neighbours": NeighboursMachine}
+MACHINES = {"cards": CardsMachine, "neighbours": NeighboursMachine, "preemption": PreemptionMachine}
 BATCH = 250
 STEPS = 60
 PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
 HEAD = """# What the simulation came across
 
-Two state machines drive the real engine, observer and fence against a simulated API server: nodes, pods, cards,
-volumes and labels change in any order, watches lag, repeat and lose events, Bindings fail in every way, leaders are
+State machines drive the real engine, observer, fence and evictor against a simulated API server: nodes, pods, cards,
+volumes, labels, policies and budgets change in any order, watches lag, repeat and lose events, Bindings fail in every way, leaders are
 frozen and replaced, the store is restored. After each step the ledger must equal its rebuild, every index a
-recount, no card may be over, and no pod may be stranded or wait in vain; at the end of a run the process must know
+recount, no card may be over, no room that is kept may be given away, and no pod may be stranded or wait in vain; at the end of a run the process must know
 what a new one would read. `make test` does the same few hundred runs each time; this page is written by `python -m
 tests.simulation --runs N`, whose runs are new ones.
 
@@ -56,7 +57,7 @@ def simulate(name: str, runs: int) -> int:
 def main() -> None:
     """Run, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5000, help="of both machines together")
+    parser.add_argument("--runs", type=int, default=5000, help="of all machines together")
     runs = parser.parse_args().runs
     text = HEAD + f"Version {__version__}, {datetime.now(UTC):%Y-%m-%d}, no failure in {runs} runs of {STEPS} steps.\n"
     for name in MACHINES:

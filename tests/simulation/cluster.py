@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -125,6 +126,10 @@ class SimPod:
     """More of its spec."""
     ports: tuple[Mapping[str, Any], ...] = ()
     """Of its container."""
+    ends_by: int = 0
+    """When its grace period ends while it is deleted, in seconds since 1970."""
+    disruption: str = ""
+    """Why it ends, if somebody had it end."""
 
     @property
     def ours(self) -> bool:
@@ -182,6 +187,10 @@ class SimPod:
         )
         if self.nominated:
             obj["status"]["nominatedNodeName"] = self.nominated
+        if self.ends_by:
+            obj["metadata"]["deletionTimestamp"] = datetime.fromtimestamp(self.ends_by, UTC).isoformat()
+        if self.disruption:
+            obj["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": self.disruption}]
         if self.ports:
             obj["spec"]["containers"][0]["ports"] = [dict(port) for port in self.ports]
         return obj

@@ -11,6 +11,7 @@ from tests.simulation.cards import CardsMachine
 from tests.simulation.machine import SchedulerMachine
 from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.neighbours import NeighboursMachine
+from tests.simulation.preemption import PreemptionMachine
 from tests.simulation.world import REACHED
 
 FIXED = "SIMULATION_RUNS" not in os.environ
@@ -80,6 +81,31 @@ BY_NEIGHBOURS = (
 )
 
 
+BY_PREEMPTION = (
+    "placed",
+    "restart",
+    "leader frozen",
+    "lost event",
+    "preemption",
+    "preemption of several",
+    "preemption of one in its lane",
+    "victim taken out of its lane",
+    "preemption: as many as are allowed",
+    "preemptions restored",
+    "nominated",
+    "nomination cleared",
+    "victim ended",
+    "eviction that counts",
+    "POST eviction: 201",
+    "POST eviction: 404",
+    "POST eviction: 429",
+    "POST eviction: 500",
+    "late: POST eviction",
+    "late: PATCH status",
+    *(f"answer to an eviction: {answer}" for answer in ("evicted", "gone", "protected", "denied", "unknown")),
+)
+
+
 def profile(runs: int) -> settings:
     return settings(
         max_examples=runs,
@@ -91,7 +117,9 @@ def profile(runs: int) -> settings:
     )
 
 
-@pytest.mark.parametrize("machine", [CardsMachine, NeighboursMachine], ids=["cards", "neighbours"])
+@pytest.mark.parametrize(
+    "machine", [CardsMachine, NeighboursMachine, PreemptionMachine], ids=["cards", "neighbours", "preemption"]
+)
 def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> None:
     REACHED.clear()
     run_state_machine_as_test(seed(0)(machine), settings=profile(FEW_RUNS))
@@ -102,8 +130,8 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
 @pytest.mark.timeout(1200)  # an interrupted run looks like a wrong one
 @pytest.mark.parametrize(
     ("machine", "expected"),
-    [(CardsMachine, BY_CARDS), (NeighboursMachine, BY_NEIGHBOURS)],
-    ids=["cards", "neighbours"],
+    [(CardsMachine, BY_CARDS), (NeighboursMachine, BY_NEIGHBOURS), (PreemptionMachine, BY_PREEMPTION)],
+    ids=["cards", "neighbours", "preemption"],
 )
 def test_whatever_happens_the_books_are_right(machine: type[SchedulerMachine], expected: tuple[str, ...]) -> None:
     """Runs are the same each time; ``SIMULATION_RUNS`` asks for more of them, which are then random."""

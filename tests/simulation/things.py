@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.kube.objects import Obj
 
-from vgpu_scheduler.intake import CLAIMS, NAMESPACES, STORAGE, VOLUMES, Kind
+from vgpu_scheduler.intake import BUDGETS, CLAIMS, CLUSTER_POLICIES, NAMESPACES, STORAGE, VOLUMES, Kind
 
 KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, NAMESPACES)}
 CLASSES, CSI_NODES, ATTACHMENTS = KINDS["StorageClass"], KINDS["CSINode"], KINDS["VolumeAttachment"]
@@ -59,9 +59,11 @@ class SimThing:
 
 __all__ = [
     "ATTACHMENTS",
+    "BUDGETS",
     "CAPACITIES",
     "CLAIMS",
     "CLASSES",
+    "CLUSTER_POLICIES",
     "CSI_DRIVERS",
     "CSI_NODES",
     "KINDS",

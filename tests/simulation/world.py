@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from hypothesis.stateful import RuleBasedStateMachine
@@ -15,7 +15,7 @@ from tests.simulation.things import SimThing
 from vgpu_scheduler.engine import Engine, EventPort, Problem
 from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.model import Outcome, Piece, Placement
+from vgpu_scheduler.model import Decision, Outcome, Piece, Placement
 
 REACHED: Counter[str] = Counter()
 """What the runs of this process came across, to make sure that the machine is not idle."""
@@ -43,6 +43,10 @@ class World(RuleBasedStateMachine):
 
     names: Sequence[str] = NAMES
     """What nodes are called."""
+    swept: Sequence[Kind[Any]] = SWEPT
+    """The kinds whose lists are swept."""
+    options: Mapping[str, Any] = {"coexist_with": (ANNOUNCING,)}
+    """Those of the engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +67,7 @@ class World(RuleBasedStateMachine):
         self._start_engine()
 
     def _start_engine(self) -> None:
-        self.engine = make_engine(coexist_with=[ANNOUNCING])
+        self.engine = make_engine(**self.options)
         self._told_to_be_gone.clear()
         self.observer = Observer(self.engine, lambda: self.now, EventPort(), _reported, at_once=AT_ONCE)
         if self.quota is not None:
@@ -153,7 +157,7 @@ class World(RuleBasedStateMachine):
     def _lists(self) -> Lists:
         """Read consistent lists of all kinds."""
         snapshot = self.api.snapshot()
-        return [(kind, snapshot.listing(kind, self.engine.listed(kind.name))) for kind in SWEPT]
+        return [(kind, snapshot.listing(kind, self.engine.listed(kind.name))) for kind in self.swept]
 
     def _sweep(self) -> None:
         self._begin_to_sweep(self._lists())
@@ -206,11 +210,15 @@ class World(RuleBasedStateMachine):
             REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
             REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by
             assert decision.outcome is not Outcome.ERROR, decision.error
+            self._decided(decision)
             if decision.placement is not None:
                 REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
                 REACHED.update(f"placed: {maker}" for maker in decision.placement.vendors())
                 self.in_flight[decision.uid] = decision.placement
                 self._check(decision.uid)
+
+    def _decided(self, decision: Decision) -> None:
+        """Take in a decision, right after it was made."""
 
     def _check(self, uid: str) -> None:
         """Check a placement that was just decided, or found to hold."""

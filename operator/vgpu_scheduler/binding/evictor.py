@@ -93,6 +93,8 @@ class Evictor:
         self._protected: Counter[str] = Counter()
         """How often the API server has protected a pod that no budget seems to protect, by UID."""
         self._adopt_until = 0.0
+        self._asked_for: dict[str, float] = {}
+        """Since when nothing is left to be asked for, of the pods whose victims were all asked to end."""
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -176,6 +178,8 @@ class Evictor:
             if result.answer not in _DONE:
                 self._give_up(uid, victim, result)
                 return
+        if self._is_wanted(uid, preemption):
+            self._asked_for[uid] = self._now()
 
     async def _end(self, uid: str, preemption: Preemption, victim: Victim, evicted: int) -> EvictionResult | None:
         """Have a victim end; return what came of it, None if that is not wanted any more.
@@ -299,9 +303,14 @@ class Evictor:
         under_way = [uid for uid, _ in self._preemptions.under_way()]
         self._since = {uid: self._since.get(uid, self._now()) for uid in under_way}
         self.stats.longest = self._now() - min(self._since.values(), default=self._now())
+        self._asked_for = {uid: self._asked_for[uid] for uid in under_way if uid in self._asked_for}
         for uid in under_way:
+            asked = self._asked_for.get(uid)
             for victim in self._preemptions.still_there(uid):
                 pod = self._state.pod(victim.uid)
+                if asked is not None and pod and not pod.deleting and self._now() - asked >= OVERDUE_AFTER:
+                    self._withdraw(uid, victim, "its eviction was answered, and it does not end")
+                    break
                 late = 0.0 if pod is None or pod.ends_by is None else moment - pod.ends_by
                 if late < OVERDUE_AFTER:
                     continue

@@ -1,0 +1,300 @@
+"""What the API server may answer to an eviction, and leaders that die after each write of a preemption."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+from tests.apiserver.control_plane import ControlPlane
+from tests.e2e.conftest import OPERATOR
+from tests.e2e.preempting import budget, preemption_policy
+from tests.faults.catalogue import Fault, Story, lister
+from tests.faults.pods import Object, pod
+from tests.faults.proxy import Do, Rule, What
+from tests.faults.stage import Cast, Stage
+from tests.faults.stories_operator import SHORT
+
+from vgpu_devcluster import NVIDIA
+
+PREEMPTING = Cast(settings={"VGPU_LEASE__DURATION": "15", "VGPU_PREEMPTION": "true"})
+"""An operator that waits for answers as long as it takes to do something meanwhile: a third of this."""
+KILLED = Cast(settings={**SHORT, "VGPU_PREEMPTION": "true"})
+NODE = {"gpu-0": (NVIDIA,)}
+LOW = ("low-0", "low-1", "low-2", "low-3")
+POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+
+FAULTS: list[Fault] = []
+fault = lister(FAULTS, "preemption")
+
+
+def tenant(name: str, of: str, memory: int) -> Object:
+    """Return a pod of a class of priority; two of 7000 MiB fill a card."""
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+    made = pod(name, NVIDIA, limits=limits, priorityClassName=of, terminationGracePeriodSeconds=1)
+    made["metadata"]["labels"] = {"app": "low" if of == "low" else name, "name": name}
+    return made
+
+
+class Scene:
+    """Two cards that four pods of low priority share, and what becomes of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        assert isinstance(stage.plane, ControlPlane)
+        self._plane = stage.plane
+        self._mark = self._plane.audit_mark()
+
+    def answers(self) -> list[tuple[str, int]]:
+        """Return the pods for whose evictions the operator asked, and the answers of the API server."""
+        sent = self._plane.audit(since=self._mark)
+        return [(r.name, r.code) for r in sent if r.user == OPERATOR and r.subresource == "eviction"]
+
+    async def answered(self, answers: list[tuple[str, int]]) -> None:
+        """Wait until these, and no others, are the answers."""
+
+        async def same() -> bool:
+            return self.answers() == answers
+
+        try:
+            await self.stage.until(same, f"{answers} to be answered", 10.0)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, not {self.answers()}") from error
+
+    def evicted(self) -> set[str]:
+        """Return the pods that were evicted."""
+        return {name for name, code in self.answers() if code < 300}
+
+    async def there(self) -> set[str]:
+        """Return the pods that are there and are not ending."""
+        return {p["metadata"]["name"] for p in await self.stage.pods() if "deletionTimestamp" not in p["metadata"]}
+
+    async def high_comes(self, memory: int = 7000) -> None:
+        """Have a pod of high priority come."""
+        await self.stage.come(tenant("high", "high", memory))
+
+    async def high_is_bound(self, within: float = 60.0) -> None:
+        """Wait until the pod of high priority is bound."""
+        await self.stage.until(lambda: self.stage.bound("high"), "the pod of high priority to be bound", within)
+
+    async def put_budget(self, called: str, allowed: int, /, **labels: str) -> None:
+        """Have a disruption budget that allows so many disruptions now."""
+        made = budget(called, minAvailable=1)
+        made["spec"]["selector"] = {"matchLabels": labels}
+        async with self.stage.http.post(BUDGETS, json=made) as answer:
+            assert answer.status in {201, 409}, await answer.text()
+        status = {"observedGeneration": 1, "disruptionsAllowed": allowed, "expectedPods": 4}
+        patch = {"status": {**status, "currentHealthy": 4, "desiredHealthy": 3}}
+        async with self.stage.http.patch(f"{BUDGETS}/{called}/status", json=patch, headers=_MERGE) as answer:
+            assert answer.status == 200, await answer.text()
+
+
+@asynccontextmanager
+async def crowded(stage: Stage, **rules: object) -> AsyncIterator[Scene]:
+    """Have two cards shared by four pods of low priority, and a policy that lets others preempt them."""
+    async with stage.http.post(POLICIES, json=preemption_policy(**rules)) as answer:
+        assert answer.status == 201, await answer.text()
+    try:
+        await stage.come(*(tenant(name, "low", 7000) for name in LOW))
+        await stage.some_run(len(LOW))
+        yield Scene(stage)
+    finally:
+        for path in (f"{POLICIES}/preempts", BUDGETS):
+            async with stage.http.delete(path) as answer:
+                assert answer.status in {200, 404}, await answer.text()
+
+
+def keep_back(stage: Stage) -> Rule:
+    """Keep the next eviction back."""
+    return stage.proxy.add(Rule(What.EVICTION, Do.HOLD))
+
+
+async def held(rule: Rule) -> str:
+    """Wait until an eviction is kept back; return whose it is."""
+    await asyncio.wait_for(rule.held.wait(), 30)
+    return rule.path.split("/")[-2]
+
+
+def story(name: str, how: str, checked: str, cast: Cast = PREEMPTING) -> Callable[[Story], Story]:
+    """Put a story on the list."""
+    return fault(name, how, checked=checked, cast=cast, nodes=NODE, preemption=True)
+
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+@story("eviction: 404", "the victim is deleted before its eviction comes", "the pod gets its room; no other is evicted")
+async def victim_gone(stage: Stage, random: Random) -> None:
+    async with crowded(stage) as scene:
+        rule = keep_back(stage)
+        await scene.high_comes()
+        victim = await held(rule)
+        await stage.delete(victim, gracePeriodSeconds=0)
+        rule.go_on.set()
+        await scene.high_is_bound()
+        await scene.answered([(victim, 404)])
+        assert await scene.there() == {"high", *LOW} - {victim}
+
+
+@story(
+    "eviction: 409",
+    "the victim is deleted and created again before its eviction comes",
+    "the pod gets the room; the one that has the name by now is not evicted, and waits",
+)
+async def victim_made_anew(stage: Stage, random: Random) -> None:
+    async with crowded(stage) as scene:
+        rule = keep_back(stage)
+        await scene.high_comes()
+        victim = await held(rule)
+        await stage.delete(victim, gracePeriodSeconds=0)
+        await stage.come(tenant(victim, "low", 7000))
+        stage.waiting.add(victim)
+        rule.go_on.set()
+        await scene.high_is_bound()
+        await scene.answered([(victim, 409)])
+        assert await scene.there() == {"high", *LOW}
+        await stage.delete(victim, gracePeriodSeconds=0)
+        stage.waiting.discard(victim)
+
+
+@story(
+    "eviction: 429, nothing evicted yet",
+    "a budget comes that allows none, after the victim was chosen",
+    "another victim is chosen; the one that the budget protects stays",
+)
+async def budget_first(stage: Stage, random: Random) -> None:
+    await _another_is_chosen(stage, 429, "one")
+
+
+@story(
+    "eviction: 500, two budgets",
+    "two budgets come that select the victim",
+    "another victim is chosen; the one that both select stays",
+)
+async def two_budgets(stage: Stage, random: Random) -> None:
+    await _another_is_chosen(stage, 500, "one", "two")
+
+
+async def _another_is_chosen(stage: Stage, status: int, *budgets: str) -> None:
+    async with crowded(stage) as scene:
+        rule = keep_back(stage)
+        await scene.high_comes()
+        victim = await held(rule)
+        for name in budgets:
+            await scene.put_budget(name, 0 if len(budgets) == 1 else 1, name=victim)
+        stage.count("budget created", len(budgets))
+        rule.go_on.set()
+        await scene.high_is_bound()
+        answers = scene.answers()
+        assert (victim, status) in answers, answers
+        assert victim in await scene.there()
+        assert len(scene.evicted()) == 1, answers
+
+
+@story(
+    "eviction: 429, one evicted already",
+    "a budget comes that allows one of two, after the victims were chosen",
+    "the other one is asked for again until the budget allows it; no other pod is evicted",
+)
+async def budget_second(stage: Stage, random: Random) -> None:
+    async with crowded(stage) as scene:
+        rule = keep_back(stage)
+        await scene.high_comes(15000)
+        first = await held(rule)
+        await scene.put_budget("low", 1, app="low")
+        stage.count("budget created")
+        rule.go_on.set()
+
+        async def is_refused() -> bool:
+            return [code for _, code in scene.answers()].count(429) > 1
+
+        await stage.until(is_refused, "the second eviction to be refused twice")
+        assert scene.evicted() == {first}
+        assert len({name for name, code in scene.answers() if code == 429}) == 1
+        await scene.put_budget("low", 1, app="low")
+        await scene.high_is_bound()
+        assert len(scene.evicted()) == 2, scene.answers()
+        assert len(await scene.there()) == 3
+
+
+@story(
+    "eviction: 403",
+    "the first eviction is refused (403)",
+    "the condition of the pod says so; a minute later it is tried again",
+)
+async def denied(stage: Stage, random: Random) -> None:
+    async with crowded(stage) as scene:
+        stage.proxy.add(Rule(What.EVICTION, Do.REFUSE, 403))
+        await scene.high_comes()
+
+        async def is_said() -> bool:
+            return "the right to evict is missing: pods/eviction: 403" in await stage.message("high")
+
+        await stage.until(is_said, "the condition to say that a right is missing")
+        assert not scene.evicted()
+        await scene.high_is_bound(within=100)
+        assert len(scene.evicted()) == 1
+
+
+UNSURE: dict[str, tuple[Do, int]] = {
+    "503": (Do.REFUSE, 503),
+    "no answer": (Do.HANG, 0),
+    "500, but carried out": (Do.REFUSE_AFTER, 500),
+    "cut, but carried out": (Do.CUT_AFTER, 0),
+}
+
+
+def _unsure(do: Do, status: int) -> Story:
+    async def played(stage: Stage, random: Random) -> None:
+        async with crowded(stage) as scene:
+            stage.proxy.add(Rule(What.EVICTION, do, status))
+            await scene.high_comes()
+            await scene.high_is_bound()
+            assert len(scene.evicted()) == 1, scene.answers()
+            assert len(await scene.there()) == len(LOW)
+
+    return played
+
+
+for _way, (_do, _status) in UNSURE.items():
+    _how = f"the first eviction {_do.value}{f' ({_status})' if _status else ''}"
+    story(f"eviction: {_way}", _how, "it is asked for again; one pod is evicted, and no other")(_unsure(_do, _status))
+
+
+# Leaders that die ----------------------------------------------------------------------------------------------------
+
+
+def _killed_after(what: What, name: str = "") -> Story:
+    async def played(stage: Stage, random: Random) -> None:
+        async with crowded(stage, perHour=2) as scene:
+            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name))
+            await scene.high_comes(15000)
+            await asyncio.wait_for(rule.held.wait(), 30)
+            stage.process.kill()
+            stage.count("operator killed")
+            rule.go_on.set()
+            await scene.high_is_bound()
+            assert len(scene.evicted()) == 2, scene.answers()
+            assert len(await scene.there()) == 3
+            async with stage.http.get(f"{POLICIES}/preempts") as answer:
+                recorded = (await answer.json())["status"]["evictions"]
+            assert {one["pod"].partition("/")[2] for one in recorded} == scene.evicted()
+
+    return played
+
+
+KILLS: dict[str, tuple[What, str]] = {
+    "the nomination": (What.CONDITION, "/high/status"),
+    "the record of an eviction": (What.RECORD, ""),
+    "the first of two evictions": (What.EVICTION, ""),
+}
+for _after, (_what, _name) in KILLS.items():
+    story(
+        f"killed after {_after}",
+        "SIGKILL of the leader while the answer is on its way; the policy allows two evictions within the hour",
+        "the pod is bound; its two victims are evicted and recorded once, and no other pod is",
+        KILLED,
+    )(_killed_after(_what, _name))

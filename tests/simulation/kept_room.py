@@ -1,0 +1,142 @@
+"""What must hold of the room that is kept for pods, and of the evictions that make it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from tests.simulation.cluster import SimApi, SimPod
+from tests.simulation.makers import total_of
+
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.model import Amounts, Placement, Preemption, add
+from vgpu_scheduler.policy import PolicyKey
+
+if TYPE_CHECKING:
+    from tests.simulation.preemption import PreemptionMachine
+
+Card = tuple[str, str]
+_NOTHING: Amounts = (0, 0, 0)
+
+
+def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], odd: Collection[Card]) -> None:
+    """Check on the API's objects that what victims left is there for whom they left it, card by card.
+
+    What pods hold now, and what each pod is to get beyond what its victims hold still, is no more than there is.
+
+    Parameters
+    ----------
+    odd
+        Cards that something befell that no leader can see to.
+    """
+    held: dict[Card, Amounts] = {}
+    for node, uuid, amounts in api.held():
+        held[node, uuid] = add(held.get((node, uuid), _NOTHING), amounts)
+    kept: dict[Card, Amounts] = {}
+    for uid, preemption in under_way:
+        pod = api.pods.get(uid)
+        if pod is None or pod.node or pod.terminal or pod.deleting or pod.nominated != preemption.node:
+            continue
+        there = (api.pods.get(victim.uid) for victim in preemption.victims)
+        victims = [one for one in there if one and one.node == preemption.node and not one.terminal]
+        for card, amounts in _on_cards(preemption.placement).items():
+            left = amounts
+            for victim in victims:
+                theirs = _on_cards(victim.placement).get(card, _NOTHING)
+                left = tuple(mine - other for mine, other in zip(left, theirs, strict=True))
+            kept[card] = add(kept.get(card, _NOTHING), tuple(max(amount, 0) for amount in left))
+    for card, amounts in kept.items():
+        if card not in odd:
+            total = total_of(card[1])[:3]
+            used = add(held.get(card, _NOTHING), amounts)
+            assert all(have <= most for have, most in zip(used, total, strict=True)), (
+                f"{card}: {held.get(card)} are in use, and {amounts} are kept"
+            )
+
+
+def _on_cards(placement: Placement | None) -> dict[Card, Amounts]:
+    found: dict[Card, Amounts] = {}
+    for container in placement.containers if placement else ():
+        for assignment in container:
+            where = (placement.node if placement else "", assignment.uuid)
+            found[where] = add(found.get(where, _NOTHING), assignment.amounts)
+    return found
+
+
+def check_sent(machine: PreemptionMachine, engine: Engine, victim: str) -> tuple[tuple[PolicyKey, int], ...]:
+    """Check an eviction that is being sent, as its leader knows things; return the limits under which it is."""
+    state, wanted = engine.state, []
+    for uid, preemption in engine.preemptions.under_way():
+        if victim in {one.uid for one in preemption.victims}:
+            wanted.append((uid, preemption))
+    assert wanted, f"{victim} is evicted for nobody"
+    for uid, preemption in wanted:
+        pod, evicted = state.pod(uid), state.pod(victim)
+        assert pod is not None, f"{victim} is evicted for a pod that is gone"
+        assert evicted is not None
+        problems = _problems(machine, engine, uid, victim, preemption)
+        if not problems:
+            return engine.preemptions.rules_of(uid).quotas
+    raise AssertionError(f"{victim} is evicted for {wanted}: {problems}")
+
+
+def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str, preemption: Preemption) -> list[str]:
+    """Say what is wrong with the eviction of a pod for another one."""
+    state, found = engine.state, []
+    pod, evicted = state.pod(uid), state.pod(victim)
+    assert pod is not None
+    assert evicted is not None
+    if not engine.waits(pod):
+        found.append("it does not wait any more")
+    known = machine.api.pods.get(uid)
+    if known is not None and known.nominated != preemption.node and uid not in machine.restored:
+        found.append("it is not nominated")
+    if evicted.priority >= pod.priority:
+        found.append("its priority is not higher")
+    if evicted.is_static or evicted.namespace in engine.options.protected_namespaces:
+        found.append("the victim is protected")
+    rules, own = engine.preemptions.rules_of(uid), engine.policies.resolve(evicted).preemption
+    if not rules.may_preempt:
+        found.append("no policy lets it preempt others")
+    if not own.preemptible:
+        found.append("a policy protects the victim")
+    return found
+
+
+def check_settled(machine: PreemptionMachine) -> None:
+    """Let all victims end and all answers come, and check that nothing is left of it.
+
+    Who waits then could not get anybody's room; nothing is kept, nobody is nominated to a node without room of its own.
+    """
+    machine.sweep_again()
+    for _ in range(300):
+        machine.answers_come()
+        machine.everybody_is_tried()
+        machine.all_goes_well(50)
+        machine.evictions_go_on(6)
+        ending = [pod for pod in machine.api.pods.values() if pod.deleting]
+        for pod in ending:
+            machine.api.delete_pod(pod.uid)
+        machine.now += 61.0
+        machine.loop.turn()
+        machine.books_are_right()
+        places = machine.engine.queue.counts()
+        busy = places[Place.ACTIVE] + places[Place.BACKOFF] or machine.under_way() or machine.in_flight
+        if not (busy or ending or machine.requests() or machine.api.events):
+            break
+    else:
+        raise AssertionError(f"it does not come to rest: {machine.under_way()}, {machine.requests()}")
+    engine = machine.engine
+    assert not engine.state.holds, f"room is kept for {[hold.claim.pod for hold in engine.state.holds]}"
+    waiting = [pod for pod in machine.api.pods.values() if _waits(pod)]
+    for pod in waiting:
+        known = engine.state.pod(pod.uid)
+        assert known is not None
+        found = engine.preemptions.evaluator.search(known, machine.now)
+        assert found.preemption is None, f"{pod.name} waits, and could preempt {found.preemption}"
+        late = pod.uid in machine.nominated_late
+        assert late or not pod.nominated, f"{pod.name} is nominated to {pod.nominated}, and nothing is kept for it"
+
+
+def _waits(pod: SimPod) -> bool:
+    return pod.ours and not (pod.node or pod.terminal or pod.deleting or pod.gated)

@@ -1,0 +1,263 @@
+"""The state machine of preemption: few cards, four priorities, and all that can happen to those that have to leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
+
+import hypothesis.strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+from tests.kube.objects import Obj
+from tests.simulation.cluster import SimCard, SimNode, SimPod
+from tests.simulation.evictor import PROTECTED, EvictingWorld, Request
+from tests.simulation.kept_room import check_kept_room, check_sent, check_settled
+from tests.simulation.leaders import HeldBack
+from tests.simulation.machine import SchedulerMachine, picks
+from tests.simulation.things import BUDGETS, CLUSTER_POLICIES
+from tests.simulation.world import NAMES, REACHED
+
+PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))
+POLICY: Final = "preempts"
+RULES: Final[tuple[Obj | None, ...]] = (
+    {"mayPreempt": True},
+    {"mayPreempt": True},
+    {"mayPreempt": True, "perHour": 1},
+    {"mayPreempt": True, "perHour": 3},
+    {"mayPreempt": True, "budgets": "Exceed"},
+    {"mayPreempt": True, "delay": "5s"},
+    {"mayPreempt": False},
+    None,
+)
+FATES: Final = (*("succeeds",) * 6, "lost", "dropped", "403", "404", "409", "429", "500", "503")
+_HOUR: Final = 3600.0
+_AGE: Final = 90.0
+"""Seconds that may pass between the record of an eviction and its request."""
+
+
+class PreemptionMachine(EvictingWorld, SchedulerMachine):
+    """What can happen while some have to leave for others."""
+
+    def __init__(self) -> None:
+        self.unforeseen: set[tuple[str, str]] = set()
+        """Cards that a former leader gave to somebody of whom the present one could not know."""
+        self.quotas: dict[str, tuple[float, tuple[tuple[str, int], ...]]] = {}
+        """By victim, when its eviction was sent, and how many the policies allowed, by their UIDs."""
+        self.evicted: list[tuple[float, str, str]] = []
+        """When evictions were sent, whose, and under which policy."""
+        self.restored: set[str] = set()
+        """Pods whose nominations the store may have forgotten."""
+        super().__init__()
+
+    @initialize(
+        shapes=st.lists(st.sampled_from(PALETTE), min_size=4, max_size=10),
+        urgent=st.lists(st.sampled_from(PALETTE), max_size=3),
+        nodes=st.integers(1, 2),
+        rules=st.sampled_from(RULES[:5]),
+    )
+    def begin(
+        self, shapes: list[tuple[int, int, int]], urgent: list[tuple[int, int, int]], nodes: int, rules: Obj
+    ) -> None:
+        """Begin with a policy, cards that are in use, and pods that want them."""
+        for name in NAMES[:nodes]:
+            self._add_node(name, 2)
+        self._put_policy(POLICY, rules)
+        for shape in shapes:
+            self.api.put_pod(self._new_pod(shape))
+        self._deliver_all()
+        self.begin_to_lead()
+        self._decide(len(shapes))
+        for uid in sorted(self.in_flight):
+            self._send(uid, "succeeds")
+            self._settle(*self.answers.pop())
+        self._deliver_all()
+        for shape in urgent:
+            self.api.put_pod(self._new_pod(shape, priority=2))
+        self._deliver_all()
+        self._decide(len(urgent))
+
+    def _add_node(self, name: str, number: int) -> None:
+        cards = tuple(SimCard(f"{name}-{index}") for index in range(number))
+        self.api.put_node(SimNode(name, f"{name}-{self.api.serial()}", 0, cards, others=frozenset()))
+
+    def restart(self) -> None:
+        """A new process, which goes on with what the last one began."""
+        super().restart()
+        self.begin_to_lead()
+
+    # Pods ------------------------------------------------------------------------------------------------------------
+
+    @rule(
+        shapes=st.lists(st.sampled_from(PALETTE), min_size=1, max_size=4),
+        priority=st.integers(0, 3),
+        more=st.sampled_from(["", "", "", "", "db", "kept", "never", "static", "protected"]),
+        seen=st.sampled_from([True, True, False]),
+    )
+    def pods_come(self, shapes: list[tuple[int, int, int]], priority: int, more: str, *, seen: bool) -> None:
+        for shape in shapes:
+            asked: dict[str, Any] = {"labels": {"app": more}} if more in {"db", "kept"} else {}
+            if more == "never":
+                asked = {"asked": {"preemptionPolicy": "Never"}}
+            elif more == "static":
+                asked = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+            elif more == "protected":
+                asked = {"namespace": PROTECTED}
+            self.api.put_pod(self._new_pod(shape, priority=priority, **asked))
+        if seen:
+            self._deliver_all()
+
+    @rule(number=st.integers(1, 3), shape=st.sampled_from(PALETTE), priority=st.integers(1, 3))
+    def urgent_pods_come(self, number: int, shape: tuple[int, int, int], priority: int) -> None:
+        """Pods come, are decided, and their nominations are written."""
+        for _ in range(number):
+            self.api.put_pod(self._new_pod(shape, priority=priority))
+        self._deliver_all()
+        self._decide(8)
+        for request in [each for each in self.requests() if each.path.endswith("/status")]:
+            self.finish(request)
+
+    @rule(pick=picks, anew=st.booleans())
+    def victim_ends(self, pick: int, *, anew: bool) -> None:
+        """A pod that was evicted ends; its controller may make it anew."""
+        ending = [pod for _, pod in sorted(self.api.pods.items()) if pod.deleting]
+        if ending:
+            self._end(ending[pick % len(ending)], anew=anew)
+
+    @rule(pick=picks)
+    def pod_is_being_deleted(self, pick: int) -> None:
+        if pod := self._a_pod(pick):
+            self.api.put_pod(replace(pod, deleting=True, ends_by=pod.ends_by or int(self.now) + 30))
+
+    def _end(self, pod: SimPod, *, anew: bool) -> None:
+        self.api.delete_pod(pod.uid)
+        REACHED["victim ended"] += bool(pod.disruption)
+        if anew:
+            number = self.api.serial()
+            made = replace(pod, name=f"pod-{number:04}", uid=f"uid-{number}", node="", nominated="", phase="Pending")
+            made = replace(made, started=False, deleting=False, ends_by=0, disruption="", placement=None)
+            self.api.put_pod(replace(made, annotations={}))
+
+    # Policies and budgets --------------------------------------------------------------------------------------------
+
+    def _put_policy(self, name: str, rules: Obj, **spec: Any) -> None:
+        known = self.api.get(CLUSTER_POLICIES, name)
+        content = {
+            "apiVersion": "vgpu-scheduler.io/v1alpha1",
+            "kind": "ClusterVGPUPolicy",
+            "metadata": {"name": name, "generation": self.api.serial()},
+            "spec": {"preemption": rules, **spec},
+            "status": known.content["status"] if known else {},
+        }
+        self.api.put(CLUSTER_POLICIES, content)
+
+    @rule(rules=st.sampled_from(RULES))
+    def policy_changes(self, rules: Obj | None) -> None:
+        known = self.api.get(CLUSTER_POLICIES, POLICY)
+        if rules is not None:
+            self._put_policy(POLICY, rules)
+        elif known is not None:
+            self.api.delete(known)
+
+    @rule(there=st.booleans())
+    def some_pods_are_protected(self, *, there: bool) -> None:
+        """A policy that protects some pods comes or goes; those that are protected may preempt, too."""
+        known = self.api.get(CLUSTER_POLICIES, "keeps")
+        if there:
+            rules = {"mayPreempt": True, "preemptible": False}
+            self._put_policy("keeps", rules, priority=9, selector={"matchLabels": {"app": "kept"}})
+        elif known is not None:
+            self.api.delete(known)
+
+    @rule(name=st.sampled_from(["one", "two"]), allowed=st.sampled_from([0, 0, 1, 2, None]))
+    def budget_changes(self, name: str, allowed: int | None) -> None:
+        known = self.api.get(BUDGETS, f"default/{name}")
+        if allowed is not None:
+            spec = {"selector": {"matchLabels": {"app": "db"}}}
+            metadata = {"name": name, "namespace": "default"}
+            self.api.put(BUDGETS, {"metadata": metadata, "spec": spec, "status": {"disruptionsAllowed": allowed}})
+        elif known is not None:
+            self.api.delete(known)
+
+    # The evictor -----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.requests())
+    @rule(choices=st.lists(picks, min_size=1, max_size=5), fate=st.sampled_from(FATES))
+    def request_is_answered(self, choices: list[int], fate: str) -> None:
+        for pick in choices:
+            if found := self.requests():
+                self.finish(found[pick % len(found)], fate)
+
+    @rule(turns=st.integers(1, 6))
+    def evictions_go_on(self, turns: int) -> None:
+        """All that is sent is answered, as far as that goes, without anything else."""
+        for _ in range(turns):
+            for request in self.requests():
+                self.finish(request)
+
+    def do_what_is_due(self) -> None:
+        self.evictions_go_on(4)
+        for pod in [pod for pod in self.api.pods.values() if pod.disruption and pod.deleting]:
+            self._end(pod, anew=False)
+
+    def goes_on(self, held: HeldBack) -> str:
+        """Note the cards that a frozen leader gives away after all."""
+        outcome = super().goes_on(held)
+        if outcome == "binding: 201":
+            cards = {assignment.uuid for container in held.placement.containers for assignment in container}
+            self.unforeseen.update((held.placement.node, uuid) for uuid in cards)
+        return outcome
+
+    def check_request(self, leader: Any, method: str, path: str, body: Obj | None) -> None:
+        """Check an eviction when it is sent."""
+        if path.endswith("/eviction") or method == "DELETE":
+            assert body is not None
+            victim = (body.get("deleteOptions") or body)["preconditions"]["uid"]
+            quotas = check_sent(self, leader.engine, victim)
+            uids = ((self.api.get(CLUSTER_POLICIES, key[-1]), limit) for key, limit in quotas)
+            self.quotas[victim] = self.now, tuple((policy.uid, limit) for policy, limit in uids if policy)
+
+    def note_eviction(self, request: Request, victim: str) -> None:
+        """Check that no more are evicted than policies allow, whoever leads."""
+        sent, quotas = self.quotas[victim]
+        for policy, limit in quotas:
+            self.evicted.append((sent, victim, policy))
+            recent = {uid for at, uid, of in self.evicted if of == policy and abs(sent - at) < _HOUR - _AGE}
+            assert len(recent) <= limit, f"{sorted(recent)} within an hour, and {limit} are allowed"
+            REACHED["eviction that counts"] += 1
+
+    def _note_disorder(self) -> None:
+        """Forget what was: what was decided since the backup meets what it has."""
+        super()._note_disorder()
+        self.evicted.clear()
+        self.restored.update(uid for uid, _ in self.under_way())
+
+    # What must hold --------------------------------------------------------------------------------------------------
+
+    def check_cluster(self) -> None:
+        self.loop.turn()
+        for failure in (*self.wrong, *self.loop.failures):
+            raise failure
+        check_kept_room(self.api, self.under_way(), self.disturbed | self.unforeseen)
+        REACHED.update(Counter(f"answer to an eviction: {a.value}" for a in self._answers()))
+
+    def check_nobody_is_forgotten(self) -> None:
+        """Check that nobody waits who could be placed, unless nominations are about to be taken back."""
+        state = self.engine.state
+        if all(state.holds.get(uid) for node in state.nominations for uid in state.nominations.on(node)):
+            super().check_nobody_is_forgotten()
+
+    def _answers(self) -> list[Any]:
+        assert self.leader is not None
+        answers = self.leader.evictor.stats.answers
+        found = [answer for answer in answers if answers[answer]]
+        answers.clear()
+        return found
+
+    def teardown(self) -> None:
+        """Let everything come to rest: nobody waits for room that nobody leaves, and nothing is kept for nobody."""
+        try:
+            if hasattr(self, "engine"):
+                check_settled(self)
+            super().teardown()
+        finally:
+            self.close()
