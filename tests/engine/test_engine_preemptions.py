@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.engine.builders import allocation, asks, cards, node, pod_object
@@ -360,3 +361,30 @@ def test_who_calls_its_owner_a_node_is_no_static_pod() -> None:
     obj = pod_object("p")
     obj["metadata"]["ownerReferences"] = [owner]
     assert not decode_pod(obj).is_static
+
+
+def test_a_node_on_which_fewer_have_to_end_is_chosen_where_a_policy_allows_no_more() -> None:
+    fleet = Fleet([node("a", cards("a", 1, count=9)), node("b", cards("b", 1))], {"mayPreempt": True, "perHour": 1})
+    for name, priority in (("small-1", 0), ("small-2", 0), ("large", 3)):
+        fleet.come(name, priority, asks(gpumem=8000 if name == "large" else 4000))
+        fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert found is not None, fleet.last["high"].message
+    assert [victim.pod for victim in found.victims] == ["default/large"]
+
+
+def test_who_has_two_budgets_is_no_victim_where_budgets_are_respected() -> None:
+    for budgets, names in (("Respect", ["default/plain"]), ("Exceed", ["default/both"])):
+        fleet = Fleet([node("a", cards("a", 1))], {"mayPreempt": True, "budgets": budgets})
+        fleet.come("both", 0, asks(gpumem=4000), labels={"app": "db"})
+        fleet.come("plain", 1, asks(gpumem=4000))
+        fleet.decide()
+        for name in ("one", "two"):
+            fleet.engine.budgets.observe(msgspec.structs.replace(budget("db", 5), uid=name, name=name))
+        fleet.come("high", 5, asks(gpumem=4000))
+        fleet.decide()
+        found = fleet.last["high"].preemption
+        assert found is not None
+        assert [victim.pod for victim in found.victims] == names

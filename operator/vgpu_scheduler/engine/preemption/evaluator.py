@@ -174,6 +174,8 @@ class Evaluator:
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._order)
+        if best.victims is None and best.over_limit is not None:
+            return self._answer(pod, pod_class, best.over_limit, now)
         if best.victims is not None:
             return replace(self._answer(pod, pod_class, best.victims, now), candidates=best.compared)
         counts = {
@@ -186,7 +188,14 @@ class Evaluator:
     def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is Budgets.EXCEED
-        return VictimSearch(self._state, self._cycle.nominated, self._budgets, self._may_end(rules, now), exceed=exceed)
+        return VictimSearch(
+            self._state,
+            self._cycle.nominated,
+            self._budgets,
+            self._may_end(rules, now),
+            exceed=exceed,
+            within_limits=lambda found: self._over_limit(rules, self._evicted(found), now) is None,
+        )
 
     def _may_end(self, rules: PreemptionRules, now: float) -> MayEnd:
         moment, spared = now + self.unix_ahead, {uid for uid, until in self._spared.items() if now < until}
@@ -195,7 +204,7 @@ class Evaluator:
     def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
         """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, [each.uid for each in best.pods], now)
+        too_many = self._over_limit(policy.preemption, self._evicted(best), now)
         if too_many is not None:
             return too_many
         return self._placed(pod, pod_class, best)
@@ -208,6 +217,11 @@ class Evaluator:
             return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = pod_class.claimed.policy.source_of.get("preemption", "")
         return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
+
+    def _evicted(self, victims: Victims) -> list[str]:
+        """Return which of some victims have to be evicted; the others only wait to be bound."""
+        held = (self._state.reservation(each.uid) for each in victims.pods)
+        return [each.uid for each in held if each is not None and each.phase is not Phase.ASSUMED]
 
     def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> Answer | None:
         """Say which policy does not allow so many evictions now; None if all do."""

@@ -95,20 +95,32 @@ class Best(NamedTuple):
         On how many of them only the violation of a budget would.
     compared
         What was found on the nodes that were looked at: none of the others costs less.
+    over_limit
+        The cheapest of those that are more pods than may be evicted now.
     """
 
     victims: Victims | None
     searched: int
     protected: int
     compared: Candidates
+    over_limit: Victims | None = None
 
 
 class _Seen:
     """The cheapest victims so far."""
 
-    def __init__(self, budgets: Sequence[DisruptionBudget], *, exceed: bool, searched: int) -> None:
+    def __init__(
+        self,
+        budgets: Sequence[DisruptionBudget],
+        within_limits: Callable[[Victims], bool],
+        *,
+        exceed: bool,
+        searched: int,
+    ) -> None:
         self._budgets = budgets
+        self._within_limits = within_limits
         self._exceed = exceed
+        self._over_limit: Victims | None = None
         self._searched = searched
         self._cheapest: Victims | None = None
         self._victims: dict[str, Victims] = {}
@@ -130,6 +142,10 @@ class _Seen:
                 self._rejections[node] = _PROTECTED_NODE
                 return
             found = replace(found, violations=0)
+        if not self._within_limits(found):
+            if self._over_limit is None or found.cost < self._over_limit.cost:
+                self._over_limit = found
+            return
         self._victims[node] = found
         if not self.is_beaten(found.cost, node):
             self._cheapest = found
@@ -142,7 +158,8 @@ class _Seen:
     def best(self) -> Best:
         """Return the cheapest victims."""
         protected = sum(rejection is _PROTECTED_NODE for rejection in self._rejections.values())
-        return Best(self._cheapest, self._searched, protected, Candidates(self._victims, self._rejections))
+        compared = Candidates(self._victims, self._rejections)
+        return Best(self._cheapest, self._searched, protected, compared, self._over_limit)
 
 
 class VictimSearch:
@@ -160,6 +177,8 @@ class VictimSearch:
         Tells whether a pod of lower priority may be a victim.
     exceed
         Whether victims may end against their disruption budgets.
+    within_limits
+        Tells whether so many pods may be evicted now.
     """
 
     def __init__(
@@ -170,7 +189,10 @@ class VictimSearch:
         may_end: Callable[[Pod], bool],
         *,
         exceed: bool = True,
+        within_limits: Callable[[Victims], bool] = lambda _: True,
     ) -> None:
+        self._by_namespace: dict[str, list[DisruptionBudget]] | None = None
+        self._within_limits = within_limits
         self._exceed = exceed
         self._state = state
         self._nominated = nominated
@@ -208,7 +230,7 @@ class VictimSearch:
         """
         rejected, passing = found.resolvable()
         short, budgets = self._short_of_cards(asked, passing), self._budgets()
-        seen = _Seen(budgets, exceed=self._exceed, searched=int(rejected.size + short.size))
+        seen = _Seen(budgets, self._within_limits, exceed=self._exceed, searched=int(rejected.size + short.size))
         unbound = self._unbound_victims(asked, np.concatenate([rejected, short]), closed)
         if unbound is not None:
             seen.take(unbound.node, unbound)
@@ -344,7 +366,16 @@ class VictimSearch:
 
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))
-        return [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
+        lower = [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
+        return lower if self._exceed else [each for each in lower if not self._has_several_budgets(each)]
+
+    def _has_several_budgets(self, pod: Pod) -> bool:
+        """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""
+        if self._by_namespace is None:
+            self._by_namespace = {}
+            for budget in self._budgets():
+                self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        return sum(budget.covers(pod) for budget in self._by_namespace.get(pod.namespace, ())) > 1
 
 
 class _NodeAlone:
