@@ -140,20 +140,16 @@ def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -
 def test_what_one_pod_leaves_is_kept_once_for_two_who_wait_for_it() -> None:
     fleet = Fleet([node("a", cards("a", 1, count=9))])
     fleet.come("low", 0, asks(gpumem=4000))
-    fleet.come("lower", 0, asks(gpumem=4000))
     fleet.decide()
+    state = fleet.engine.state
     for name in ("first", "second"):
-        fleet.come(name, 5, asks(gpumem=3500))
-        fleet.decide()
-    victims = {name: {v.uid for v in fleet.victims_of[f"uid-{name}"].victims} for name in ("first", "second")}
-    state, (gone, *_) = fleet.engine.state, sorted(victims["first"])
-    fleet.come("third", 5, asks(gpumem=3500))
-    fleet.decide()
-    for uid in (gone, *sorted({"uid-low", "uid-lower"} - {gone})):
-        assert not state.over_capacity()
-        assert not state.drift()
-        fleet.end(uid)
-    assert not state.over_capacity()
+        fleet.come(name, 5, asks(gpumem=3000))
+        asked = state.pod(f"uid-{name}")
+        assert asked is not None
+        placement = fleet.engine.cycle.decide(asked).placement
+        assert placement is not None
+        state.keep(fleet.engine.preemptions.room_for(asked, placement, ["uid-low"]))
+    assert state.ledger()["a"]["a-gpu-0"][1] == 6000, "what both will hold is more than what leaves"
     assert not state.drift()
-    fleet.decide()
-    assert [bool(fleet.node_of(name)) for name in ("first", "second", "third")] == [True, True, False]
+    fleet.end("uid-low")
+    assert state.ledger()["a"]["a-gpu-0"][1] == 6000

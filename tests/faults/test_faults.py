@@ -21,6 +21,7 @@ ALWAYS = {
     "operator: killed at step sent",
     "plugins: comes back with fewer cards",
     "pods: deleted by force",
+    "preemption: eviction: 429, nothing evicted yet",
     "watches: dropped while pods are deleted",
     "writes: Binding: no answer",
     "writes: node patch: 500 after",

@@ -50,6 +50,7 @@ _MOST_TRIES = 240
 """How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
 _LATE = 60.0
 """Seconds for which writes of an earlier leader may still arrive."""
+_NOT_FOUND = 404
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -334,7 +335,7 @@ class Evictor:
             if self._preemptions.of(uid) is not None:
                 continue
             pod = self._state.pod(uid)
-            if pod is None or pod.node_name or pod.nominated_node_name not in {"", node}:
+            if pod is None or pod.node_name or pod.terminal or pod.nominated_node_name not in {"", node}:
                 del self._nominated[uid]
                 continue
             if not pod.nominated_node_name or self._state.reservation(uid) is not None:
@@ -348,6 +349,8 @@ class Evictor:
             response = await self._request("PATCH", path, body, MERGE_PATCH)
             if response is not None and response.ok:
                 self._context.observe("Pod", response.body)
+            elif response is not None and response.status == _NOT_FOUND:
+                self._nominated.pop(uid, None)
 
     def _adopt_nominations(self) -> None:
         """Take over the nominations that earlier leaders have written, or still have on their way."""
