@@ -24,7 +24,7 @@ ALWAYS = {
     "preemption: eviction: 429, nothing evicted yet",
     "watches: dropped while pods are deleted",
     "writes: Binding: no answer",
-    "writes: node patch: 500 after",
+    "writes: node patch: 500, but carried out",
 }
 """Those that `make test` plays, too: one of each kind, of those that are soon over."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Card = tuple[str, str]
 _NOTHING: Amounts = (0, 0, 0)
+_QUIET = 3
 
 
 def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], odd: Collection[Card]) -> None:
@@ -109,7 +110,10 @@ def check_settled(machine: PreemptionMachine) -> None:
     Who waits then could not get anybody's room; nothing is kept, nobody is nominated to a node without room of its own.
     """
     machine.sweep_again()
+    quiet = 0  # rounds after which nothing was left to be done: nominations are cleared in the next one
     for _ in range(300):
+        machine.now += 61.0  # at first: whoever may do something only later was tried when it might
+        machine.loop.turn()
         machine.answers_come()
         machine.everybody_is_tried()
         machine.all_goes_well(50)
@@ -117,12 +121,11 @@ def check_settled(machine: PreemptionMachine) -> None:
         ending = [pod for pod in machine.api.pods.values() if pod.deleting]
         for pod in ending:
             machine.api.delete_pod(pod.uid)
-        machine.now += 61.0
-        machine.loop.turn()
         machine.books_are_right()
         places = machine.engine.queue.counts()
         busy = places[Place.ACTIVE] + places[Place.BACKOFF] or machine.under_way() or machine.in_flight
-        if not (busy or ending or machine.requests() or machine.api.events):
+        quiet = 0 if busy or ending or machine.requests() or machine.api.events else quiet + 1
+        if quiet == _QUIET:
             break
     else:
         raise AssertionError(f"it does not come to rest: {machine.under_way()}, {machine.requests()}")

@@ -19,4 +19,4 @@ def controller_of(pod: Object) -> tuple[str, str] | None:
 
 def is_node_bound(pod: Pod) -> bool:
     """Tell whether a pod that ends is back on the same node at once: its kubelet or a DaemonSet sees to it."""
-    return pod.is_static or pod.is_of_daemon_set
+    return pod.is_static or pod.is_of_daemon_set or pod.owner_kind == "Node"
