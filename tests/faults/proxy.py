@@ -94,6 +94,8 @@ class Rule:
     hits: int = 0
     path: str = ""
     """That of the last request that was hit."""
+    message: str = "a fault on order"
+    """What a refusal says."""
 
     def hit(self, what: What, path: str) -> bool:
         """Tell whether a request is hit, and count it."""
@@ -361,7 +363,7 @@ def _refusal(rule: Rule) -> web.Response:
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": "a fault on order",
+        "message": rule.message,
         "reason": _REASONS.get(rule.status, ""),
         "code": rule.status,
     }

@@ -220,6 +220,9 @@ async def budget_second(stage: Stage, random: Random) -> None:
         assert len(await scene.there()) == 3
 
 
+NO_RIGHT = 'pods "low" is forbidden: User "somebody" cannot create resource "pods/eviction" in API group ""'
+
+
 @story(
     "eviction: 403",
     "the first eviction is refused (403)",
@@ -227,7 +230,7 @@ async def budget_second(stage: Stage, random: Random) -> None:
 )
 async def denied(stage: Stage, random: Random) -> None:
     async with crowded(stage) as scene:
-        stage.proxy.add(Rule(What.EVICTION, Do.REFUSE, 403))
+        stage.proxy.add(Rule(What.EVICTION, Do.REFUSE, 403, message=NO_RIGHT))
         await scene.high_comes()
 
         async def is_said() -> bool:

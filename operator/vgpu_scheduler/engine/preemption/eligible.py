@@ -14,6 +14,8 @@ from vgpu_scheduler.state import State
 __all__ = ["EvictionLimits", "MayEnd", "may_preempt_at"]
 
 _HOUR: Final = 3600.0
+_Policy = tuple[PolicyKey, str]
+"""Its name and its UID: one that is created anew starts anew, as its status does."""
 
 
 def may_preempt_at(pod: Pod, rules: PreemptionRules) -> float:
@@ -83,9 +85,9 @@ class EvictionLimits:
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        self._decided: dict[PolicyKey, dict[str, float]] = {}
+        self._decided: dict[_Policy, dict[str, float]] = {}
         """By policy, when each pod was chosen as a victim, by its UID, in seconds since 1970."""
-        self._evicted: dict[PolicyKey, dict[str, float]] = {}
+        self._evicted: dict[_Policy, dict[str, float]] = {}
         """The same of those that were evicted, which no policy may record yet."""
 
     def exceeded(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> Exceeded | None:
@@ -108,13 +110,13 @@ class EvictionLimits:
     def decide(self, rules: PreemptionRules, victims: Iterable[str], moment: float) -> None:
         """Count pods that are to be evicted; one that is counted already counts once."""
         for key, _ in rules.quotas:
-            self._decided.setdefault(key, {}).update(dict.fromkeys(victims, moment))
+            self._decided.setdefault(self._known(key), {}).update(dict.fromkeys(victims, moment))
 
     def evicted(self, victim: str) -> None:
         """Count a pod for good: it was evicted."""
-        for key, decided in self._decided.items():
+        for policy, decided in self._decided.items():
             if victim in decided:
-                self._evicted.setdefault(key, {})[victim] = decided.pop(victim)
+                self._evicted.setdefault(policy, {})[victim] = decided.pop(victim)
 
     def take_back(self, victims: Iterable[str]) -> None:
         """Count pods no more that were not evicted after all."""
@@ -122,18 +124,23 @@ class EvictionLimits:
             for decided in self._decided.values():
                 decided.pop(uid, None)
 
-    def decided(self) -> dict[PolicyKey, dict[str, float]]:
+    def decided(self) -> dict[_Policy, dict[str, float]]:
         """Return what was decided here, to be brought back by :meth:`restore`."""
-        return {key: dict(victims) for key, victims in self._decided.items()}
+        return {policy: dict(victims) for policy, victims in self._decided.items()}
 
-    def restore(self, decided: dict[PolicyKey, dict[str, float]]) -> None:
+    def restore(self, decided: dict[_Policy, dict[str, float]]) -> None:
         """Bring back what was decided at some moment, and nothing else."""
         self._decided = decided
 
     def _counting(self, key: PolicyKey, moment: float) -> dict[str, float]:
         policy = self._policies.catalogue.get(key)
         recorded = {one.uid: one.time.timestamp() for one in policy.evictions} if policy is not None else {}
+        own = self._known(key)
         for known in (self._decided, self._evicted):
-            known[key] = {uid: at for uid, at in known.get(key, {}).items() if moment - at < _HOUR}
-        every = {**recorded, **self._evicted[key], **self._decided[key]}
+            known[own] = {uid: at for uid, at in known.get(own, {}).items() if moment - at < _HOUR}
+        every = {**recorded, **self._evicted[own], **self._decided[own]}
         return {uid: at for uid, at in every.items() if abs(moment - at) < _HOUR}
+
+    def _known(self, key: PolicyKey) -> _Policy:
+        policy = self._policies.catalogue.get(key)
+        return key, "" if policy is None else policy.uid
