@@ -129,6 +129,23 @@ def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
     assert "allows 0 more evictions within the hour, and 1 are needed" in fleet.last["other"].message
 
 
+def test_a_policy_that_is_created_anew_starts_anew() -> None:
+    fleet = preempting()
+    limits = fleet.engine.preemptions.evaluator.limits
+    allowed = policy_object("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}})
+    fleet.engine.effective_policies.observe(decode_policy(allowed))
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    rules = fleet.engine.preemptions.rules_of("uid-high")
+    limits.evicted("uid-low0")
+    limits.evicted("uid-low1")
+    assert limits.exceeded(rules, ["uid-low2"], fleet.now) is not None
+    allowed["metadata"]["uid"] = "another"
+    allowed["metadata"]["resourceVersion"] = "99"
+    fleet.engine.effective_policies.observe(decode_policy(allowed))
+    assert limits.exceeded(rules, ["uid-low2"], fleet.now) is None
+
+
 def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -> None:
     fleet = preempting()
     fleet.engine.remove_node("a", 900, fleet.now)

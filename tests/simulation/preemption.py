@@ -230,6 +230,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         super()._note_disorder()
         self.evicted.clear()
         self.restored.update(uid for uid, _ in self.under_way())
+        self.nominated_late.update(uid for uid, pod in self.api.pods.items() if pod.nominated)
 
     # What must hold --------------------------------------------------------------------------------------------------
 
