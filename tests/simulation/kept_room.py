@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Card = tuple[str, str]
 _NOTHING: Amounts = (0, 0, 0)
 _QUIET = 3
+_TRIED = (Place.ACTIVE, Place.BACKOFF)
 
 
 def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], odd: Collection[Card]) -> None:
@@ -122,8 +123,8 @@ def check_settled(machine: PreemptionMachine) -> None:
         for pod in ending:
             machine.api.delete_pod(pod.uid)
         machine.books_are_right()
-        places = machine.engine.queue.counts()
-        busy = places[Place.ACTIVE] + places[Place.BACKOFF] or machine.under_way() or machine.in_flight
+        places = map(machine.engine.queue.place, machine.api.pods)  # others are gone with a store that was restored
+        busy = any(place in _TRIED for place in places) or machine.under_way() or machine.in_flight
         quiet = 0 if busy or ending or machine.requests() or machine.api.events else quiet + 1
         if quiet == _QUIET:
             break
