@@ -106,13 +106,13 @@ BY_PREEMPTION = (
 )
 
 
-AT_LENGTH: list[tuple[type[SchedulerMachine], tuple[str, ...]]] = [
-    (CardsMachine, BY_CARDS),
-    (NeighboursMachine, BY_NEIGHBOURS),
+AT_LENGTH = [
+    pytest.param(CardsMachine, BY_CARDS, id="cards"),
+    pytest.param(NeighboursMachine, BY_NEIGHBOURS, id="neighbours"),
 ]
 if not FIXED:
-    # What comes to rest after a restored store and several leaders is not told apart in all of its runs yet.
-    AT_LENGTH.append((PreemptionMachine, BY_PREEMPTION))
+    # Its last check does not tell all that a restored store brings back from what is wrong yet.
+    AT_LENGTH.append(pytest.param(PreemptionMachine, BY_PREEMPTION, id="preemption"))
 
 
 def profile(runs: int) -> settings:
@@ -137,7 +137,7 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)  # an interrupted run looks like a wrong one
-@pytest.mark.parametrize(("machine", "expected"), AT_LENGTH, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(("machine", "expected"), AT_LENGTH)
 def test_whatever_happens_the_books_are_right(machine: type[SchedulerMachine], expected: tuple[str, ...]) -> None:
     """Runs are the same each time; ``SIMULATION_RUNS`` asks for more of them, which are then random."""
     REACHED.clear()
