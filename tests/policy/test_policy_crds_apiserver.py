@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tests.policy.malformed_policies import MALFORMED
 from tests.policy.policy_cases import (
     CLUSTER,
     GOOD,
-    MALFORMED,
     NAMESPACED,
     Case,
     policy,

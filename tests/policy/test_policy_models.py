@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.policy.policy_cases import CLUSTER, GOOD, MALFORMED, NAMESPACED, Case, policy
+from tests.policy.malformed_policies import MALFORMED
+from tests.policy.policy_cases import CLUSTER, GOOD, NAMESPACED, Case, policy
 from tests.policy.random_policies import random_spec
 
 from vgpu_scheduler.kube import LabelSelector, compile_label_selector

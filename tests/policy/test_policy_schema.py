@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from pydantic import BaseModel
-from tests.policy.policy_cases import CLUSTER, GOOD, MALFORMED, NAMESPACED, resource_schema, rule_messages, walk
+from tests.policy.malformed_policies import MALFORMED
+from tests.policy.policy_cases import CLUSTER, GOOD, NAMESPACED, resource_schema, rule_messages, walk
 
 from vgpu_scheduler.policy.models import NAME_RULE, decode_policy
 from vgpu_scheduler.policy.schema import Schema, crds, structural
