@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.builders import asks, card, cards, engine_with, node, pod
+from tests.preemption import all_candidates
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
@@ -33,7 +34,7 @@ def found(engine: Engine, asked: Pod, *budgets: DisruptionBudget, spared: frozen
     pod_class.node.refresh(engine.state, rows)
     filtered = Filtered(pod_class.node, pod_class.cluster, asked, rows)
     searching, question = search(engine, *budgets, spared=spared), Asked(asked, pod_class.node, pod_class.cluster)
-    return searching.candidates(question, searching.helpful(question, filtered))
+    return all_candidates(searching, engine.state, question, filtered, budgets)
 
 
 def budget(app: str, allowed: int, *disrupted: str) -> DisruptionBudget:

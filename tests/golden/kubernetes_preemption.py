@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tests.preemption import all_candidates
+
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.nominated import NominatedPods
@@ -41,7 +43,7 @@ def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -
         return {"candidates": {}, "node_statuses": {}, "best": {}, "message": f"preemption: {message}"}
     budgets = [decode_budget(budget) for budget in case["objects"].get("poddisruptionbudgets", ())]
     search = VictimSearch(state, nominated_pods(state), lambda: budgets, lambda _: True)
-    candidates = search.candidates(asked, search.helpful(asked, found))
+    candidates = all_candidates(search, state, asked, found, budgets)
     if not candidates.victims:
         tried = [*candidates.rejections.values()]
         tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (len(nodes) - len(tried))

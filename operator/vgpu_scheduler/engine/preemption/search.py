@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -199,21 +199,22 @@ class VictimSearch:
         self._budgets = budgets
         self._may_end = may_end
 
-    def helpful(self, asked: Asked, found: Filtered) -> list[str]:
-        """Return the nodes on which the end of pods might help, by name.
+    def helpful(self, asked: Asked, found: Filtered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows on which the end of pods might help.
 
         Parameters
         ----------
         found
             What the filters of the pod say; the columns of its node part are up to date.
+
+        Returns
+        -------
+        tuple
+            Those that a filter rejects, and those that pass all filters and are short of cards.
         """
         rejected, passing = found.resolvable()
-        return sorted(map(self._state.nodes.name, (*rejected.tolist(), *self._short_of_cards(asked, passing).tolist())))
-
-    def _short_of_cards(self, asked: Asked, passing: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which rows reject a pod for what is in use of their cards, of those that pass all filters."""
         short: NDArray[np.int64] = passing[asked.node.fit.counts[passing][:, _RESOLVABLE].any(axis=1)]
-        return short
+        return rejected, short
 
     def best(self, asked: Asked, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
         """Search the victims that cost least; nodes on which none can cost less are left out.
@@ -228,8 +229,7 @@ class VictimSearch:
         order
             Says in which order nodes are looked at.
         """
-        rejected, passing = found.resolvable()
-        short, budgets = self._short_of_cards(asked, passing), self._budgets()
+        (rejected, short), budgets = self.helpful(asked, found), self._budgets()
         seen = _Seen(budgets, self._within_limits, exceed=self._exceed, searched=int(rejected.size + short.size))
         unbound = self._unbound_victims(asked, np.concatenate([rejected, short]), closed)
         if unbound is not None:
@@ -262,25 +262,6 @@ class VictimSearch:
             if isinstance(found, Victims):
                 candidates.append(found)
         return min(candidates, key=lambda victims: victims.cost, default=None)
-
-    def candidates(self, asked: Asked, nodes: Iterable[str]) -> Candidates:
-        """Search each of some nodes.
-
-        Parameters
-        ----------
-        nodes
-            Nodes on which the end of pods could help.
-        """
-        victims: dict[str, Victims] = {}
-        rejections: dict[str, Rejection] = {}
-        budgets = self._budgets()
-        for node in nodes:
-            found = self.on_node(asked, node, budgets)
-            if isinstance(found, Victims):
-                victims[node] = found
-            elif found is not None:
-                rejections[node] = found
-        return Candidates(victims, rejections)
 
     def on_node(
         self, asked: Asked, node: str, budgets: Sequence[DisruptionBudget], up_to: int | None = None
