@@ -5,15 +5,16 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Victims, by_importance, reprieve, started
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
-from vgpu_scheduler.state import Reservation, State
+from vgpu_scheduler.state import State
 
 __all__ = ["MOST_TENANTS", "CardSearch"]
 
@@ -64,29 +65,51 @@ class CardSearch:
             None if the pod fits on no card of the node, whoever of them ends. What depends on more than one card has
             not been asked.
         """
-        may_use = self._allocator.may_use(self._matrix)
-        cards = [
-            _Card(self, card, tenants, self._used[card - self._first])
-            for card, tenants in sorted(self._by_card(lower).items())
-            if may_use[card]
-        ]
-        found = [*self._of_few(cards, budgets)]
-        found += [card.reprieved(self._node, budgets) for card in cards if len(card.pods) > MOST_TENANTS]
-        return min(filter(None, found), key=lambda victims: victims.cost, default=None)
+        may_use, by_count = self._allocator.may_use(self._matrix), dict[int, list[_Card]]()
+        for number, tenants in self._by_card(lower).items():
+            if may_use[number]:
+                card = _Card(self, number, tenants, self._used[number - self._first])
+                by_count.setdefault(len(tenants), []).append(card)
+        found = []
+        for count, cards in by_count.items():
+            if count <= MOST_TENANTS:
+                found.append(self._of_few(cards, budgets))
+            else:
+                found += [card.reprieved(self._node, budgets) for card in cards]
+        cheapest = min(filter(None, found), key=lambda each: (each.victims.cost, each.card), default=None)
+        return None if cheapest is None else cheapest.victims
 
-    def _of_few(self, cards: Iterable[_Card], budgets: Sequence[DisruptionBudget]) -> Iterator[Victims | None]:
-        """Yield the cheapest set of pods of each card with few of them; all sets are asked about at once."""
-        few = [card for card in cards if len(card.pods) <= MOST_TENANTS]
-        sets = [_all_sets(len(card.pods)) for card in few]
-        if not few:
-            return
-        numbers = np.repeat([card.number for card in few], [gone.shape[0] for gone in sets])
-        used = np.concatenate([card.used_without(gone) for card, gone in zip(few, sets, strict=True)])
-        fits, begin = self.fits(numbers, used), 0
-        for card, gone in zip(few, sets, strict=True):
-            end = begin + gone.shape[0]
-            yield card.cheapest(gone[fits[begin:end]], self._node, budgets)
-            begin = end
+    def _of_few(self, cards: Sequence[_Card], budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
+        """Return the cheapest set of pods of cards that have equally few of them; all sets are asked about at once."""
+        sets = _all_sets(len(cards[0].pods))
+        used = np.stack([card.used for card in cards])[:, None] - sets @ np.stack([card.amounts for card in cards])
+        numbers = np.repeat([card.number for card in cards], sets.shape[0])
+        fits = self.fits(numbers, used.reshape(numbers.shape[0], -1)).reshape(len(cards), -1)
+        on, gone = np.nonzero(fits)
+        if not on.size:
+            return None
+        priorities = np.array([[pod.priority for pod in card.pods] for card in cards])
+        start = np.array([[started(pod) for pod in card.pods] for card in cards])
+        first = sets.argmax(axis=1)  # the most important one: of the highest priority, and the oldest of these
+        violations = np.zeros(on.shape[0], dtype=np.int64)
+        for number, card in enumerate(cards):
+            here = on == number
+            violations[here] = card.violations(sets[gone[here]], budgets)
+        by_cost: tuple[NDArray[Any], ...] = (  # as in Victims.cost; of equals the less important pods end
+            violations,
+            priorities[on, first[gone]],
+            ((priorities - MIN_PRIORITY) @ sets.T)[on, gone],
+            sets.sum(axis=1)[gone],
+            -start[on, first[gone]],
+            np.array([card.number for card in cards])[on],
+            *sets[gone].T,
+        )
+        left = np.arange(on.shape[0])
+        for column in by_cost:
+            left = left[column[left] == column[left].min()]
+        card, best = cards[on[left[0]]], sets[gone[left[0]]]
+        pods = tuple(pod for pod, is_gone in zip(card.pods, best.tolist(), strict=True) if is_gone)
+        return _OnCard(Victims(self._node, pods, len(violating_budgets(pods, budgets))), card.number)
 
     def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
@@ -94,27 +117,26 @@ class CardSearch:
 
     def _by_card(self, pods: Iterable[Pod]) -> dict[int, _Tenants]:
         """Return which of some pods hold something of each device, the most important first, and how much."""
-        on_card: dict[int, _Tenants] = {}
+        matrix, row, on_card = self._matrix, self._row, dict[int, _Tenants]()
+        devices = matrix.devices(row)
         for pod in by_importance(pods):
             held = self._state.reservation(pod.uid)
-            for card, amounts in self._charges(held).items() if held is not None else ():
+            for uuid, amounts in held.device_charges(self._dialect, devices).items() if held is not None else ():
+                card = matrix.position(row, uuid)
+                assert card is not None
                 on_card.setdefault(card, []).append((pod, amounts))
         return on_card
 
-    def _charges(self, held: Reservation) -> dict[int, NDArray[np.int64]]:
-        """Return what is charged of each device of the node, by its number; shape (dimensions,)."""
-        charged = {}
-        for uuid, amounts in held.device_charges(self._dialect, self._matrix.devices(self._row)).items():
-            card = self._matrix.position(self._row, uuid)
-            assert card is not None
-            wide = np.zeros(self._matrix.dimensions, dtype=np.int64)
-            wide[: len(amounts)] = amounts
-            charged[card] = wide
-        return charged
 
-
-_Tenants = list[tuple[Pod, NDArray[np.int64]]]
+_Tenants = list[tuple[Pod, Sequence[int]]]
 """Pods on a card with what each holds of it, the most important first."""
+
+
+class _OnCard(NamedTuple):
+    """Victims on one card, by its number."""
+
+    victims: Victims
+    card: int
 
 
 class _Card:
@@ -123,66 +145,46 @@ class _Card:
     def __init__(self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64]) -> None:
         self.number = number
         self.pods = [pod for pod, _ in tenants]
+        self.used = used
+        self.amounts = np.zeros((len(tenants), used.shape[0]), dtype=np.int64)
+        for mine, (_, amounts) in zip(self.amounts, tenants, strict=True):
+            mine[: len(amounts)] = amounts
         self._search = search
-        self._amounts = np.array([amounts for _, amounts in tenants])
-        self._used = used
-        self._gone = np.ones((1, len(tenants)), dtype=np.bool_)
+        self._gone = np.ones(len(tenants), dtype=np.int64)
 
-    def cheapest(self, gone: NDArray[np.bool_], node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
-        """Return which of some sets of the pods, a row each, costs least; None if there is none."""
-        if not gone.shape[0]:
-            return None
-        best = gone[self._cheapest_first(gone, self._violations(gone, budgets))[0]]
-        pods = tuple(pod for pod, is_gone in zip(self.pods, best.tolist(), strict=True) if is_gone)
-        return Victims(node, pods, len(violating_budgets(pods, budgets)))
-
-    def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> Victims | None:
+    def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
         """Return the pods that nobody can reprieve one by one; None if the card does not do without all of them."""
-        return reprieve(node, self.pods, budgets, self) if self._does() else None
+        victims = reprieve(node, self.pods, budgets, self) if self._does() else None
+        return None if victims is None else _OnCard(victims, self.number)
 
     def put_back(self, pod: Pod) -> bool:
         """Put a pod back, unless the card would not do then; see :class:`Room`."""
         number = self.pods.index(pod)
-        self._gone[0, number] = False
+        self._gone[number] = 0
         does = self._does()
-        self._gone[0, number] = not does
+        self._gone[number] = not does
         return does
 
     def _does(self) -> bool:
-        return bool(self._search.fits(np.array([self.number]), self.used_without(self._gone))[0])
+        used = self.used - self._gone @ self.amounts
+        return bool(self._search.fits(np.array([self.number]), used[None])[0])
 
-    def used_without(self, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return what is in use without each set of pods, a row each; shape (sets, dimensions)."""
-        used: NDArray[np.int64] = self._used - gone.astype(np.int64) @ self._amounts
-        return used
-
-    def _violations(self, gone: NDArray[np.bool_], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:
-        """Return how many of each set end against a budget."""
+    def violations(self, sets: NDArray[np.int64], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:
+        """Return how many of each set of the pods, a row each, end against a budget."""
         concerned = [budget for budget in budgets if any(map(budget.covers, self.pods))]
         if not concerned:
-            return np.zeros(gone.shape[0], dtype=np.int64)
-        sets = ([pod for pod, is_gone in zip(self.pods, row, strict=True) if is_gone] for row in gone.tolist())
-        return np.array([len(violating_budgets(pods, concerned)) for pods in sets], dtype=np.int64)
-
-    def _cheapest_first(self, gone: NDArray[np.bool_], violations: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Order sets of pods by what they cost, as :attr:`Victims.cost`; of equals the less important pods end."""
-        priorities = np.array([pod.priority for pod in self.pods], dtype=np.int64)
-        start = np.array([started(pod) for pod in self.pods])
-        first = gone.argmax(axis=1)  # the most important one: of the highest priority, and the oldest of these
-        total = gone.astype(np.int64) @ (priorities - MIN_PRIORITY)
-        by_cost: tuple[NDArray[Any], ...] = (
-            *gone.T[::-1],  # the last key counts most
-            -start[first],
-            gone.sum(axis=1),
-            total,
-            priorities[first],
-            violations,
-        )
-        return np.lexsort(by_cost)
+            return np.zeros(sets.shape[0], dtype=np.int64)
+        gone = ([pod for pod, is_gone in zip(self.pods, row, strict=True) if is_gone] for row in sets.tolist())
+        return np.array([len(violating_budgets(pods, concerned)) for pods in gone], dtype=np.int64)
 
 
-def _all_sets(count: int) -> NDArray[np.bool_]:
-    """Return all sets of so many things but the empty one, a row each; shape (2**count - 1, count)."""
+@lru_cache(maxsize=MOST_TENANTS)
+def _all_sets(count: int) -> NDArray[np.int64]:
+    """Return all sets of so many things but the empty one, a row each, with ones for what is in it.
+
+    Its shape is (2**count - 1, count).
+    """
     numbers = np.arange(1, 2**count, dtype=np.int64)
-    sets: NDArray[np.bool_] = (numbers[:, None] >> np.arange(count)) & 1 == 1
+    sets: NDArray[np.int64] = (numbers[:, None] >> np.arange(count)) & 1
+    sets.setflags(write=False)
     return sets
