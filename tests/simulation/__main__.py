@@ -27,11 +27,11 @@ HEAD = """# What the simulation came across
 
 State machines drive the real engine, observer, fence and evictor against a simulated API server: nodes, pods, cards,
 volumes, labels, policies and budgets change in any order, watches lag, repeat and lose events, Bindings and evictions
-fail in every way, leaders are frozen and replaced, the store is restored. After each step the ledger must equal its
-rebuild, every index a recount, no card may be over, no room that is kept may be given away, and no pod may be stranded
-or wait in vain; at the end of a run the process must know what a new one would read. `make test` does the same few
-hundred runs each time; this page is written by `python -m
-tests.simulation --runs N`, whose runs are new ones.
+fail in every way, leaders are frozen and replaced, the store is restored (not where pods are evicted). After each step
+the ledger must equal its rebuild, every index a recount, no card may be over, no room that is kept may be given away,
+and no pod may be stranded or wait in vain; at the end of a run the process must know what a new one would read.
+`make test` does the same few hundred runs each time; this page is written by
+`python -m tests.simulation --runs N`, whose runs are new ones.
 
 """
 

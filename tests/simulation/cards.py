@@ -8,8 +8,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import initialize, rule
 from tests.engine.builders import ALLOCATED_NODE, allocation
 from tests.simulation.cluster import ANNOUNCING, OTHERS, SimCard
-from tests.simulation.machine import SchedulerMachine, picks
+from tests.simulation.machine import picks
 from tests.simulation.makers import OTHER_CARDS
+from tests.simulation.restored import RestoringMachine
 from tests.simulation.world import NAMES, REACHED, Shape
 
 from vgpu_scheduler.intake import QUOTAS
@@ -22,7 +23,7 @@ PALETTE: tuple[Shape, ...] = (
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 
 
-class CardsMachine(SchedulerMachine):
+class CardsMachine(RestoringMachine):
     """What others can do to cards."""
 
     @initialize(shapes=st.lists(st.sampled_from(PALETTE), max_size=8), bound=st.integers(0, 8))

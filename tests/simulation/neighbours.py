@@ -18,7 +18,8 @@ from tests.simulation.asking import (
     Asking,
 )
 from tests.simulation.cluster import OTHERS, SimCard, SimNode, SimPod
-from tests.simulation.machine import SchedulerMachine, picks
+from tests.simulation.machine import picks
+from tests.simulation.restored import RestoringMachine
 from tests.simulation.sight import Sight
 from tests.simulation.things import NAMESPACES, STORAGE
 from tests.simulation.volumes import Storage
@@ -29,7 +30,7 @@ askings = st.one_of(st.sampled_from(NEIGHBOURS), st.sampled_from(CLAIMING))
 sizes = st.integers(1, 3)
 
 
-class NeighboursMachine(SchedulerMachine):
+class NeighboursMachine(RestoringMachine):
     """What others can do to pods, claims, volumes, nodes and namespaces."""
 
     names = NODES

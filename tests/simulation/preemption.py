@@ -36,7 +36,10 @@ _AGE: Final = 90.0
 
 
 class PreemptionMachine(EvictingWorld, SchedulerMachine):
-    """What can happen while some have to leave for others."""
+    """What can happen while some have to leave for others.
+
+    No store is restored here: a backup brings back pods that were evicted, and forgets the nominations they left for.
+    """
 
     def __init__(self) -> None:
         self.unforeseen: set[tuple[str, str]] = set()
@@ -45,8 +48,6 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         """By victim, when its eviction was sent, and how many the policies allowed, by their UIDs."""
         self.evicted: list[tuple[float, str, str]] = []
         """When evictions were sent, whose, and under which policy."""
-        self.restored: set[str] = set()
-        """Pods whose nominations the store may have forgotten."""
         super().__init__()
 
     @initialize(
@@ -224,13 +225,6 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             recent = {uid for at, uid, of in self.evicted if of == policy and abs(sent - at) < _HOUR - _AGE}
             assert len(recent) <= limit, f"{sorted(recent)} within an hour, and {limit} are allowed"
             REACHED["eviction that counts"] += 1
-
-    def _note_disorder(self) -> None:
-        """Forget what was: what was decided since the backup meets what it has."""
-        super()._note_disorder()
-        self.evicted.clear()
-        self.restored.update(uid for uid, _ in self.under_way())
-        self.nominated_late.update(uid for uid, pod in self.api.pods.items() if pod.nominated)
 
     # What must hold --------------------------------------------------------------------------------------------------
 

@@ -106,15 +106,6 @@ BY_PREEMPTION = (
 )
 
 
-AT_LENGTH = [
-    pytest.param(CardsMachine, BY_CARDS, id="cards"),
-    pytest.param(NeighboursMachine, BY_NEIGHBOURS, id="neighbours"),
-]
-if not FIXED:
-    # Its last check does not tell all that a restored store brings back from what is wrong yet.
-    AT_LENGTH.append(pytest.param(PreemptionMachine, BY_PREEMPTION, id="preemption"))
-
-
 def profile(runs: int) -> settings:
     return settings(
         max_examples=runs,
@@ -137,7 +128,14 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)  # an interrupted run looks like a wrong one
-@pytest.mark.parametrize(("machine", "expected"), AT_LENGTH)
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        pytest.param(CardsMachine, BY_CARDS, id="cards"),
+        pytest.param(NeighboursMachine, BY_NEIGHBOURS, id="neighbours"),
+        pytest.param(PreemptionMachine, BY_PREEMPTION, id="preemption"),
+    ],
+)
 def test_whatever_happens_the_books_are_right(machine: type[SchedulerMachine], expected: tuple[str, ...]) -> None:
     """Runs are the same each time; ``SIMULATION_RUNS`` asks for more of them, which are then random."""
     REACHED.clear()

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.engine.builders import make_engine
-from tests.simulation.cluster import ANNOUNCING, Event, SimApi, SimCard, SimNode, SimPod, Snapshot, Watch
+from tests.simulation.cluster import ANNOUNCING, Event, SimApi, SimCard, SimNode, SimPod, Watch
 from tests.simulation.invariants import check_placement, check_quota
 from tests.simulation.things import SimThing
 
@@ -58,7 +58,6 @@ class World(RuleBasedStateMachine):
         self.answers: list[tuple[str, str]] = []
         self.listing: Lists | None = None
         self.sweeping: Coroutine[Any, Any, None] | None = None
-        self.backup: Snapshot | None = None
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
         self._told_to_be_gone: dict[str, tuple[int, int]] = {}
