@@ -115,6 +115,8 @@ class SimPod:
     nominated: str = ""
     phase: str = "Pending"
     started: bool = False
+    began: int | None = None
+    """When it was started, in seconds since 1970."""
     deleting: bool = False
     gated: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -187,6 +189,8 @@ class SimPod:
         )
         if self.nominated:
             obj["status"]["nominatedNodeName"] = self.nominated
+        if self.began is not None:
+            obj["status"]["startTime"] = datetime.fromtimestamp(self.began, UTC).isoformat()
         if self.ends_by:
             obj["metadata"]["deletionTimestamp"] = datetime.fromtimestamp(self.ends_by, UTC).isoformat()
         if self.disruption:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi, SimPod
 from tests.simulation.makers import total_of
 
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.model import Amounts, Placement, Preemption, add
-from vgpu_scheduler.policy import PolicyKey
+from vgpu_scheduler.policy import PolicyKey, Victims
 
 if TYPE_CHECKING:
     from tests.simulation.preemption import PreemptionMachine
@@ -41,22 +43,22 @@ def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], od
             continue
         there = (api.pods.get(victim.uid) for victim in preemption.victims)
         victims = [one for one in there if one and one.node == preemption.node and not one.terminal]
-        for card, amounts in _on_cards(preemption.placement).items():
+        for card, amounts in on_cards(preemption.placement).items():
             left = amounts
             for victim in victims:
-                theirs = _on_cards(victim.placement).get(card, _NOTHING)
-                left = tuple(mine - other for mine, other in zip(left, theirs, strict=True))
+                theirs = on_cards(victim.placement).get(card, _NOTHING)
+                left = tuple(mine - other for mine, other in zip_longest(left, theirs, fillvalue=0))
             kept[card] = add(kept.get(card, _NOTHING), tuple(max(amount, 0) for amount in left))
     for card, amounts in kept.items():
         if card not in odd:
-            total = total_of(card[1])[:3]
             used = add(held.get(card, _NOTHING), amounts)
-            assert all(have <= most for have, most in zip(used, total, strict=True)), (
+            assert all(have <= most for have, most in zip_longest(used, total_of(card[1]), fillvalue=0)), (
                 f"{card}: {held.get(card)} are in use, and {amounts} are kept"
             )
 
 
-def _on_cards(placement: Placement | None) -> dict[Card, Amounts]:
+def on_cards(placement: Placement | None) -> dict[Card, Amounts]:
+    """Return what a placement takes of each card."""
     found: dict[Card, Amounts] = {}
     for container in placement.containers if placement else ():
         for assignment in container:
@@ -102,6 +104,10 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
         found.append("no policy lets it preempt others")
     if not own.preemptible:
         found.append("a policy protects the victim")
+    if own.min_runtime and (evicted.start_time is None or machine.now - evicted.start_time < own.min_runtime):
+        found.append("the victim has not run for so long yet")
+    if rules.victims is Victims.OWN and evicted.scheduler_name != OURS:
+        found.append("the victim is another scheduler's")
     return found
 
 

@@ -148,7 +148,8 @@ class LeadersWorld(World):
         for held in self.held_back:
             number, like = self.api.serial(), self.api.ever[held.uid]
             fresh: dict[str, Any] = {"name": f"pod-{number:04}", "uid": f"uid-{number}", "priority": 100}
-            fresh.update(node="", nominated="", phase="Pending", started=False, deleting=False, disruption="")
+            fresh.update(node="", nominated="", phase="Pending", started=False, began=None)
+            fresh.update(deleting=False, disruption="")
             self.api.put_pod(replace(like, **fresh))
 
     def _forget_held_back(self, node: str) -> None:

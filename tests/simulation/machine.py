@@ -239,7 +239,7 @@ class SchedulerMachine(BindingWorld):
     @rule(pick=picks)
     def pod_starts(self, pick: int) -> None:
         if pod := self._a_pod(pick, bound=True, terminal=False, started=False):
-            self.api.put_pod(replace(pod, started=True, phase="Running"))
+            self.api.put_pod(replace(pod, started=True, phase="Running", began=int(self.now)))
 
     @rule(pick=picks, phase=st.sampled_from(["Succeeded", "Failed"]))
     def pod_ends(self, pick: int, phase: str) -> None:

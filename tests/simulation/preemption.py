@@ -9,13 +9,13 @@ from typing import Any, Final
 import hypothesis.strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from tests.kube.objects import Obj
-from tests.simulation.cluster import SimCard, SimNode, SimPod
+from tests.simulation.cluster import OTHERS, SimCard, SimNode, SimPod
 from tests.simulation.evictor import PROTECTED, EvictingWorld, Request
-from tests.simulation.kept_room import check_kept_room, check_sent, check_settled
+from tests.simulation.kept_room import check_kept_room, check_sent, check_settled, on_cards
 from tests.simulation.leaders import HeldBack
 from tests.simulation.machine import SchedulerMachine, picks
 from tests.simulation.things import BUDGETS, CLUSTER_POLICIES
-from tests.simulation.world import NAMES, REACHED
+from tests.simulation.world import NAMES, REACHED, Shape
 
 PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))
 POLICY: Final = "preempts"
@@ -25,11 +25,14 @@ RULES: Final[tuple[Obj | None, ...]] = (
     {"mayPreempt": True, "perHour": 1},
     {"mayPreempt": True, "perHour": 3},
     {"mayPreempt": True, "budgets": "Exceed"},
+    {"mayPreempt": True, "victims": "Any"},
+    {"mayPreempt": True, "minRuntime": "10s"},
     {"mayPreempt": True, "delay": "5s"},
     {"mayPreempt": False},
     None,
 )
 FATES: Final = (*("succeeds",) * 6, "lost", "dropped", "403", "404", "409", "429", "500", "503")
+_MIG_CARD: Final = f"{NAMES[1]}-1"
 _HOUR: Final = 3600.0
 _AGE: Final = 90.0
 """Seconds that may pass between the record of an eviction and its request."""
@@ -54,14 +57,15 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         shapes=st.lists(st.sampled_from(PALETTE), min_size=4, max_size=10),
         urgent=st.lists(st.sampled_from(PALETTE), max_size=3),
         nodes=st.integers(1, 2),
-        rules=st.sampled_from(RULES[:5]),
+        others=st.integers(0, 4),
+        rules=st.sampled_from(RULES[:6]),
     )
-    def begin(
-        self, shapes: list[tuple[int, int, int]], urgent: list[tuple[int, int, int]], nodes: int, rules: Obj
-    ) -> None:
-        """Begin with a policy, cards that are in use, and pods that want them."""
+    def begin(self, shapes: list[Shape], urgent: list[Shape], nodes: int, others: int, rules: Obj) -> None:
+        """Begin with a policy, nodes that are in use, and pods that want them."""
         for name in NAMES[:nodes]:
             self._add_node(name, 2)
+            for _ in range(others):
+                self.others_bind(name, 0)
         self._put_policy(POLICY, rules)
         for shape in shapes:
             self.api.put_pod(self._new_pod(shape))
@@ -78,7 +82,8 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self._decide(len(urgent))
 
     def _add_node(self, name: str, number: int) -> None:
-        cards = tuple(SimCard(f"{name}-{index}") for index in range(number))
+        names = [f"{name}-{index}" for index in range(number)]
+        cards = tuple(SimCard(each, mig=each == _MIG_CARD) for each in names)
         self.api.put_node(SimNode(name, f"{name}-{self.api.serial()}", 0, cards, others=frozenset()))
 
     def restart(self) -> None:
@@ -94,7 +99,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         more=st.sampled_from(["", "", "", "", "db", "kept", "never", "static", "protected"]),
         seen=st.sampled_from([True, True, False]),
     )
-    def pods_come(self, shapes: list[tuple[int, int, int]], priority: int, more: str, *, seen: bool) -> None:
+    def pods_come(self, shapes: list[Shape], priority: int, more: str, *, seen: bool) -> None:
         for shape in shapes:
             asked: dict[str, Any] = {"labels": {"app": more}} if more in {"db", "kept"} else {}
             if more == "never":
@@ -108,7 +113,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             self._deliver_all()
 
     @rule(number=st.integers(1, 3), shape=st.sampled_from(PALETTE), priority=st.integers(1, 3))
-    def urgent_pods_come(self, number: int, shape: tuple[int, int, int], priority: int) -> None:
+    def urgent_pods_come(self, number: int, shape: Shape, priority: int) -> None:
         """Pods come, are decided, and their nominations are written."""
         for _ in range(number):
             self.api.put_pod(self._new_pod(shape, priority=priority))
@@ -116,6 +121,12 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self._decide(8)
         for request in [each for each in self.requests() if each.path.endswith("/status")]:
             self.finish(request)
+
+    @rule(name=st.sampled_from(NAMES), priority=st.integers(0, 2))
+    def others_bind(self, name: str, priority: int) -> None:
+        """Have a pod of another scheduler begin to run, which asks for no card."""
+        running: dict[str, Any] = {"phase": "Running", "started": True, "began": int(self.now)}
+        self.api.put_pod(self._new_pod((0, 0, 0), priority=priority, scheduler=OTHERS, node=name, **running))
 
     @rule(pick=picks, anew=st.booleans())
     def victim_ends(self, pick: int, *, anew: bool) -> None:
@@ -135,7 +146,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         if anew:
             number = self.api.serial()
             made = replace(pod, name=f"pod-{number:04}", uid=f"uid-{number}", node="", nominated="", phase="Pending")
-            made = replace(made, started=False, deleting=False, ends_by=0, disruption="", placement=None)
+            made = replace(made, started=False, began=None, deleting=False, ends_by=0, disruption="", placement=None)
             self.api.put_pod(replace(made, annotations={}))
 
     # Policies and budgets --------------------------------------------------------------------------------------------
@@ -214,6 +225,9 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             assert body is not None
             victim = (body.get("deleteOptions") or body)["preconditions"]["uid"]
             quotas = check_sent(self, leader.engine, victim)
+            evicted = self.api.ever[victim]
+            REACHED["victim of another scheduler"] += not evicted.ours
+            REACHED["victim on a MIG card"] += any(card == _MIG_CARD for _, card in on_cards(evicted.placement))
             uids = ((self.api.get(CLUSTER_POLICIES, key[-1]), limit) for key, limit in quotas)
             self.quotas[victim] = self.now, tuple((policy.uid, limit) for policy, limit in uids if policy)
 

@@ -91,6 +91,8 @@ BY_PREEMPTION = (
     "preemption of one in its lane",
     "victim taken out of its lane",
     "preemption: as many as are allowed",
+    "victim of another scheduler",
+    "victim on a MIG card",
     "preemptions restored",
     "nominated",
     "nomination cleared",
