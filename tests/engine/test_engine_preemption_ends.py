@@ -140,9 +140,9 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     limits.evicted("uid-low0")
     limits.evicted("uid-low1")
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is not None
-    allowed["metadata"]["uid"] = "another"
-    allowed["metadata"]["resourceVersion"] = "99"
-    fleet.engine.effective_policies.observe(decode_policy(allowed))
+    anew = policy_object("preempts", allowed["spec"])
+    anew["metadata"]["uid"] = "another"
+    fleet.engine.effective_policies.observe(decode_policy(anew))
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is None
 
 
