@@ -17,7 +17,7 @@ from vgpu_scheduler.binding import Answer, Step, classify
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 from vgpu_scheduler.state import Phase
 
 ON_A = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
@@ -95,7 +95,7 @@ async def test_bound(tmp_path: Path) -> None:
         assert pod["metadata"]["labels"]["hami.io/vgpu-node"] == "node-a"
         node = await b.node("node-a")
         assert node[LOCK].endswith(",default,p")
-        assert node["vgpu-scheduler.io/last-allocated"] == uid
+        assert allocated_pod(node[LAST_ALLOCATED]) == uid
         assert await b.events() == [("Scheduled", "Successfully assigned default/p to node-a")]
         assert [step for step, _ in b.steps] == list(Step)
         # Two writes, one event, no read.

@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import ANY_CARD, Cause, Place
 from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
+from vgpu_scheduler.model import allocated_pod, allocation_token
 
 TOKEN = "vgpu-scheduler.io/last-allocated"
 ON_A: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
@@ -89,6 +90,19 @@ async def test_nothing_is_bound_on_the_node_until_the_other_pod_has_a_new_versio
         assert await bind_late(b, frozen, "node-a") == 409
 
 
+async def test_no_token_comes_a_second_time(tmp_path: Path) -> None:
+    """A frozen leader expects the token that it knows, also where the same pod is allocated again meanwhile."""
+    async with bench(tmp_path) as b:
+        again = await b.create("again", GPU, **ON_A)
+        before = allocation_token(again.uid, again.resource_version)
+        await b.annotate_node("node-a", {TOKEN: before})
+        await b.learn()
+        b.watch()
+        await b.until(lambda: b.submit() >= 0 and b.binder.stats.bound)
+        token = (await b.node("node-a"))[TOKEN]
+        assert (allocated_pod(token), token == before) == (again.uid, False)
+
+
 async def test_a_binding_that_came_after_all_is_counted(tmp_path: Path) -> None:
     """It came before the pod could be given a new version: its cards are taken."""
     async with bench(tmp_path) as b:
@@ -141,7 +155,7 @@ async def test_cards_without_a_lock_are_claimed_by_the_token_one_pod_after_the_o
         await b.learn()
         assert b.submit() == 4
         await b.until(lambda: b.binder.stats.bound == 4)
-        assert (await b.node("k"))[TOKEN] in {made.uid for made in pods}
+        assert allocated_pod((await b.node("k"))[TOKEN]) in {made.uid for made in pods}
         assert b.sent("patch", "nodes") == 4
         assert b.sent("patch", "pods/status") == 1, "they know each other's tokens"
         assert await bind_late(b, frozen, "k") == 409

@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 # On a server ---------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ async def test_a_lock_whose_answer_was_lost_is_taken_again(tmp_path: Path) -> No
         b.cluster.inject(Fault(verb="patch", resource="nodes", lose_answer=True, times=1))
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-        assert (await b.node("node-a"))[LAST_ALLOCATED] == made.uid
+        assert allocated_pod((await b.node("node-a"))[LAST_ALLOCATED]) == made.uid
         assert b.binder.locker.stats.orphans == 0
 
 
@@ -137,7 +137,7 @@ async def test_a_lock_of_a_namesake_that_is_gone_is_not_taken_for_ours(tmp_path:
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-        assert (await b.node("node-a"))[LAST_ALLOCATED] == made.uid
+        assert allocated_pod((await b.node("node-a"))[LAST_ALLOCATED]) == made.uid
 
 
 async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_bound(tmp_path: Path) -> None:
@@ -235,7 +235,8 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         assert bare.annotations == {}
         value, held = await b.binder.locker.try_take(bare, made)
         assert (value.endswith(",default,p"), held) == (True, False)
-        assert await b.node("bare") == {LOCK: value, LAST_ALLOCATED: made.uid}
+        token = allocation_token(made.uid, made.resource_version)
+        assert await b.node("bare") == {LOCK: value, LAST_ALLOCATED: token}
         # Seen as it was before, the map is no longer missing: refused, read, and taken again.
         assert await b.binder.locker.try_take(bare, made) == (None, False)
         current = b.engine.state.node("bare")

@@ -67,7 +67,7 @@ class SimNode:
     registration: str = ""
     others: frozenset[str] = frozenset(OTHER_CARDS)
     token: str = ""
-    """The UID of the pod that was last allocated there."""
+    """Which pod was last allocated there, as leaders write it."""
 
     def shown(self) -> Node:
         """Return it as the program sees it."""
@@ -312,14 +312,14 @@ class SimApi:
         self.version += 1
         self.events.append(Event(replace(self.nodes.pop(name), version=self.version), gone=True))
 
-    def claim(self, node: str, expected: str, uid: str) -> int:
+    def claim(self, node: str, expected: str, token: str) -> int:
         """Replace the token of a node, if it is the expected one, and return the status code."""
         current = self.nodes.get(node)
         if current is None:
             return 404
         if current.token != expected:
             return 422
-        self.put_node(replace(current, token=uid))
+        self.put_node(replace(current, token=token))
         return 200
 
     def bind(self, uid: str, version: int, placement: Placement, annotations: Mapping[str, str]) -> int:

@@ -15,7 +15,7 @@ from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.intake import NODES
-from vgpu_scheduler.model import LAST_ALLOCATED, Placement
+from vgpu_scheduler.model import LAST_ALLOCATED, Placement, allocation_token
 
 _TIMEOUT: Final = 1.0
 
@@ -90,8 +90,10 @@ class HeldBack:
     def send(self, api: SimApi) -> str:
         """Write it, as far as the API lets it be written; return what became of it."""
         node = self.placement.node
-        if self.expected is not None and (code := api.claim(node, self.expected, self.uid)) != 200:
-            return f"token: {code}"
+        if self.expected is not None:
+            code = api.claim(node, self.expected, allocation_token(self.uid, self.version))
+            if code != 200:
+                return f"token: {code}"
         return f"binding: {api.bind(self.uid, self.version, self.placement, self.annotations)}"
 
 
@@ -119,9 +121,12 @@ class LeadersWorld(World):
         known = self.engine.state.node(node)
         if known is None or not self._run(self.fence.secure(known)):
             return False
-        code = self.api.claim(node, known.annotations.get(LAST_ALLOCATED, ""), uid)
+        pod = self.engine.state.pod(uid)
+        assert pod is not None
+        token = allocation_token(uid, pod.resource_version)
+        code = self.api.claim(node, known.annotations.get(LAST_ALLOCATED, ""), token)
         if code == 200:
-            self.fence.took(node, uid)
+            self.fence.took(node, token)
         else:
             REACHED["token: refused"] += 1
         current = self.api.nodes.get(node)

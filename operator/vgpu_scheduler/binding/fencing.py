@@ -1,9 +1,9 @@
 """What another leader allocated last on a node, or may be about to: it is known, or can no longer be carried out.
 
 A leader that was frozen between its last look at the Lease and a Binding sends that Binding when it goes on, however
-long another one leads by then. Whoever gives out cards of a node writes the pod's UID on it first, the token, and
+long another one leads by then. Whoever gives out cards of a node writes a token on it first, which names the pod, and
 tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
-token is replaced such a pod is given a new version, which the Binding does not name.
+token is replaced such a pod is given a new version, which the Binding does not name, nor any token before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachabl
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 
 __all__ = ["AllocationFence", "new_version"]
 
@@ -70,14 +70,17 @@ class AllocationFence:
         """
         token, state = node.annotations.get(LAST_ALLOCATED), self.context.engine.state
         self._in_the_way.pop(node.name, None)
-        if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
+        if token is None or self._verified.get(node.name) == token:
             return True
-        known = state.pod(token)
+        uid = allocated_pod(token)
+        if state.was_removed(uid):
+            return True
+        known = state.pod(uid)
         if known is None or not known.node_name:
             # One that is not known as bound may have been bound, by a leader before us, or may be bound any time.
-            if not await self._read_pods(node.name, token):
+            if not await self._read_pods(node.name, uid):
                 return False
-            known = state.pod(token)
+            known = state.pod(uid)
             if known is not None and not await self.fence(known):
                 return False
         if state.node(node.name) is not None:  # it may have gone meanwhile
@@ -120,16 +123,16 @@ class AllocationFence:
     async def _request(self, method: str, path: str, body: object = None) -> ApiResponse:
         return await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
 
-    def took(self, node: str, uid: str) -> None:
+    def took(self, node: str, token: str) -> None:
         """Note that the token of a node was replaced by ours."""
-        self._verified[node] = uid
+        self._verified[node] = token
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._verified.pop(node, None)
         self._in_the_way.pop(node, None)
 
-    async def _read_pods(self, node: str, token: str) -> bool:
+    async def _read_pods(self, node: str, uid: str) -> bool:
         """Take in the pods of a node; False if they cannot be listed, or the one of its token cannot be read."""
         try:
             response = await self.context.api.request(
@@ -143,7 +146,7 @@ class AllocationFence:
             return False
         for pod in pods:
             self._observe(pod)
-        hidden = [name for pod in pods if (name := self._hidden(pod, token))]
+        hidden = [name for pod in pods if (name := self._hidden(pod, uid))]
         if hidden:
             self._in_the_way[node] = hidden[0]
         return not hidden
@@ -157,7 +160,7 @@ class AllocationFence:
         except Exception:  # an error of ours must not keep all others from the node
             log.exception("a pod could not be taken in")
 
-    def _hidden(self, pod: Encoded, token: str) -> str:
+    def _hidden(self, pod: Encoded, uid: str) -> str:
         """Return the name of a bound pod that may be that of a token, and was not taken in; empty if it is another."""
         try:
             found = decode_whereabouts(pod)
@@ -165,4 +168,4 @@ class AllocationFence:
             return error.key or "(unnamed)"
         known = self.context.engine.state.pod(found.uid)
         is_known = known is not None and bool(known.node_name)
-        return "" if found.uid != token or is_known else found.key
+        return "" if found.uid != uid or is_known else found.key

@@ -16,7 +16,7 @@ from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operat
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocation_token
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class NodeLocker:
         only if a pod of the node waits for its plugin.
         """
         state = self.context.engine.state
-        pod = state.pod(lock.token or "")
+        pod = state.pod(lock.allocated)
         if lock.parsed is None or lock.parsed.owner or pod is None or pod.node_name:
             return None
         if pod.scheduler_name not in self.context.engine.scheduler_names:
@@ -284,7 +284,9 @@ class NodeLocker:
         """Write the token of a node, and the lock with it if there is one; True if both were as they are known."""
         if not self.context.may_write(self.timeout):
             return False
-        patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), pod.uid, lock, bool(node.annotations))
+        current = self.context.engine.state.pod(pod.uid) or pod  # it may have been given a new version a moment ago
+        token = allocation_token(pod.uid, current.resource_version)
+        patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), token, lock, bool(node.annotations))
         try:
             response = await self.context.api.request(
                 "PATCH",
@@ -295,7 +297,7 @@ class NodeLocker:
                 timeout=self.timeout + 1,
             )
             if response.ok:
-                self._fence.took(node.name, pod.uid)
+                self._fence.took(node.name, token)
                 self.context.observe("Node", response.body)
                 return True
             self.stats.refused += 1

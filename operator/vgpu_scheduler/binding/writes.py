@@ -53,30 +53,30 @@ class LockChange:
 class TokenPatch:
     """Claims a node's cards for a pod, with its lock if it has one, and proves that no allocation there was missed.
 
-    The token is the UID of the pod that was last allocated there. Testing it in the same patch fences cards: a second
-    leader that does not know of an allocation names another token, and is refused.
+    The token names the pod that was last allocated there. Testing it in the same patch fences cards: a second leader
+    that does not know of an allocation expects another token, and is refused.
 
     Attributes
     ----------
+    expected
+        The token that has to be there, or None where there must be none.
     token
-        The UID expected in the token annotation, or None where there must be none.
-    uid
-        The UID to write there.
+        The one to write there.
     lock
         The lock to take, or None.
     has_annotations
         Whether the node has an annotations map at all.
     """
 
-    token: str | None
-    uid: str
+    expected: str | None
+    token: str
     lock: LockChange | None
     has_annotations: bool = True
 
     def operations(self) -> list[dict[str, Any]]:
         """Return the JSON patch."""
-        expected = {LAST_ALLOCATED: self.token}
-        written = {LAST_ALLOCATED: self.uid}
+        expected = {LAST_ALLOCATED: self.expected}
+        written = {LAST_ALLOCATED: self.token}
         if self.lock is not None:
             expected = {self.lock.annotation: self.lock.held, **expected}
             written = {self.lock.annotation: self.lock.value, **written}

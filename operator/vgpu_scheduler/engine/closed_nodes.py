@@ -18,7 +18,7 @@ from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 from vgpu_scheduler.state import State
 
 __all__ = ["ANY_CARD", "IN_TURN", "Cause", "ClosedNodes", "NodeClosure", "UnservedPods"]
@@ -281,7 +281,7 @@ class ClosedNodes:
         if value.owner:
             owner = self._state.find(value.namespace, value.name)
         else:
-            owner = self._state.pod(node.annotations.get(LAST_ALLOCATED, ""))
+            owner = self._state.pod(allocated_pod(node.annotations.get(LAST_ALLOCATED, "")))
         return owner is not None and owner.scheduler_name in self.judge.scheduler_names
 
 

@@ -58,7 +58,7 @@ def _owner(engine: Engine, pods: Mapping[str, Pod], lock: FoundLock) -> Pod | No
     assert lock.parsed is not None
     if lock.parsed.owner:
         return pods.get(lock.parsed.owner)
-    taker = engine.state.pod(lock.token or "")
+    taker = engine.state.pod(lock.allocated)
     waits = taker is not None and not taker.node_name and taker.scheduler_name in engine.scheduler_names
     return taker if waits else None
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 
 
 class LockStatus(Enum):
@@ -35,15 +35,15 @@ class FoundLock:
         The annotation's value.
     parsed
         What it says; None if it is malformed.
-    token
-        The UID of the pod that was last allocated on the node, as the node says.
+    allocated
+        The UID of the pod that was last allocated on the node, as the node says; empty if it does not.
     """
 
     node: str
     kind: NodeLock
     value: str
     parsed: LockValue | None
-    token: str | None
+    allocated: str
 
 
 def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | None:
@@ -55,7 +55,7 @@ def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | No
         parsed = node_side.parse_lock(value)
     except ValueError:
         parsed = None
-    return FoundLock(node.name, kind, value, parsed, node.annotations.get(LAST_ALLOCATED))
+    return FoundLock(node.name, kind, value, parsed, allocated_pod(node.annotations.get(LAST_ALLOCATED, "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class LockJudge:
         expiry = timedelta(seconds=lock.kind.expiry)
         age = max(now - lock.parsed.taken_at, stood)
         if not lock.parsed.owner:
-            if pod is not None and lock.token == pod.uid:
+            if pod is not None and lock.allocated == pod.uid:
                 return LockStatus.OWN
             if owner is not None and not owner.node_name:
                 expiry = min(expiry, self._unbound_expiry)

@@ -1,6 +1,6 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
-from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
+from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED, allocated_pod, allocation_token
 from vgpu_scheduler.model.bounded_cache import BoundedCache, bytes_of
 from vgpu_scheduler.model.decision import (
     ConditionReason,
@@ -127,6 +127,8 @@ __all__ = [
     "VolumePlan",
     "WakeSet",
     "add",
+    "allocated_pod",
+    "allocation_token",
     "bytes_of",
     "charges",
     "claims_devices",
