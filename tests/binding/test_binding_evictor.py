@@ -35,6 +35,8 @@ class EvictionApi(QuickApi):
         The statuses of the next evictions; each is carried out once there are none.
     events
         Reasons and notes of events.
+    slow_nomination
+        The node to which a nomination is carried out only once :attr:`goes_on` is set.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,8 @@ class EvictionApi(QuickApi):
         self.refusals: deque[int] = deque()
         self.events: list[tuple[str, str]] = []
         self.on_write: Any = lambda _: None
+        self.slow_nomination = ""
+        self.goes_on = asyncio.Event()
 
     async def request(self, method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
         """Carry a request out."""
@@ -52,6 +56,8 @@ class EvictionApi(QuickApi):
         if method == "GET" or "/pods/" not in path or path.endswith("/binding"):
             return await super().request(method, path, body, **more)
         await asyncio.sleep(0)
+        if self.slow_nomination and body.get("status", {}).get("nominatedNodeName") == self.slow_nomination:
+            await self.goes_on.wait()
         short = path.partition("/pods/")[2]
         self.wrote.append(f"{method} {short}")
         answer = self._write(method, short, body)
@@ -96,11 +102,11 @@ class EvictorBench(QuickBench):
             self.engine.unreserve(uid, self.clock.monotonic())
         return self.may_leave
 
-    def runs(self, name: str) -> None:
-        """Have a pod run that has the whole card."""
-        notes = allocation("n", ("n-gpu-0", 8000, 0))
+    def runs(self, name: str, node: str = "n") -> None:
+        """Have a pod run that has the whole card of a node."""
+        notes = allocation(node, (f"{node}-gpu-0", 8000, 0))
         self.api.pods[name] = pod_object(
-            name, asks(gpumem=8000), annotations=notes, nodeName="n", started=True, priority=0
+            name, asks(gpumem=8000), annotations=notes, nodeName=node, started=True, priority=0
         )
         self.see(PODS, self.api.pods[name])
 
@@ -191,7 +197,7 @@ async def test_a_missing_right_is_told_and_tried_again_when_it_may_be_there(monk
         assert "the right to evict is missing: pods/eviction: 403: User us cannot create resource" in told.message
         b.clock.seconds += 61.0
         again = b.tried()
-        assert again.preemption is not None
+        assert again.preemption is not None, again.message
         b.evictor.submit(again)
         await b.until(lambda: b.eviction_api.wrote.count("POST low/eviction") == 2)
         await some_looks()
@@ -218,6 +224,31 @@ async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allow
         await some_looks()
         assert b.eviction_api.wrote == ["PATCH high/status", "POST low/eviction", "PATCH high/status"]
         assert not b.engine.state.holds
+
+
+async def test_a_nomination_that_is_shown_only_after_it_was_given_up_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then the pod is shown with the nomination before it, which is taken back as well."""
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        b.engine.remove_node("n")
+        b.api.nodes["m"] = node_object("m", cards("m", 1))
+        b.see(NODES, b.api.nodes["m"])
+        b.runs("other", "m")
+        b.eviction_api.slow_nomination = "m"
+        again = b.engine.attempt(b.clock.monotonic() + 60.0)  # once its back-off is over
+        assert again is not None
+        assert again.preemption is not None, again.message
+        b.evictor.submit(again)
+        await some_looks()
+        b.engine.preemptions.withdraw("uid-high")
+        await b.until(lambda: "nominatedNodeName" not in b.api.pods["high"]["status"])
+        b.eviction_api.goes_on.set()
+        await b.until(lambda: b.eviction_api.wrote.count("PATCH high/status") == 4)
+        assert "nominatedNodeName" not in b.api.pods["high"]["status"]
 
 
 async def test_a_victim_that_is_protected_meanwhile_is_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +350,7 @@ async def test_a_victim_that_stays_though_the_answer_was_that_it_is_gone_is_aske
         await b.until(lambda: not b.is_kept())
         b.clock.seconds += 11.0
         again = b.tried()
-        assert again.preemption is not None
+        assert again.preemption is not None, again.message
         b.evictor.submit(again)
         await b.until(lambda: b.eviction_api.wrote.count("POST low/eviction") == 2)
 

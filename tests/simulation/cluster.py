@@ -157,6 +157,12 @@ class SimPod:
         """The card of another maker that it asks for."""
         return OTHER_CARDS.get(self.maker)
 
+    def anew(self, number: int) -> SimPod:
+        """Return another pod that asks for the same, as a controller makes it."""
+        fresh = SimPod(f"pod-{number:04}", f"uid-{number}", 0, self.gpu, self.memory, self.cores, self.cpu)
+        kept = ("maker", "claim", "scheduler", "priority", "gated", "labels", "namespace", "asked", "ports")
+        return replace(fresh, **{name: getattr(self, name) for name in kept})
+
     def resources(self) -> dict[str, Any]:
         """Return what its container asks for."""
         more = dict(self.other.claims[self.claim]) if self.other else {}

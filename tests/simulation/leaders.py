@@ -151,11 +151,7 @@ class LeadersWorld(World):
     def _more_urgent_pods_come(self) -> None:
         """Have pods come that ask for what those ask for whose Bindings are held back, and go before them."""
         for held in self.held_back:
-            number, like = self.api.serial(), self.api.ever[held.uid]
-            fresh: dict[str, Any] = {"name": f"pod-{number:04}", "uid": f"uid-{number}", "priority": 100}
-            fresh.update(node="", nominated="", phase="Pending", started=False, began=None)
-            fresh.update(deleting=False, disruption="")
-            self.api.put_pod(replace(like, **fresh))
+            self.api.put_pod(replace(self.api.ever[held.uid].anew(self.api.serial()), priority=100))
 
     def _forget_held_back(self, node: str) -> None:
         """Drop what is held back for a node that is deleted: its token, too, is gone."""

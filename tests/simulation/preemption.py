@@ -144,10 +144,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self.api.delete_pod(pod.uid)
         REACHED["victim ended"] += bool(pod.disruption)
         if anew:
-            number = self.api.serial()
-            made = replace(pod, name=f"pod-{number:04}", uid=f"uid-{number}", node="", nominated="", phase="Pending")
-            made = replace(made, started=False, began=None, deleting=False, ends_by=0, disruption="", placement=None)
-            self.api.put_pod(replace(made, annotations={}))
+            self.api.put_pod(pod.anew(self.api.serial()))
 
     # Policies and budgets --------------------------------------------------------------------------------------------
 

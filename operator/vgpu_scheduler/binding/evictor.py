@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +50,6 @@ _MOST_TRIES = 240
 """How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
 _LATE = 60.0
 """Seconds for which writes of an earlier leader may still arrive."""
-_NOT_FOUND = 404
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -87,8 +86,11 @@ class Evictor:
         self._leave_lane = leave_lane
         self._record = EvictionRecord(context, timeout)
         self._tasks = Background()
-        self._nominated: dict[str, str] = {}
-        """The nodes that pods were nominated to, by UID, until they are bound or that is taken back."""
+        self._nominated: defaultdict[str, set[str]] = defaultdict(set)
+        """The nodes that pods were nominated to, by UID, until they are bound or that is taken back.
+
+        Several, where one nomination is not shown yet that has replaced another one.
+        """
         self._since: dict[str, float] = {}
         """When the preemption for a pod was seen first, by its UID."""
         self._protected: Counter[str] = Counter()
@@ -153,7 +155,7 @@ class Evictor:
             return
         if not self._context.may_write(self._timeout):
             return  # who leads next decides it anew
-        self._nominated[uid] = preemption.node
+        self._nominated[uid].add(preemption.node)
         self.stats.nominated += 1
         reason = decision.condition_reason
         response = await self._context.reporter.nominated(pod, reason, decision.message, note, preemption.node)
@@ -331,14 +333,14 @@ class Evictor:
 
     async def _clear_nominations(self) -> None:
         """Take back the nominations of pods for which no room is kept any more, and which still wait."""
-        for uid, node in list(self._nominated.items()):
+        for uid, nodes in list(self._nominated.items()):
             if self._preemptions.of(uid) is not None:
                 continue
             pod = self._state.pod(uid)
-            if pod is None or pod.node_name or pod.terminal or pod.nominated_node_name not in {"", node}:
+            if pod is None or pod.node_name or pod.terminal:
                 del self._nominated[uid]
                 continue
-            if not pod.nominated_node_name or self._state.reservation(uid) is not None:
+            if pod.nominated_node_name not in nodes or self._state.reservation(uid) is not None:
                 continue  # whether it is nominated has to be shown yet, or it is about to be bound
             if not self._context.may_write(self._timeout):
                 return
@@ -348,14 +350,13 @@ class Evictor:
             body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
             response = await self._request("PATCH", path, body, MERGE_PATCH)
             if response is not None and response.ok:
+                nodes.discard(pod.nominated_node_name)
                 self._context.observe("Pod", response.body)
-            elif response is not None and response.status == _NOT_FOUND:
-                self._nominated.pop(uid, None)
 
     def _adopt_nominations(self) -> None:
         """Take over the nominations that earlier leaders have written, or still have on their way."""
         for uid, node in self._preemptions.nominated():
-            self._nominated.setdefault(uid, node)
+            self._nominated[uid].add(node)
 
     def _now(self) -> float:
         return self._context.clock.monotonic()
