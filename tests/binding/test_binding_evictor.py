@@ -35,6 +35,8 @@ class EvictionApi(QuickApi):
         The statuses of the next evictions; each is carried out once there are none.
     events
         Reasons and notes of events.
+    retry_after
+        Seconds that refusals ask to wait.
     slow_nomination
         The node to which a nomination is carried out only once :attr:`goes_on` is set.
     """
@@ -45,6 +47,7 @@ class EvictionApi(QuickApi):
         self.refusals: deque[int] = deque()
         self.events: list[tuple[str, str]] = []
         self.on_write: Any = lambda _: None
+        self.retry_after: float | None = None
         self.slow_nomination = ""
         self.goes_on = asyncio.Event()
 
@@ -75,7 +78,7 @@ class EvictionApi(QuickApi):
                 return ApiResponse(409, b"{}")
             found["status"] = {key: of for key, of in {**found["status"], **body["status"]}.items() if of is not None}
         elif self.refusals:
-            return ApiResponse(self.refusals.popleft(), NO_RIGHT)
+            return ApiResponse(self.refusals.popleft(), NO_RIGHT, self.retry_after)
         else:
             found["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"  # 30 s after the clock of the bench began
         return ApiResponse(201 if method == "POST" else 200, self.encoded(found))
@@ -102,11 +105,11 @@ class EvictorBench(QuickBench):
             self.engine.unreserve(uid, self.clock.monotonic())
         return self.may_leave
 
-    def runs(self, name: str, node: str = "n") -> None:
-        """Have a pod run that has the whole card of a node."""
-        notes = allocation(node, (f"{node}-gpu-0", 8000, 0))
+    def runs(self, name: str, node: str = "n", memory: int = 8000, priority: int = 0) -> None:
+        """Have a pod run that has the card of a node, or a part of it."""
+        notes = allocation(node, (f"{node}-gpu-0", memory, 0))
         self.api.pods[name] = pod_object(
-            name, asks(gpumem=8000), annotations=notes, nodeName=node, started=True, priority=0
+            name, asks(gpumem=memory), annotations=notes, nodeName=node, started=True, priority=priority
         )
         self.see(PODS, self.api.pods[name])
 
@@ -249,6 +252,30 @@ async def test_a_nomination_that_is_shown_only_after_it_was_given_up_is_taken_ba
         b.eviction_api.goes_on.set()
         await b.until(lambda: b.eviction_api.wrote.count("PATCH high/status") == 4)
         assert "nominatedNodeName" not in b.api.pods["high"]["status"]
+
+
+async def test_a_victim_that_a_budget_protects_is_asked_for_again_where_an_earlier_leader_evicted_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("high-low", memory=4000, priority=1)
+        b.runs("low", memory=4000)
+        ends = b.api.pods["low"]
+        ends["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"
+        ends["status"]["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        ]
+        b.see(PODS, ends)
+        b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
+        b.api.pods["high"]["status"]["nominatedNodeName"] = "n"
+        b.see(PODS, b.api.pods["high"])
+        b.eviction_api.refusals.append(429)
+        b.eviction_api.retry_after = PACE
+        b.engine.preemptions.restore(b.clock.monotonic())
+        under_way = b.engine.preemptions.of("uid-high")
+        b.evictor.resume()
+        await b.until(lambda: b.eviction_api.wrote == ["POST high-low/eviction"] * 2)
+        assert b.engine.preemptions.of("uid-high") is under_way is not None
 
 
 async def test_a_victim_that_is_protected_meanwhile_is_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,22 +172,28 @@ class Evictor:
         await self._evict_all(uid, preemption)
 
     async def _evict_all(self, uid: str, preemption: Preemption) -> None:
-        evicted = 0
+        known = (self._state.pod(victim.uid) for victim in preemption.victims)
+        some_end = any(pod.deleting for pod in known if pod is not None)  # an earlier leader may have evicted them
         for victim in preemption.victims:
-            result = await self._end(uid, preemption, victim, evicted)
+            result = await self._end(uid, preemption, victim, some_end=some_end)
             if result is None:
                 return  # it is not wanted any more
-            evicted += result.answer is EvictionAnswer.EVICTED
+            some_end |= result.answer is EvictionAnswer.EVICTED
             if result.answer not in _DONE:
                 self._give_up(uid, victim, result)
                 return
         if self._is_wanted(uid, preemption):
             self._asked_for[uid] = self._now()
 
-    async def _end(self, uid: str, preemption: Preemption, victim: Victim, evicted: int) -> EvictionResult | None:
+    async def _end(self, uid: str, preemption: Preemption, victim: Victim, *, some_end: bool) -> EvictionResult | None:
         """Have a victim end; return what came of it, None if that is not wanted any more.
 
         Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
+
+        Parameters
+        ----------
+        some_end
+            Whether other victims end already: one that a budget protects is asked for again then.
         """
         is_recorded, tries = False, 0
         while self._is_wanted(uid, preemption):
@@ -218,7 +224,7 @@ class Evictor:
             result = await self._try_to_end(uid, pod, rules, preemption, victim)
             is_recorded = False  # where it takes long to evict it, the record says when it was tried last
             if result.answer is not EvictionAnswer.UNKNOWN and not (
-                result.answer is EvictionAnswer.PROTECTED and evicted
+                result.answer is EvictionAnswer.PROTECTED and some_end
             ):
                 return result
             await asyncio.sleep(result.retry_after)
