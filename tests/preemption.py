@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_scheduler.engine.preemption import Asked, Candidates, VictimSearch
+from vgpu_scheduler.engine.preemption import Candidates, Preemptor, VictimSearch
 from vgpu_scheduler.engine.preemption.victims import Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget
@@ -15,13 +15,13 @@ __all__ = ["all_candidates"]
 
 
 def all_candidates(
-    search: VictimSearch, state: State, asked: Asked, found: Filtered, budgets: Sequence[DisruptionBudget]
+    search: VictimSearch, state: State, preemptor: Preemptor, found: Filtered, budgets: Sequence[DisruptionBudget]
 ) -> Candidates:
     """Search each node on which the end of pods might help."""
     victims: dict[str, Victims] = {}
     rejections: dict[str, Rejection] = {}
-    for node in sorted(state.nodes.name(row) for rows in search.helpful(asked, found) for row in rows.tolist()):
-        on_node = search.on_node(asked, node, budgets)
+    for node in sorted(state.nodes.name(row) for rows in search.helpful(preemptor, found) for row in rows.tolist()):
+        on_node = search.on_node(preemptor, node, budgets)
         if isinstance(on_node, Victims):
             victims[node] = on_node
         elif on_node is not None:

@@ -12,7 +12,7 @@ from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption import Asked, Candidates, VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption import Candidates, Preemptor, VictimSearch, ineligible
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod, compile_label_selector, violating_budgets
 from vgpu_scheduler.model import CardReason, Outcome
@@ -33,7 +33,7 @@ def found(engine: Engine, asked: Pod, *budgets: DisruptionBudget, spared: frozen
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
     filtered = Filtered(pod_class.node, pod_class.cluster, asked, rows)
-    searching, question = search(engine, *budgets, spared=spared), Asked(asked, pod_class.node, pod_class.cluster)
+    searching, question = search(engine, *budgets, spared=spared), Preemptor(asked, pod_class.node, pod_class.cluster)
     return all_candidates(searching, engine.state, question, filtered, budgets)
 
 

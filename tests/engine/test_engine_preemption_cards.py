@@ -13,7 +13,7 @@ from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption import Asked, Victims
+from vgpu_scheduler.engine.preemption import Preemptor, Victims
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
@@ -170,7 +170,7 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
         engine.state.observe_pod(asked, {})
         pod_class = engine.cycle.classes.of(asked)
         assert isinstance(pod_class, Fitted)
-        question = Asked(asked, pod_class.node, pod_class.cluster)
+        question = Preemptor(asked, pod_class.node, pod_class.cluster)
         every = found(engine, asked).best
         filtered = engine.cycle.filter(asked, pod_class)
         best = search(engine).best(question, filtered, (), order)

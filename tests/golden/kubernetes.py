@@ -19,7 +19,7 @@ from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.equivalence_classes import ClusterParts
-from vgpu_scheduler.engine.preemption import Asked
+from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (
     Decode,
@@ -126,7 +126,7 @@ def decide(case: dict[str, Any]) -> Answer:
         rejected[name] = (rejection.plugin, status, frozenset(rejection.texts))
     message, preemption = "", None
     if len(rejected) == len(nodes):
-        preemption = preempt(case, state, Asked(pod, node, cluster), found)
+        preemption = preempt(case, state, Preemptor(pod, node, cluster), found)
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = found.pre_filter_reason.text if found.pre_filter_reason else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)

@@ -12,7 +12,7 @@ from tests.preemption import all_candidates
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.preemption import NOT_HELPFUL, Asked, VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption import NOT_HELPFUL, Preemptor, VictimSearch, ineligible
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod, decode_budget, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults
@@ -35,15 +35,15 @@ def nominated_pods(state: State) -> NominatedPods:
     return NominatedPods(state, _WithoutCards())  # type: ignore[arg-type]
 
 
-def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -> dict[str, Any]:
+def preempt(case: dict[str, Any], state: State, preemptor: Preemptor, found: Filtered) -> dict[str, Any]:
     """Return what the product says about a case whose pod fits nowhere, in the terms of ``expect.preemption``."""
     nodes = state.nodes
-    message = ineligible(asked.pod, state, found)
+    message = ineligible(preemptor.pod, state, found)
     if message:
         return {"candidates": {}, "node_statuses": {}, "best": {}, "message": f"preemption: {message}"}
     budgets = [decode_budget(budget) for budget in case["objects"].get("poddisruptionbudgets", ())]
     search = VictimSearch(state, nominated_pods(state), lambda: budgets, lambda _: True)
-    candidates = all_candidates(search, state, asked, found, budgets)
+    candidates = all_candidates(search, state, preemptor, found, budgets)
     if not candidates.victims:
         tried = [*candidates.rejections.values()]
         tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (len(nodes) - len(tried))

@@ -24,7 +24,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATIO
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption import Asked as AskedFor
+from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
 from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
@@ -145,8 +145,8 @@ def _warm_up_preemption(engine: Engine) -> None:
         pod_class = engine.cycle.classes.of(pod)
         assert isinstance(pod_class, Fitted)
         order, rows = SearchOrder(engine.state), engine.state.nodes.rows()
-        asked = AskedFor(pod, pod_class.node, pod_class.cluster)
-        list(order.by_cards(asked, rows) if cards == "1" else order.by_level(asked, rows))
+        preemptor = Preemptor(pod, pod_class.node, pod_class.cluster)
+        list(order.by_cards(preemptor, rows) if cards == "1" else order.by_level(preemptor, rows))
 
 
 def _warm_up_shares() -> None:

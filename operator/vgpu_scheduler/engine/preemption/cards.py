@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Victims, by_importance, reprieve, started
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor, Victims, by_importance, reprieve, started
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import State
 
@@ -29,23 +29,23 @@ class CardSearch:
     ----------
     state
         What is known.
-    asked
+    preemptor
         The pod; its allocator takes one card.
     node
         The name of the node.
     """
 
-    def __init__(self, state: State, asked: Asked, node: str) -> None:
-        row, allocator = state.nodes.row(node), asked.node.allocator
+    def __init__(self, state: State, preemptor: Preemptor, node: str) -> None:
+        row, allocator = state.nodes.row(node), preemptor.node.allocator
         assert row is not None
         assert allocator is not None
         self._state = state
         self._allocator = allocator
-        self._dialect = asked.node.dialect
+        self._dialect = preemptor.node.dialect
         self._matrix = state.matrix(self._dialect)
         self._node = node
         self._row = row
-        pod = asked.pod
+        pod = preemptor.pod
         without, _ = state.supposing(node, (), state.holds.open_to(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
         cards = slice(self._first, int(self._matrix.columns.last[row]))

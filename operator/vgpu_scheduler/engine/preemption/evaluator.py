@@ -8,17 +8,11 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, NOT_HELPFUL, PROTECTED, Candidates
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
 from vgpu_scheduler.engine.preemption.order import SearchOrder
-from vgpu_scheduler.engine.preemption.search import (
-    NO_VICTIMS,
-    NOT_HELPFUL,
-    PROTECTED,
-    Candidates,
-    VictimSearch,
-    ineligible,
-)
-from vgpu_scheduler.engine.preemption.victims import Asked, Victims
+from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
@@ -130,11 +124,11 @@ class Evaluator:
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return Answer()
-        asked, search = _asked(pod, pod_class), self._victim_search(pod_class, now)
+        preemptor, search = _preemptor(pod, pod_class), self._victim_search(pod_class, now)
         if ending is not None:
-            found = search.reprieved(asked, node, ending)
+            found = search.reprieved(preemptor, node, ending)
             return self._placed(pod, pod_class, found) if isinstance(found, Victims) else Answer()
-        found = search.on_node(asked, node, self._budgets())
+        found = search.on_node(preemptor, node, self._budgets())
         if not isinstance(found, Victims):
             return Answer()
         is_protected = found.violations and pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
@@ -173,7 +167,7 @@ class Evaluator:
         self.searches += 1
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
-        best = self._victim_search(pod_class, now).best(_asked(pod, pod_class), found, closed, self._order)
+        best = self._victim_search(pod_class, now).best(_preemptor(pod, pod_class), found, closed, self._order)
         if best.victims is None and best.over_limit is not None:
             return self._answer(pod, pod_class, best.over_limit, now)
         if best.victims is not None:
@@ -251,5 +245,5 @@ class Evaluator:
         )
 
 
-def _asked(pod: Pod, pod_class: Fitted) -> Asked:
-    return Asked(pod, pod_class.node, pod_class.cluster, pod_class.limited)
+def _preemptor(pod: Pod, pod_class: Fitted) -> Preemptor:
+    return Preemptor(pod, pod_class.node, pod_class.cluster, pod_class.limited)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
-from vgpu_scheduler.engine.preemption.victims import Asked
+from vgpu_scheduler.engine.preemption.victims import Preemptor
 from vgpu_scheduler.kernels import explain_devices, latest_starts, take_off_below
 from vgpu_scheduler.state import HostPorts, InUse, State
 
@@ -57,7 +57,7 @@ class PriorityLevels:
             self._tenants[dialect] = TenantTable(self._state, dialect)
         return self._tenants[dialect]
 
-    def lowest(self, asked: Asked, rows: NDArray[np.int64]) -> Lowest:
+    def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Lowest:
         """Return the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
 
         Parameters
@@ -67,23 +67,23 @@ class PriorityLevels:
 
         """
         levels = np.unique(self._requests.refresh(rows).priority)
-        levels = levels[levels < asked.pod.priority]
+        levels = levels[levels < preemptor.pod.priority]
         if not levels.size or not rows.size:
             return Lowest(rows[:0], rows[:0], np.empty(0))
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
-        fits = self._fits(asked, rows, levels[highest] + 1)
+        fits = self._fits(preemptor, rows, levels[highest] + 1)
         rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
         while (open_ := np.flatnonzero(lowest < highest)).size:
             middle = (lowest[open_] + highest[open_]) // 2
-            fits = self._fits(asked, rows[open_], levels[middle] + 1)
+            fits = self._fits(preemptor, rows[open_], levels[middle] + 1)
             highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
         priority, starts = levels[highest], np.empty(rows.shape[0])
         latest_starts(rows, priority, self._requests.refresh(rows), starts)
         return Lowest(rows, priority, starts)
 
-    def _fits(self, asked: Asked, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _fits(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""
-        state, dialect = self._state, asked.node.dialect
+        state, dialect = self._state, preemptor.node.dialect
         matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy
         live = matrix.columns
         columns = live._replace(used=live.used.copy(), explained=live.explained.copy())
@@ -93,4 +93,4 @@ class PriorityLevels:
         take_off_below(rows, of_row, requests, requested, tenants, columns)
         explain_devices(columns)
         # Ports that pods hold who stay are looked at when the node is.
-        return asked.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))
+        return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

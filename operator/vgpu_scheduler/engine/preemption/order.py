@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Asked, Cost
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Cost, Preemptor
 from vgpu_scheduler.kernels import (
     MOST_SETS,
     NO_PRIORITY,
@@ -47,7 +47,7 @@ class SearchOrder:
         self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
         self._scratch: dict[int, SetScratch] = {}
 
-    def by_level(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
+    def by_level(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
         The second number of the cost is the priority up to which the end of all pods is enough, as far as the node
@@ -60,7 +60,7 @@ class SearchOrder:
         """
         nodes = self._state.nodes
         kept = self._with_room_kept(rows)
-        found = self._levels.lowest(asked, rows[~np.isin(rows, kept)] if kept else rows)
+        found = self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows)
         for row in kept:
             yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
         for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
@@ -73,20 +73,20 @@ class SearchOrder:
         kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
         return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.rank[row])) if kept else []
 
-    def by_cards(self, asked: Asked, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
+    def by_cards(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
         Of equal costs the smallest name comes first.
 
         Parameters
         ----------
-        asked
+        preemptor
             A pod that takes one card.
         rows
             The nodes where cards alone keep it away, shape (n,).
         """
         nodes, kept = self._state.nodes, self._with_room_kept(rows)
-        costs = self._costs(asked, rows)
+        costs = self._costs(preemptor, rows)
         for row in kept:
             yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
         left = rows[costs.highest[rows] != NO_PRIORITY]
@@ -103,18 +103,18 @@ class SearchOrder:
             rows = rows[values == values.min()]
         return int(rows[0])
 
-    def _costs(self, asked: Asked, rows: NDArray[np.int64]) -> Costs:
-        part, state = asked.node, self._state
+    def _costs(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Costs:
+        part, state = preemptor.node, self._state
         allocator, matrix = part.allocator, state.matrix(part.dialect)
         assert allocator is not None
         tenants = self._levels.tenants(part.dialect).refresh(rows)
-        kept = self._of_class(part, asked.pod.priority, matrix.layout)
+        kept = self._of_class(part, preemptor.pod.priority, matrix.layout)
         stale = np.empty_like(rows)
         count = stale_rows(rows, state.nodes.version, kept.seen, stale)
         if count:
             need, dimensions = allocator.need(), matrix.dimensions
             ask = CardAsk(
-                asked.pod.priority,
+                preemptor.pod.priority,
                 _wide(need.amounts if need else (), dimensions),
                 _wide(need.percent if need else (), dimensions),
                 allocator.may_use(matrix),

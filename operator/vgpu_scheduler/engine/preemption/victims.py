@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
-__all__ = ["MIN_PRIORITY", "Asked", "Cost", "Room", "Victims", "by_importance", "reprieve", "started"]
+__all__ = ["MIN_PRIORITY", "Cost", "Preemptor", "Room", "Victims", "by_importance", "reprieve", "started"]
 
 MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
@@ -25,8 +25,8 @@ Cost = tuple[int, int, int, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A pod that fits nowhere, with the filters of its class.
+class Preemptor:
+    """A pod that fits nowhere and may have others end, with the filters of its class.
 
     Attributes
     ----------
