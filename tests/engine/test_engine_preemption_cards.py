@@ -19,6 +19,10 @@ from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 
 TENANTS = 6
+WORLDS = [
+    range(150),
+    *(pytest.param(range(at or 150, at + 2500), marks=pytest.mark.long) for at in range(0, 10_000, 2500)),
+]
 
 
 def crowded(rng: np.random.Generator) -> Engine:
@@ -70,9 +74,7 @@ def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) ->
     return min(costs, default=None)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(150), pytest.param(range(150, 10_000), marks=pytest.mark.long)], ids=["some", "many"]
-)
+@pytest.mark.parametrize("seeds", WORLDS, ids=str)
 def test_nobody_who_costs_less_would_do(seeds: range) -> None:
     compared, with_budgets, with_room_kept = 0, 0, 0
     for seed in seeds:
@@ -117,9 +119,7 @@ def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -
     return Victims("n", victims, len(violating.intersection(gone))) if victims else None
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(150), pytest.param(range(150, 10_000), marks=pytest.mark.long)], ids=["some", "many"]
-)
+@pytest.mark.parametrize("seeds", WORLDS, ids=str)
 def test_where_more_than_one_card_matters_the_victims_are_those_of_a_naive_reprieve(seeds: range) -> None:
     """Where one card is enough they cost no more than these."""
     equal = cheaper = 0

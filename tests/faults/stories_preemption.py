@@ -54,13 +54,16 @@ class Scene:
         return [(r.name, r.code) for r in sent if r.user == OPERATOR and r.subresource == "eviction"]
 
     async def answered(self, answers: list[tuple[str, int]]) -> None:
-        """Wait until these, and no others, are the answers."""
+        """Wait until these, and no others, are the answers.
+
+        The API server tries for ten seconds to evict a pod that waits and has another UID, before it says so.
+        """
 
         async def same() -> bool:
             return self.answers() == answers
 
         try:
-            await self.stage.until(same, f"{answers} to be answered", 10.0)
+            await self.stage.until(same, f"{answers} to be answered", 30.0)
         except AssertionError as error:
             raise AssertionError(f"{error}, not {self.answers()}") from error
 

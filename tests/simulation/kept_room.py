@@ -122,6 +122,7 @@ def check_settled(machine: PreemptionMachine) -> None:
         machine.now += 61.0  # at first: whoever may do something only later was tried when it might
         machine.loop.turn()
         machine.answers_come()
+        machine.departed_pods_are_read(50)
         machine.everybody_is_tried()
         machine.all_goes_well(50)
         machine.evictions_go_on(6)

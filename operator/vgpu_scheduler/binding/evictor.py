@@ -350,14 +350,16 @@ class Evictor:
                 continue  # whether it is nominated has to be shown yet, or it is about to be bound
             if not self._context.may_write(self._timeout):
                 return
+            nodes.discard(pod.nominated_node_name)  # it may be nominated there anew before the answer comes
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
             # The version makes it fail where the pod was nominated anew meanwhile.
             metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
             body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
             response = await self._request("PATCH", path, body, MERGE_PATCH)
             if response is not None and response.ok:
-                nodes.discard(pod.nominated_node_name)
                 self._context.observe("Pod", response.body)
+            else:
+                nodes.add(pod.nominated_node_name)
 
     def _adopt_nominations(self) -> None:
         """Take over the nominations that earlier leaders have written, or still have on their way."""
