@@ -6,7 +6,7 @@ from tests.engine.builders import asks, card, cards, node, pod, pod_object
 from tests.engine.preemption_fleet import Fleet
 from tests.policy.resources import policy, policy_object
 
-from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.kube import Pod, decode_budget, decode_pod
 from vgpu_scheduler.model import Preemption
 from vgpu_scheduler.policy import decode_policy
 
@@ -144,6 +144,37 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     anew["metadata"]["uid"] = "another"
     fleet.engine.effective_policies.observe(decode_policy(anew))
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is None
+
+
+def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change() -> None:
+    fleet = Fleet([node("a", cards("a", 1))])
+    fleet.come("low", 0, asks(gpumem=8000), labels={"app": "web"})
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    kind, evaluator = fleet.engine.kinds["PodDisruptionBudget"], fleet.engine.preemptions.evaluator
+    (high,) = (each for each in fleet.engine.state.pods() if each.name == "high")
+
+    def is_victim() -> bool:
+        return evaluator.search(high, fleet.now).preemption is not None
+
+    def change(version: int, **labels: str) -> None:
+        metadata = {"namespace": "default", "name": "web", "uid": "b", "resourceVersion": str(version)}
+        spec, status = {"selector": {"matchLabels": labels}}, {"disruptionsAllowed": 1}
+        kind.observe(decode_budget({"metadata": metadata, "spec": spec, "status": status}), fleet.now)
+
+    change(1, app="web")
+    evaluator.exclude("uid-low", 600.0)
+    assert not is_victim()
+    change(2, app="db")
+    assert is_victim(), "no budget selects it any more"
+    evaluator.exclude("uid-low", 600.0)
+    change(3, app="db", tier="none")
+    assert not is_victim(), "the budget of others says nothing of it"
+    fleet.now = 600.0
+    assert is_victim()
+    evaluator.exclude("uid-low")
+    change(4, app="web")
+    assert not is_victim(), "it does not end, whatever budgets say"
 
 
 def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -> None:

@@ -44,7 +44,7 @@ _RIGHTS_AGAIN = 60.0
 """Seconds for which no evictions are tried after one was denied."""
 _MOST_PROTECTED = 3
 """So often the API server may protect a pod until it is nobody's victim for a while."""
-_SPARED_FOR = 600.0
+_EXCLUDED_FOR = 600.0
 """Seconds."""
 _MOST_TRIES = 240
 """How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
@@ -277,12 +277,12 @@ class Evictor:
         if result.answer is EvictionAnswer.DENIED:
             self._preemptions.evaluator.deny(f"pods/eviction: {result.message}", now + _RIGHTS_AGAIN)
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
-            self._preemptions.evaluator.spare(victim.uid, now + _SPARED_FOR)
+            self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
         if result.answer is EvictionAnswer.PROTECTED:
             self._protected[victim.uid] += 1
             if self._protected[victim.uid] >= _MOST_PROTECTED:  # by a budget that looks otherwise from here
                 del self._protected[victim.uid]
-                self._preemptions.evaluator.spare(victim.uid, now + _SPARED_FOR)
+                self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
         self._context.port.decide_again()
 
@@ -331,7 +331,7 @@ class Evictor:
                     )
                     self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)
                 if late >= GIVEN_UP_AFTER:
-                    self._preemptions.evaluator.spare(victim.uid)
+                    self._preemptions.evaluator.exclude(victim.uid)
                     self._preemptions.retry(uid, self._now(), 0.0)
                     self._context.port.decide_again()
                     break

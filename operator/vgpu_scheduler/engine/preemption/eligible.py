@@ -40,7 +40,7 @@ class MayEnd:
         Namespaces of which no pod is ever a victim: the one where this scheduler's own replicas run.
     moment
         Seconds since 1970.
-    spared
+    excluded
         The UIDs of pods that have turned out to be no victims.
     """
 
@@ -50,12 +50,12 @@ class MayEnd:
     scheduler_names: Collection[str]
     protected: Collection[str]
     moment: float
-    spared: Collection[str] = ()
+    excluded: Collection[str] = ()
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be one."""
         held = self.state.reservation(pod.uid)
-        if pod.is_static or pod.namespace in self.protected or pod.uid in self.spared:
+        if pod.is_static or pod.namespace in self.protected or pod.uid in self.excluded:
             return False
         if held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell

@@ -86,17 +86,25 @@ class Evaluator:
         self._scheduler_names = scheduler_names
         self._protected = protected
         self._order = SearchOrder(cycle.state)
-        self._spared: dict[str, float] = {}
-        """Until when pods are nobody's victims, by UID."""
+        self._excluded: dict[str, tuple[float, Sequence[DisruptionBudget]]] = {}
+        """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied, self._denied_until = "", 0.0
 
-    def spare(self, victim: str, until: float = math.inf) -> None:
-        """Take in that a pod cannot be evicted: it is nobody's victim until some time."""
-        self._spared[victim] = until
+    def exclude(self, victim: str, until: float = math.inf) -> None:
+        """Take in that a pod cannot be evicted: it is nobody's victim until some time, or a change of its budgets."""
+        self._excluded[victim] = until, self._covering(victim)
+
+    def _covering(self, uid: str) -> list[DisruptionBudget]:
+        pod = self._state.pod(uid)
+        return [] if pod is None else [budget for budget in self._budgets() if budget.covers(pod)]
+
+    def _is_excluded(self, uid: str, now: float) -> bool:
+        until, budgets = self._excluded[uid]
+        return until == math.inf or (now < until and budgets == self._covering(uid))
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        self._spared.pop(uid, None)
+        self._excluded.pop(uid, None)
 
     def deny(self, reason: str, until: float) -> None:
         """Take in that the right to evict is missing: nobody is searched for until some time."""
@@ -192,8 +200,8 @@ class Evaluator:
         )
 
     def _may_end(self, rules: PreemptionRules, now: float) -> MayEnd:
-        moment, spared = now + self.unix_ahead, {uid for uid, until in self._spared.items() if now < until}
-        return MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, spared)
+        moment, excluded = now + self.unix_ahead, {uid for uid in self._excluded if self._is_excluded(uid, now)}
+        return MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded)
 
     def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
         """Return how a pod gets the room of some victims, or why it does not."""
