@@ -110,15 +110,16 @@ async def crowded(stage: Stage, **rules: object) -> AsyncIterator[Scene]:
                 assert answer.status in {200, 404}, await answer.text()
 
 
-def keep_back(stage: Stage) -> Rule:
-    """Keep the next eviction back."""
-    return stage.proxy.add(Rule(What.EVICTION, Do.HOLD))
-
-
-async def held(rule: Rule) -> str:
-    """Wait until an eviction is kept back; return whose it is."""
-    await asyncio.wait_for(rule.held.wait(), 30)
-    return rule.path.split("/")[-2]
+@asynccontextmanager
+async def first_eviction_kept_back(
+    stage: Stage, memory: int = 7000
+) -> AsyncIterator[tuple[Scene, str, Callable[[], None]]]:
+    """Have a pod of high priority come, and keep its first eviction back: of whom, and what lets it go on."""
+    async with crowded(stage) as scene:
+        rule = stage.proxy.add(Rule(What.EVICTION, Do.HOLD))
+        await scene.high_comes(memory)
+        await asyncio.wait_for(rule.held.wait(), 30)
+        yield scene, rule.path.split("/")[-2], rule.go_on.set
 
 
 def story(name: str, how: str, checked: str, cast: Cast = PREEMPTING) -> Callable[[Story], Story]:
@@ -131,12 +132,9 @@ def story(name: str, how: str, checked: str, cast: Cast = PREEMPTING) -> Callabl
 
 @story("eviction: 404", "the victim is deleted before its eviction comes", "the pod gets its room; no other is evicted")
 async def victim_gone(stage: Stage, random: Random) -> None:
-    async with crowded(stage) as scene:
-        rule = keep_back(stage)
-        await scene.high_comes()
-        victim = await held(rule)
+    async with first_eviction_kept_back(stage) as (scene, victim, go_on):
         await stage.delete(victim, gracePeriodSeconds=0)
-        rule.go_on.set()
+        go_on()
         await scene.high_is_bound()
         await scene.answered([(victim, 404)])
         assert await scene.there() == {"high", *LOW} - {victim}
@@ -148,14 +146,11 @@ async def victim_gone(stage: Stage, random: Random) -> None:
     "the pod gets the room; the one that has the name by now is not evicted, and waits",
 )
 async def victim_made_anew(stage: Stage, random: Random) -> None:
-    async with crowded(stage) as scene:
-        rule = keep_back(stage)
-        await scene.high_comes()
-        victim = await held(rule)
+    async with first_eviction_kept_back(stage) as (scene, victim, go_on):
         await stage.delete(victim, gracePeriodSeconds=0)
         await stage.come(tenant(victim, "low", 7000))
         stage.waiting.add(victim)
-        rule.go_on.set()
+        go_on()
         await scene.high_is_bound()
         await scene.answered([(victim, 409)])
         assert await scene.there() == {"high", *LOW}
@@ -182,14 +177,11 @@ async def two_budgets(stage: Stage, random: Random) -> None:
 
 
 async def _another_is_chosen(stage: Stage, status: int, *budgets: str) -> None:
-    async with crowded(stage) as scene:
-        rule = keep_back(stage)
-        await scene.high_comes()
-        victim = await held(rule)
+    async with first_eviction_kept_back(stage) as (scene, victim, go_on):
         for name in budgets:
             await scene.put_budget(name, 0 if len(budgets) == 1 else 1, name=victim)
         stage.count("budget created", len(budgets))
-        rule.go_on.set()
+        go_on()
         await scene.high_is_bound()
         answers = scene.answers()
         assert (victim, status) in answers, answers
@@ -203,13 +195,10 @@ async def _another_is_chosen(stage: Stage, status: int, *budgets: str) -> None:
     "the other one is asked for again until the budget allows it; no other pod is evicted",
 )
 async def budget_second(stage: Stage, random: Random) -> None:
-    async with crowded(stage) as scene:
-        rule = keep_back(stage)
-        await scene.high_comes(15000)
-        first = await held(rule)
+    async with first_eviction_kept_back(stage, 15000) as (scene, first, go_on):
         await scene.put_budget("low", 1, app="low")
         stage.count("budget created")
-        rule.go_on.set()
+        go_on()
 
         async def is_refused() -> bool:
             return [code for _, code in scene.answers()].count(429) > 1
