@@ -31,6 +31,8 @@ class EvictionApi(QuickApi):
     ----------
     wrote
         Method and path of each write to a pod, without what all paths begin with.
+    read
+        The paths of what was read.
     refusals
         The statuses of the next evictions; each is carried out once there are none.
     events
@@ -44,6 +46,7 @@ class EvictionApi(QuickApi):
     def __init__(self) -> None:
         super().__init__()
         self.wrote: list[str] = []
+        self.read: list[str] = []
         self.refusals: deque[int] = deque()
         self.events: list[tuple[str, str]] = []
         self.on_write: Any = lambda _: None
@@ -56,6 +59,8 @@ class EvictionApi(QuickApi):
         if path.endswith("/events"):
             self.events.append((body["reason"], body["note"]))
             return ApiResponse(201, b"{}")
+        if method == "GET":
+            self.read.append(path)
         if method == "GET" or "/pods/" not in path or path.endswith("/binding"):
             return await super().request(method, path, body, **more)
         await asyncio.sleep(0)
@@ -227,6 +232,24 @@ async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allow
         await some_looks()
         assert b.eviction_api.wrote == ["PATCH high/status", "POST low/eviction", "PATCH high/status"]
         assert not b.engine.state.holds
+
+
+@pytest.mark.parametrize(("manager", "is_taken_back"), [("vgpu-scheduler", True), ("karpenter", False)])
+async def test_a_nomination_of_an_earlier_leader_is_taken_back_when_no_policy_allows_it_any_more(
+    monkeypatch: pytest.MonkeyPatch, manager: str, *, is_taken_back: bool
+) -> None:
+    async with bench(monkeypatch, mayPreempt=False) as b:
+        b.runs("low")
+        high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
+        high["status"]["nominatedNodeName"] = "n"
+        written = {"f:status": {"f:nominatedNodeName": {}}}
+        high["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": written}]
+        b.see(PODS, high)
+        b.evictor.resume()
+        await some_looks()
+        assert b.eviction_api.wrote == ["PATCH high/status"] * is_taken_back
+        assert ("nominatedNodeName" in high["status"]) is not is_taken_back
+        assert len(b.eviction_api.read) == 1
 
 
 async def test_a_nomination_that_is_shown_only_after_it_was_given_up_is_taken_back(

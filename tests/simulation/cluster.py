@@ -14,6 +14,7 @@ from tests.kube.objects import Obj
 from tests.simulation.makers import OTHER_CARDS, OtherCard
 from tests.simulation.things import SimThing, key_of
 
+from vgpu_scheduler.binding.nominations import MANAGER
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
@@ -195,6 +196,8 @@ class SimPod:
         )
         if self.nominated:
             obj["status"]["nominatedNodeName"] = self.nominated
+            written = {"f:status": {"f:nominatedNodeName": {}}}  # nobody else nominates pods here
+            obj["metadata"]["managedFields"] = [{"manager": MANAGER, "fieldsV1": written}]
         if self.began is not None:
             obj["status"]["startTime"] = datetime.fromtimestamp(self.began, UTC).isoformat()
         if self.ends_by:

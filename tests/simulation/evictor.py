@@ -139,7 +139,7 @@ class EvictingWorld(BindingWorld):
         self.former: SimLeader | None = None
         self.loop = SteppedLoop(self)
         self.nominated_late: set[str] = set()
-        """Pods whose nominations by a former leader came when another one led, or are not told from those of others."""
+        """Pods whose nominations by a former leader came when another one led."""
         self.wrong: list[AssertionError] = []
         """What was wrong with requests that leaders sent."""
         super().__init__()
@@ -168,10 +168,6 @@ class EvictingWorld(BindingWorld):
         assert self.leader is not None
         self.loop.call_soon(self.leader.begin)
         self.loop.turn()
-        # No policy lets these preempt any more: whose nominations these are, a new leader cannot tell.
-        of_ours = {uid for uid, _ in self.engine.preemptions.nominated()}
-        nominated = {uid for uid, pod in self.api.pods.items() if pod.nominated}
-        self.nominated_late.update(nominated - of_ours)
 
     def close(self) -> None:
         """End everything."""

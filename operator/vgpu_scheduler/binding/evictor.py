@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
 from vgpu_scheduler.binding.evictions import (
@@ -24,6 +24,7 @@ from vgpu_scheduler.binding.evictions import (
     eviction_body,
     eviction_path,
 )
+from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
@@ -86,11 +87,7 @@ class Evictor:
         self._leave_lane = leave_lane
         self._record = EvictionRecord(context, timeout)
         self._tasks = Background()
-        self._nominated: defaultdict[str, set[str]] = defaultdict(set)
-        """The nodes that pods were nominated to, by UID, until they are bound or that is taken back.
-
-        Several, where one nomination is not shown yet that has replaced another one.
-        """
+        self._nominations = Nominations(context, timeout, self._request)
         self._since: dict[str, float] = {}
         """When the preemption for a pod was seen first, by its UID."""
         self._protected: Counter[str] = Counter()
@@ -115,7 +112,7 @@ class Evictor:
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
         self._adopt_until = self._now() + _LATE
-        self._adopt_nominations()
+        self._nominations.adopt()
         for uid, preemption in self._preemptions.under_way():
             self._tasks.start(self._guarded(uid, self._evict_all(uid, preemption)), f"preempt-{uid}")
 
@@ -129,8 +126,9 @@ class Evictor:
             try:
                 self._look_for_overdue()
                 if self._now() < self._adopt_until:
-                    self._adopt_nominations()
-                await self._clear_nominations()
+                    self._nominations.adopt()
+                    await self._nominations.adopt_of_former_rights()
+                await self._nominations.take_back()
             except ApiUnreachableError as error:
                 log.warning("nominations: %s", error)
             except Exception:  # pods must be placed, whatever becomes of one preemption
@@ -155,7 +153,7 @@ class Evictor:
             return
         if not self._context.may_write(self._timeout):
             return  # who leads next decides it anew
-        self._nominated[uid].add(preemption.node)
+        self._nominations.add(uid, preemption.node)
         self.stats.nominated += 1
         reason = decision.condition_reason
         response = await self._context.reporter.nominated(pod, reason, decision.message, note, preemption.node)
@@ -336,35 +334,6 @@ class Evictor:
                     self._context.port.decide_again()
                     break
         self.stats.overdue = overdue
-
-    async def _clear_nominations(self) -> None:
-        """Take back the nominations of pods for which no room is kept any more, and which still wait."""
-        for uid, nodes in list(self._nominated.items()):
-            if self._preemptions.of(uid) is not None:
-                continue
-            pod = self._state.pod(uid)
-            if pod is None or pod.node_name or pod.terminal:
-                del self._nominated[uid]
-                continue
-            if pod.nominated_node_name not in nodes or self._state.reservation(uid) is not None:
-                continue  # whether it is nominated has to be shown yet, or it is about to be bound
-            if not self._context.may_write(self._timeout):
-                return
-            nodes.discard(pod.nominated_node_name)  # it may be nominated there anew before the answer comes
-            path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-            # The version makes it fail where the pod was nominated anew meanwhile.
-            metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
-            body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
-            response = await self._request("PATCH", path, body, MERGE_PATCH)
-            if response is not None and response.ok:
-                self._context.observe("Pod", response.body)
-            else:
-                nodes.add(pod.nominated_node_name)
-
-    def _adopt_nominations(self) -> None:
-        """Take over the nominations that earlier leaders have written, or still have on their way."""
-        for uid, node in self._preemptions.nominated():
-            self._nominated[uid].add(node)
 
     def _now(self) -> float:
         return self._context.clock.monotonic()

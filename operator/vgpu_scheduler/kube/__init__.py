@@ -20,6 +20,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_page,
 )
 from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
+from vgpu_scheduler.kube.managers import managers_of
 from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
@@ -183,6 +184,7 @@ __all__ = [
     "has_unit",
     "is_zero",
     "loads",
+    "managers_of",
     "of_any_depth",
     "parse_label_selector",
     "parse_quantity",

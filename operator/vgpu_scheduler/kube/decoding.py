@@ -32,6 +32,7 @@ __all__ = [
 
 
 _Wire = TypeVar("_Wire")
+_Built = TypeVar("_Built")
 _Value = TypeVar("_Value", bound=Versioned)
 
 _LEAST, _MOST = -(2**63), 2**64 - 1
@@ -218,8 +219,8 @@ def decode_object(
     obj: Encoded,
     kind: str,
     decoder: msgspec.json.Decoder[_Wire],
-    build: Callable[[_Wire], _Value],
-) -> _Value:
+    build: Callable[[_Wire], _Built],
+) -> _Built:
     """Read an object of a kind.
 
     Parameters

@@ -225,14 +225,21 @@ class Preemptions:
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 self._restore(pod, now)
 
-    def nominated(self) -> list[tuple[str, str]]:
-        """Return the pods that wait, may preempt others and are nominated to a node, by UID, with that node."""
-        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
+    def nominated(self, *, may_preempt: bool = True) -> list[tuple[str, str]]:
+        """Return the pods that wait and are nominated to a node, by UID, with that node.
 
-    def _nominated(self) -> list[Pod]:
+        Parameters
+        ----------
+        may_preempt
+            Whether those are meant that may preempt others, or those that may not.
+        """
+        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated(may_preempt=may_preempt)]
+
+    def _nominated(self, *, may_preempt: bool = True) -> list[Pod]:
         nominations = self._state.nominations
         known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        return [pod for pod in known if pod is not None and self._waits_with_rights(pod)]
+        waiting = (pod for pod in known if pod is not None and self._is_ours_and_waits(pod))
+        return [pod for pod in waiting if self._may_preempt(pod) is may_preempt]
 
     def _restore(self, pod: Pod, now: float) -> None:
         ending = self._ending(pod)
@@ -248,11 +255,12 @@ class Preemptions:
         state = self._state
         return state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
 
-    def _waits_with_rights(self, pod: Pod) -> bool:
-        waits = self._waits(pod) and self._state.reservation(pod.uid) is None
+    def _is_ours_and_waits(self, pod: Pod) -> bool:
         ours = pod.scheduler_name in self._scheduler_names
-        may = pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
-        return ours and waits and may
+        return ours and self._waits(pod) and self._state.reservation(pod.uid) is None
+
+    def _may_preempt(self, pod: Pod) -> bool:
+        return pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""

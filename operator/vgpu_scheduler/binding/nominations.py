@@ -1,0 +1,100 @@
+"""The nominations of pods for which others have to leave: they are taken back when no room is kept any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.kube import DecodeError, Pod, managers_of
+
+__all__ = ["MANAGER", "Nominations"]
+
+MANAGER: Final = "vgpu-scheduler"
+"""What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
+
+_Request = Callable[[str, str, object, str], Awaitable[ApiResponse | None]]
+
+
+class Nominations:
+    """Knows which nominations are of this scheduler, and takes back those for which no room is kept any more.
+
+    Parameters
+    ----------
+    context
+        What it works with.
+    timeout
+        Seconds that the API server may take for a write.
+    request
+        Sends a request, and returns the answer; None if there was none.
+    """
+
+    def __init__(self, context: BindContext, timeout: float, request: _Request) -> None:
+        self._context = context
+        self._preemptions = context.engine.preemptions
+        self._state = context.engine.state
+        self._timeout = timeout
+        self._request = request
+        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
+        """Where pods were nominated to, by UID, until they are bound or that is taken back.
+
+        Several, where one nomination is not shown yet that has replaced another one.
+        """
+        self._looked_at: set[tuple[str, str]] = set()
+        """The pods and nodes of nominations of which is known whose they are."""
+
+    def add(self, uid: str, node: str) -> None:
+        """Note that a pod is about to be nominated to a node."""
+        self._nodes[uid].add(node)
+
+    def adopt(self) -> None:
+        """Take over the nominations of pods that may preempt others: earlier leaders have written them."""
+        for uid, node in self._preemptions.nominated():
+            self._nodes[uid].add(node)
+
+    async def adopt_of_former_rights(self) -> None:
+        """Take over the nominations of pods that may not preempt others any more, if an earlier leader wrote them."""
+        for uid, node in self._preemptions.nominated(may_preempt=False):
+            pod = self._state.pod(uid)
+            if pod is None or (uid, node) in self._looked_at or node in self._nodes.get(uid, ()):
+                continue
+            answer = await self._request("GET", _path(pod), None, "application/json")
+            if answer is None or not answer.ok:
+                continue
+            try:
+                writers = managers_of(answer.body, "Pod", "status", "nominatedNodeName")
+            except DecodeError:
+                writers = frozenset()  # it is left alone
+            self._looked_at.add((uid, node))
+            if MANAGER in writers:
+                self._nodes[uid].add(node)
+
+    async def take_back(self) -> None:
+        """Take back the nominations of pods for which no room is kept any more, and which still wait."""
+        for uid, nodes in list(self._nodes.items()):
+            if self._preemptions.of(uid) is not None:
+                continue
+            pod = self._state.pod(uid)
+            if pod is None or pod.node_name or pod.terminal:
+                del self._nodes[uid]
+                continue
+            node = pod.nominated_node_name
+            if node not in nodes or self._state.reservation(uid) is not None:
+                continue  # whether it is nominated has to be shown yet, or it is about to be bound
+            if not self._context.may_write(self._timeout):
+                return
+            nodes.discard(node)  # it may be nominated there anew before the answer comes
+            # The version makes it fail where the pod was nominated anew meanwhile.
+            metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
+            body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
+            answer = await self._request("PATCH", f"{_path(pod)}/status", body, MERGE_PATCH)
+            if answer is not None and answer.ok:
+                self._context.observe("Pod", answer.body)
+            else:
+                nodes.add(node)
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

@@ -1,0 +1,62 @@
+"""Who wrote a field of an object, as the API server notes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.wire import Wire
+
+__all__ = ["managers_of"]
+
+
+class _Entry(Wire):
+    """``ManagedFieldsEntry``."""
+
+    manager: str = ""
+    fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class _Meta(Wire):
+    """``ObjectMeta``, as far as it tells who wrote what."""
+
+    managed_fields: list[_Entry] | None = None
+
+
+class _Managed(Wire):
+    """An object, as far as it tells who wrote what."""
+
+    metadata: _Meta
+
+
+_decoder: Final = msgspec.json.Decoder(_Managed)
+
+
+def managers_of(obj: Encoded, kind: str, *path: str) -> frozenset[str]:
+    """Return the field managers that wrote a field last: what their user agents say before the slash.
+
+    Parameters
+    ----------
+    path
+        The names of the fields that lead to it.
+
+    Raises
+    ------
+    DecodeError
+        If ``metadata.managedFields`` cannot be read.
+    """
+    return decode_object(obj, kind, _decoder, lambda found: _owners(found.metadata.managed_fields or (), path))
+
+
+def _owners(entries: list[_Entry] | tuple[()], path: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(entry.manager for entry in entries if _has(entry.fields_v1, path))
+
+
+def _has(fields: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(fields, dict) or f"f:{name}" not in fields:
+            return False
+        fields = fields[f"f:{name}"]
+    return True
