@@ -352,10 +352,10 @@ class Engine:
         at_least
             Seconds that a back-off lasts at least.
         """
-        kept_for = self.state.holds.left_for(uid)
+        kept_for, held = self.state.holds.left_for(uid), self.state.reservation(uid)
         hint = self.state.forget(uid)
         self.state.settled(uid)
-        self.preemptions.unreserved(uid)
+        self.preemptions.unreserved(uid, held if self.state.reservation(uid) is None else None)
         self.preemptions.left(kept_for, now)
         self.assumed.forget(uid)
         self._requeuer.hint(hint, now)

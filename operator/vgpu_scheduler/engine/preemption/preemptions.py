@@ -96,8 +96,8 @@ class Preemptions:
 
         Room that is found is kept for the pod from now on.
         """
-        if decision.outcome is Outcome.PLACED:
-            return decision
+        if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
+            return decision  # what was kept for it, others have left perhaps: that is not given up for an error
         if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
             self.withdraw(pod.uid)
             return decision
@@ -166,11 +166,20 @@ class Preemptions:
         """Take in that a pod is bound: whatever happens now, its room is not kept again."""
         self._taken.pop(uid, None)
 
-    def unreserved(self, uid: str) -> None:
-        """Keep the room again of a pod that was placed on it and could not be bound: others have left it."""
-        hold = self._taken.pop(uid, None)
-        if hold is not None:
-            self._state.keep(hold)
+    def unreserved(self, uid: str, given_back: Reservation | None) -> None:
+        """Keep again what a pod held that was placed on the room kept for it and could not be bound: others have left.
+
+        Parameters
+        ----------
+        given_back
+            What it held, perhaps on other cards of the node than were kept at first; None if it holds it still, or held
+            nothing. On another node nothing is kept.
+        """
+        hold, pod = self._taken.pop(uid, None), self._state.pod(uid)
+        if hold is None or pod is None or given_back is None or given_back.placement is None:
+            return
+        if hold.node == given_back.node and self._cycle.classes.claimed(pod) is not None:
+            self._state.keep(self.room_for(pod, given_back.placement, ()))
 
     def placed(self, decision: Decision, now: float) -> None:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
