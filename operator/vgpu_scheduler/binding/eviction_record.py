@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import Enum
+from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import Eviction, PolicyKey, PreemptionRules, recent_evictions, with_eviction
+from vgpu_scheduler.policy import (
+    Eviction,
+    PolicyKey,
+    PreemptionRules,
+    recent_evictions,
+    with_eviction,
+    without_eviction,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +62,37 @@ class EvictionRecord:
                 return recorded
         return Recorded.YES
 
+    async def take_back(self, rules: PreemptionRules, victim: str) -> None:
+        """Record a pod, by its UID, as evicted no more: it was not evicted, and nothing on its way will evict it.
+
+        What cannot be written is counted for an hour.
+        """
+        for key, _ in rules.quotas:
+            try:
+                await self._take_back_from(key, victim)
+            except ApiUnreachableError as error:
+                log.warning("eviction is still recorded in policy %s: %s", key[-1], error)
+
+    async def _take_back_from(self, key: PolicyKey, victim: str) -> None:
+        path, now = policy_path(*key), self._context.clock.now()
+        for _ in range(_TRIES):
+            read = await self._context.api.request("GET", path, timeout=self._timeout)
+            found = read.json() if read.ok else {}
+            is_recorded = any(one.uid == victim for one in recent_evictions(found.get("status"), now))
+            if not is_recorded or not self._context.may_write(self._timeout):
+                return
+            written = await self._patch(path, found, without_eviction(found.get("status"), victim, now))
+            if written.status != _CONFLICT:
+                return
+
+    async def _patch(self, path: str, found: Mapping[str, Any], status: Mapping[str, Any]) -> ApiResponse:
+        """Write the evictions in the status of a policy, if it is still as it was found."""
+        metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
+        body = {"metadata": metadata, "status": {"evictions": status["evictions"]}}
+        return await self._context.api.request(
+            "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
+        )
+
     async def _write_in(self, key: PolicyKey, limit: int, victim: Pod) -> Recorded:
         path, now = policy_path(*key), self._context.clock.now()
         _, namespace, _ = key
@@ -73,12 +113,7 @@ class EvictionRecord:
                     return Recorded.OVER_LIMIT
                 if not self._context.may_write(self._timeout):
                     return Recorded.NO
-                metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
-                evictions = with_eviction(status, eviction, now)["evictions"]
-                body = {"metadata": metadata, "status": {"evictions": evictions}}
-                written = await self._context.api.request(
-                    "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
-                )
+                written = await self._patch(path, found, with_eviction(status, eviction, now))
                 if written.ok:
                     return Recorded.YES
                 if written.status != _CONFLICT:

@@ -46,6 +46,10 @@ class EvictionResult(NamedTuple):
     message: str = ""
     retry_after: float = _DEFAULT_RETRY
 
+    def is_to_be_tried_again(self, *, some_end: bool) -> bool:
+        """Tell whether the same victim is asked for again, as nothing is clear or others end for the same pod."""
+        return self.answer is EvictionAnswer.UNKNOWN or (self.answer is EvictionAnswer.PROTECTED and some_end)
+
 
 _REFUSALS = {
     _NOT_FOUND: EvictionAnswer.GONE,

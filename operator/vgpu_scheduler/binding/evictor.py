@@ -13,22 +13,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
-from vgpu_scheduler.binding.evictions import (
-    EvictionAnswer,
-    EvictionResult,
-    classify_eviction,
-    delete_options,
-    eviction_body,
-    eviction_path,
-)
+from vgpu_scheduler.binding.eviction_sender import EvictionSender
+from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
-from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
-from vgpu_scheduler.policy import Budgets, PreemptionRules
+from vgpu_scheduler.policy import PreemptionRules
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -66,6 +59,45 @@ class EvictorStats:
     """Seconds since the oldest preemption began that is under way; 0 if none is."""
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A preemption that is being carried out.
+
+    Attributes
+    ----------
+    since
+        When it was seen first.
+    asked_at
+        Since when nothing is left to be asked for, as all its victims were asked to end; None before.
+    """
+
+    preemption: Preemption
+    since: float
+    asked_at: float | None = None
+
+
+@dataclass(slots=True)
+class _Trial:
+    """What was done to have a victim end.
+
+    Attributes
+    ----------
+    is_recorded
+        Whether its eviction was recorded since one was sent last.
+    recorded_by
+        The rules under which it was recorded; None if it never was.
+    unsure
+        Whether an eviction was sent of which nobody knows whether it was carried out.
+    tries
+        How often it was tried, or something that comes before it.
+    """
+
+    is_recorded: bool = False
+    recorded_by: PreemptionRules | None = None
+    unsure: bool = False
+    tries: int = 0
+
+
 class Evictor:
     """Has the victims of preemptions evicted.
 
@@ -86,15 +118,14 @@ class Evictor:
         self._timeout = timeout
         self._leave_lane = leave_lane
         self._record = EvictionRecord(context, timeout)
+        self._sender = EvictionSender(context, timeout, self._request)
         self._tasks = Background()
         self._nominations = Nominations(context, timeout, self._request)
-        self._since: dict[str, float] = {}
-        """When the preemption for a pod was seen first, by its UID."""
+        self._under_way: dict[str, _UnderWay] = {}
+        """By the UID of the pod that gets the room."""
         self._protected: Counter[str] = Counter()
         """How often the API server has protected a pod that no budget seems to protect, by UID."""
         self._adopt_until = 0.0
-        self._asked_for: dict[str, float] = {}
-        """Since when nothing is left to be asked for, of the pods whose victims were all asked to end."""
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -129,6 +160,9 @@ class Evictor:
                     self._nominations.adopt()
                     await self._nominations.adopt_of_former_rights()
                 await self._nominations.take_back()
+                for uid, found in list(self._under_way.items()):
+                    if found.asked_at is not None and self._is_wanted(uid, found.preemption):
+                        await self._nominations.renew(uid, found.preemption.node)
             except ApiUnreachableError as error:
                 log.warning("nominations: %s", error)
             except Exception:  # pods must be placed, whatever becomes of one preemption
@@ -148,11 +182,13 @@ class Evictor:
 
     async def _nominate_and_evict(self, decision: Decision, preemption: Preemption, note: str) -> None:
         uid = decision.uid
+        while not self._context.may_write(self._timeout):  # the lease may be renewed yet, or another one leads
+            await asyncio.sleep(_PACE)
+            if not self._is_wanted(uid, preemption):
+                return
         pod = self._state.pod(uid)
         if pod is None or not self._is_wanted(uid, preemption):
             return
-        if not self._context.may_write(self._timeout):
-            return  # who leads next decides it anew
         self._nominations.add(uid, preemption.node)
         self.stats.nominated += 1
         reason = decision.condition_reason
@@ -181,92 +217,85 @@ class Evictor:
                 self._give_up(uid, victim, result)
                 return
         if self._is_wanted(uid, preemption):
-            self._asked_for[uid] = self._now()
+            self._entry(uid, preemption).asked_at = self._now()
+
+    def _entry(self, uid: str, preemption: Preemption) -> _UnderWay:
+        found = self._under_way.get(uid)
+        if found is None or found.preemption is not preemption:
+            found = self._under_way[uid] = _UnderWay(preemption, self._now())
+        return found
 
     async def _end(self, uid: str, preemption: Preemption, victim: Victim, *, some_end: bool) -> EvictionResult | None:
         """Have a victim end; return what came of it, None if that is not wanted any more.
 
-        Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
+        What was recorded counts towards the limits of policies only if the victim ends for it, or may have.
 
         Parameters
         ----------
         some_end
             Whether other victims end already: one that a budget protects is asked for again then.
         """
-        is_recorded, tries = False, 0
+        trial = _Trial()
+        result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
+        is_evicted = result is not None and result.answer is EvictionAnswer.EVICTED
+        if trial.recorded_by is not None and not trial.unsure and not is_evicted:
+            await self._record.take_back(trial.recorded_by, victim.uid)
+        return result
+
+    async def _try_until_clear(
+        self, uid: str, preemption: Preemption, victim: Victim, trial: _Trial, *, some_end: bool
+    ) -> EvictionResult | None:
+        """Ask for the end of a victim until the answer is clear; return it, None if that is not wanted any more.
+
+        Whatever takes time is followed by another look at everything: who may end then is evicted, and nobody else.
+        """
         while self._is_wanted(uid, preemption):
             if not self._context.may_write(self._timeout):
                 await asyncio.sleep(_PACE)
                 continue
             pod = self._state.pod(victim.uid)
-            if pod is None or pod.terminal or self._state.reservation(victim.uid) is None:
-                return EvictionResult(EvictionAnswer.GONE)
-            if pod.deleting:
-                return EvictionResult(EvictionAnswer.EVICTED)
+            if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
+                ends = pod is not None and pod.deleting and not pod.terminal
+                return EvictionResult(EvictionAnswer.EVICTED if ends else EvictionAnswer.GONE)
             if not pod.node_name:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
                 continue
-            forbidden = self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
-            rules, tries = self._preemptions.rules_of(uid), tries + 1
-            if not forbidden and not is_recorded:
-                recorded = await self._record.write(rules, pod)
-                is_recorded = recorded is Recorded.YES
-                if recorded is not Recorded.OVER_LIMIT:
-                    await asyncio.sleep(0.0 if is_recorded else _PACE)
+            forbidden, trial.tries = self._forbidden(uid, pod, victim, trial), trial.tries + 1
+            if not forbidden and not (trial.is_recorded and self._nominations.is_nominated(uid, preemption.node)):
+                if await self._prepare(uid, preemption, pod, trial):
                     continue
                 forbidden = "its policy has allowed all evictions of this hour to others"
-            if forbidden or tries > _MOST_TRIES:
-                self._withdraw(uid, victim, forbidden or "the API server gives no clear answer")
+            if forbidden:
+                self._withdraw(uid, victim, forbidden)
                 return None
-            result = await self._try_to_end(uid, pod, rules, preemption, victim)
-            is_recorded = False  # where it takes long to evict it, the record says when it was tried last
-            if result.answer is not EvictionAnswer.UNKNOWN and not (
-                result.answer is EvictionAnswer.PROTECTED and some_end
-            ):
+            result = await self._sender.send(uid, pod, preemption)
+            self.stats.answers[result.answer] += 1
+            trial.is_recorded = False  # where it takes long to evict it, the record says when it was tried last
+            trial.unsure |= result.answer is EvictionAnswer.UNKNOWN
+            if not result.is_to_be_tried_again(some_end=some_end):
                 return result
             await asyncio.sleep(result.retry_after)
         return None
 
-    async def _try_to_end(
-        self, uid: str, pod: Pod, rules: PreemptionRules, preemption: Preemption, victim: Victim
-    ) -> EvictionResult:
-        """Send what ends a victim once."""
-        if not self._context.may_write(self._timeout):
-            return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
-        result = EvictionResult(EvictionAnswer.PROTECTED)
-        if not victim.budgets:
-            result = classify_eviction(await self._request("POST", eviction_path(pod), eviction_body(pod)))
-        if rules.budgets is Budgets.EXCEED and result.answer in {
-            EvictionAnswer.PROTECTED,
-            EvictionAnswer.SEVERAL_BUDGETS,
-        }:
-            result = await self._delete(pod)
-        self.stats.answers[result.answer] += 1
-        if result.answer is EvictionAnswer.EVICTED:
-            self._preemptions.evicted(pod.uid)
-            self._context.reporter.preempted(pod, uid, preemption.node)
-            log.info(Keyed("Preempted pod", pod=pod.key, node=preemption.node, preemptor=uid))
-        return result
+    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: _Trial) -> str:
+        """Say why a victim must not be evicted any more; empty if it may."""
+        if trial.tries >= _MOST_TRIES:
+            return "the API server gives no clear answer"
+        return self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
 
-    async def _delete(self, pod: Pod) -> EvictionResult:
-        """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
-        now = self._context.clock.now()
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": rfc3339(now),
-        }
-        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        marked = classify_eviction(await self._request("PATCH", f"{path}/status", body, STRATEGIC_PATCH))
-        if marked.answer is not EvictionAnswer.EVICTED:
-            return marked
-        if not self._context.may_write(self._timeout):
-            return EvictionResult(EvictionAnswer.UNKNOWN, "", _PACE)
-        return classify_eviction(await self._request("DELETE", path, delete_options(pod)))
+    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: _Trial) -> bool:
+        """Do what comes before an eviction: the nomination, and its record; False if the limits allow it no more."""
+        if not self._nominations.is_nominated(uid, preemption.node):
+            renewed = await self._nominations.renew(uid, preemption.node)
+            await asyncio.sleep(0.0 if renewed else _PACE)
+            return True
+        rules = self._preemptions.rules_of(uid)
+        recorded = await self._record.write(rules, victim)
+        trial.is_recorded = recorded is Recorded.YES
+        trial.recorded_by = rules if trial.is_recorded else trial.recorded_by
+        await asyncio.sleep(_PACE if recorded is Recorded.NO else 0.0)
+        return recorded is not Recorded.OVER_LIMIT
 
     def _give_up(self, uid: str, victim: Victim, result: EvictionResult) -> None:
         """Have a pod decided anew of which a victim cannot be evicted."""
@@ -307,12 +336,10 @@ class Evictor:
     def _look_for_overdue(self) -> None:
         """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
         moment, overdue = self._context.clock.now().timestamp(), 0
-        under_way = [uid for uid, _ in self._preemptions.under_way()]
-        self._since = {uid: self._since.get(uid, self._now()) for uid in under_way}
-        self.stats.longest = self._now() - min(self._since.values(), default=self._now())
-        self._asked_for = {uid: self._asked_for[uid] for uid in under_way if uid in self._asked_for}
-        for uid in under_way:
-            asked = self._asked_for.get(uid)
+        self._under_way = {uid: self._entry(uid, found) for uid, found in self._preemptions.under_way()}
+        self.stats.longest = self._now() - min((of.since for of in self._under_way.values()), default=self._now())
+        for uid, found in list(self._under_way.items()):
+            asked = found.asked_at
             for victim in self._preemptions.still_there(uid):
                 pod = self._state.pod(victim.uid)
                 if asked is not None and pod and not pod.deleting and self._now() - asked >= OVERDUE_AFTER:

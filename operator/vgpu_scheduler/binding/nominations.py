@@ -71,6 +71,26 @@ class Nominations:
             if MANAGER in writers:
                 self._nodes[uid].add(node)
 
+    def is_nominated(self, uid: str, node: str) -> bool:
+        """Tell whether a pod is shown as nominated to a node."""
+        pod = self._state.pod(uid)
+        return pod is not None and pod.nominated_node_name == node
+
+    async def renew(self, uid: str, node: str) -> bool:
+        """Have a pod that others leave a node for be nominated to it, if it is not; tell whether it is."""
+        pod = self._state.pod(uid)
+        if pod is None or self.is_nominated(uid, node):
+            return pod is not None
+        if not self._context.may_write(self._timeout):
+            return False
+        self.add(uid, node)
+        body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
+        answer = await self._request("PATCH", f"{_path(pod)}/status", body, MERGE_PATCH)
+        if answer is None or not answer.ok:
+            return False
+        self._context.observe("Pod", answer.body)
+        return True
+
     async def take_back(self) -> None:
         """Take back the nominations of pods for which no room is kept any more, and which still wait."""
         for uid, nodes in list(self._nodes.items()):

@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
-from vgpu_scheduler.policy.evictions import Eviction, read_evictions, recent_evictions, with_eviction
+from vgpu_scheduler.policy.evictions import Eviction, read_evictions, recent_evictions, with_eviction, without_eviction
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
     GROUP,
@@ -50,4 +50,5 @@ __all__ = [
     "recent_evictions",
     "title",
     "with_eviction",
+    "without_eviction",
 ]

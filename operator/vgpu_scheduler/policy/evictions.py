@@ -92,6 +92,12 @@ def with_eviction(status: object, eviction: Eviction, now: datetime) -> dict[str
     return {**(status if isinstance(status, Mapping) else {}), "evictions": [_written(one) for one in kept]}
 
 
+def without_eviction(status: object, uid: str, now: datetime) -> dict[str, Any]:
+    """Return the status of a policy without the eviction of a pod, and without those that no longer count."""
+    kept = [one for one in recent_evictions(status, now) if one.uid != uid]
+    return {**(status if isinstance(status, Mapping) else {}), "evictions": [_written(one) for one in kept]}
+
+
 def _read(entry: object) -> Eviction | str:
     """Return an eviction, or what is wrong with it."""
     if not isinstance(entry, Mapping):

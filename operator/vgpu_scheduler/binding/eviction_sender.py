@@ -1,0 +1,90 @@
+"""Sends what ends a victim: its eviction, or its deletion where a policy allows that against disruption budgets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.evictions import (
+    EvictionAnswer,
+    EvictionResult,
+    classify_eviction,
+    delete_options,
+    eviction_body,
+    eviction_path,
+)
+from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Preemption
+from vgpu_scheduler.policy import Budgets
+from vgpu_scheduler.telemetry import Keyed
+
+__all__ = ["EvictionSender"]
+
+log = logging.getLogger(__name__)
+
+_JSON = "application/json"
+_NOT_SENT = EvictionResult(EvictionAnswer.UNKNOWN, "", 1.0)
+
+
+class EvictionSender:
+    """Sends what ends victims.
+
+    Parameters
+    ----------
+    context
+        What it works with.
+    timeout
+        Seconds that the API server may take for a write.
+    request
+        Sends a request, and returns the answer; None if there was none.
+    """
+
+    def __init__(
+        self,
+        context: BindContext,
+        timeout: float,
+        request: Callable[[str, str, object, str], Awaitable[ApiResponse | None]],
+    ) -> None:
+        self._context = context
+        self._preemptions = context.engine.preemptions
+        self._timeout = timeout
+        self._request = request
+
+    async def send(self, uid: str, pod: Pod, preemption: Preemption) -> EvictionResult:
+        """Send what ends a victim once."""
+        rules = self._preemptions.rules_of(uid)
+        if not self._context.may_write(self._timeout):
+            return _NOT_SENT
+        result = classify_eviction(await self._request("POST", eviction_path(pod), eviction_body(pod), _JSON))
+        if rules.budgets is Budgets.EXCEED and result.answer in {
+            EvictionAnswer.PROTECTED,
+            EvictionAnswer.SEVERAL_BUDGETS,
+        }:
+            result = await self._delete(pod)
+        if result.answer is EvictionAnswer.EVICTED:
+            self._preemptions.evicted(pod.uid)
+            self._context.reporter.preempted(pod, uid, preemption.node)
+            log.info(Keyed("Preempted pod", pod=pod.key, node=preemption.node, preemptor=uid))
+        return result
+
+    async def _delete(self, pod: Pod) -> EvictionResult:
+        """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
+        now = self._context.clock.now()
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": rfc3339(now),
+        }
+        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        marked = classify_eviction(await self._request("PATCH", f"{path}/status", body, STRATEGIC_PATCH))
+        if marked.answer is not EvictionAnswer.EVICTED:
+            return marked
+        if not self._context.may_write(self._timeout):
+            return _NOT_SENT
+        return classify_eviction(await self._request("DELETE", path, delete_options(pod), _JSON))

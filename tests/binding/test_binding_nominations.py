@@ -1,0 +1,94 @@
+"""Nominations are taken back when no room is kept any more, and written again when they are lost."""
+
+from __future__ import annotations
+
+import pytest
+from tests.binding.evictor_bench import PACE, bench, some_looks
+from tests.engine.builders import asks, cards, node_object, pod_object
+from tests.policy.resources import policy
+
+from vgpu_scheduler.intake import NODES, PODS
+
+
+async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.extend([503] * 3)
+
+        def forbid(what: str) -> None:
+            if what == "low/eviction":
+                known = policy("preempts", {"preemption": {"mayPreempt": False}})
+                b.engine.effective_policies.observe(known)
+
+        b.eviction_api.on_write = forbid
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await b.until(lambda: b.eviction_api.wrote[-1] == "PATCH high/status")
+        assert "nominatedNodeName" not in b.api.pods["high"]["status"]
+        await some_looks()
+        assert b.eviction_api.wrote == ["PATCH high/status", "POST low/eviction", "PATCH high/status"]
+        assert not b.engine.state.holds
+
+
+@pytest.mark.parametrize(("manager", "is_taken_back"), [("vgpu-scheduler", True), ("karpenter", False)])
+async def test_a_nomination_of_an_earlier_leader_is_taken_back_when_no_policy_allows_it_any_more(
+    monkeypatch: pytest.MonkeyPatch, manager: str, *, is_taken_back: bool
+) -> None:
+    async with bench(monkeypatch, mayPreempt=False) as b:
+        b.runs("low")
+        high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
+        high["status"]["nominatedNodeName"] = "n"
+        written = {"f:status": {"f:nominatedNodeName": {}}}
+        high["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": written}]
+        b.see(PODS, high)
+        b.evictor.resume()
+        await some_looks()
+        assert b.eviction_api.wrote == ["PATCH high/status"] * is_taken_back
+        assert ("nominatedNodeName" in high["status"]) is not is_taken_back
+        assert len(b.eviction_api.read) == 1
+
+
+async def test_a_nomination_that_is_shown_only_after_it_was_given_up_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then the pod is shown with the nomination before it, which is taken back as well."""
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        b.engine.remove_node("n")
+        b.api.nodes["m"] = node_object("m", cards("m", 1))
+        b.see(NODES, b.api.nodes["m"])
+        b.runs("other", "m")
+        b.eviction_api.slow_nomination = "m"
+        again = b.engine.attempt(b.clock.monotonic() + 60.0)  # once its back-off is over
+        assert again is not None
+        assert again.preemption is not None, again.message
+        b.evictor.submit(again)
+        await some_looks()
+        b.engine.preemptions.withdraw("uid-high")
+        await b.until(lambda: "nominatedNodeName" not in b.api.pods["high"]["status"])
+        b.eviction_api.goes_on.set()
+        await b.until(lambda: b.eviction_api.wrote.count("PATCH high/status") == 4)
+        assert "nominatedNodeName" not in b.api.pods["high"]["status"]
+
+
+@pytest.mark.parametrize("refusals", [[], [503, 503, 503]], ids=["all are asked", "some are to be asked"])
+async def test_a_nomination_that_is_lost_is_written_again(monkeypatch: pytest.MonkeyPatch, refusals: list[int]) -> None:
+    """Whoever leads next keeps the room for those alone that are nominated."""
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.extend(refusals)
+        b.eviction_api.retry_after = 5 * PACE
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        high = b.api.pods["high"]
+        del high["status"]["nominatedNodeName"]
+        b.eviction_api.encoded(high)
+        b.see(PODS, high)
+        await b.until(lambda: b.eviction_api.wrote.count("PATCH high/status") == 2)
+        assert high["status"]["nominatedNodeName"] == "n"
+        await some_looks()
+        assert b.eviction_api.wrote.count("PATCH high/status") == 2
