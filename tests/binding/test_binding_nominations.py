@@ -32,12 +32,13 @@ async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allow
         assert not b.engine.state.holds
 
 
+@pytest.mark.parametrize("may_preempt", [True, False])
 @pytest.mark.parametrize(("manager", "is_taken_back"), [("vgpu-scheduler", True), ("karpenter", False)])
-async def test_a_nomination_of_an_earlier_leader_is_taken_back_when_no_policy_allows_it_any_more(
-    monkeypatch: pytest.MonkeyPatch, manager: str, *, is_taken_back: bool
+async def test_a_nomination_of_an_earlier_leader_is_taken_back_and_one_of_anybody_else_is_not(
+    monkeypatch: pytest.MonkeyPatch, manager: str, *, may_preempt: bool, is_taken_back: bool
 ) -> None:
-    async with bench(monkeypatch, mayPreempt=False) as b:
-        b.runs("low")
+    async with bench(monkeypatch, mayPreempt=may_preempt) as b:
+        b.runs("low", priority=9)
         high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
         high["status"]["nominatedNodeName"] = "n"
         written = {"f:status": {"f:nominatedNodeName": {}}}

@@ -143,7 +143,7 @@ class Evictor:
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
         self._adopt_until = self._now() + _LATE
-        self._nominations.adopt()
+        self._nominations.adopt_under_way()
         for uid, preemption in self._preemptions.under_way():
             self._tasks.start(self._guarded(uid, self._evict_all(uid, preemption)), f"preempt-{uid}")
 
@@ -157,8 +157,7 @@ class Evictor:
             try:
                 self._look_for_overdue()
                 if self._now() < self._adopt_until:
-                    self._nominations.adopt()
-                    await self._nominations.adopt_of_former_rights()
+                    await self._nominations.adopt_others()
                 await self._nominations.take_back()
                 for uid, found in list(self._under_way.items()):
                     if found.asked_at is not None and self._is_wanted(uid, found.preemption):

@@ -49,14 +49,14 @@ class Nominations:
         """Note that a pod is about to be nominated to a node."""
         self._nodes[uid].add(node)
 
-    def adopt(self) -> None:
-        """Take over the nominations of pods that may preempt others: earlier leaders have written them."""
-        for uid, node in self._preemptions.nominated():
-            self._nodes[uid].add(node)
+    def adopt_under_way(self) -> None:
+        """Take over the nominations of pods for which room is kept: an earlier leader has written them."""
+        for uid, found in self._preemptions.under_way():
+            self._nodes[uid].add(found.node)
 
-    async def adopt_of_former_rights(self) -> None:
-        """Take over the nominations of pods that may not preempt others any more, if an earlier leader wrote them."""
-        for uid, node in self._preemptions.nominated(may_preempt=False):
+    async def adopt_others(self) -> None:
+        """Take over the other nominations that an earlier leader wrote; those of anybody else stay as they are."""
+        for uid, node in self._preemptions.nominated():
             pod = self._state.pod(uid)
             if pod is None or (uid, node) in self._looked_at or node in self._nodes.get(uid, ()):
                 continue

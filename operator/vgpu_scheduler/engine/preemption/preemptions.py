@@ -234,21 +234,14 @@ class Preemptions:
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 self._restore(pod, now)
 
-    def nominated(self, *, may_preempt: bool = True) -> list[tuple[str, str]]:
-        """Return the pods that wait and are nominated to a node, by UID, with that node.
+    def nominated(self) -> list[tuple[str, str]]:
+        """Return the pods of ours that wait and are nominated to a node, by UID, with that node."""
+        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
 
-        Parameters
-        ----------
-        may_preempt
-            Whether those are meant that may preempt others, or those that may not.
-        """
-        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated(may_preempt=may_preempt)]
-
-    def _nominated(self, *, may_preempt: bool = True) -> list[Pod]:
+    def _nominated(self) -> list[Pod]:
         nominations = self._state.nominations
         known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        waiting = (pod for pod in known if pod is not None and self._is_ours_and_waits(pod))
-        return [pod for pod in waiting if self._may_preempt(pod) is may_preempt]
+        return [pod for pod in known if pod is not None and self._is_ours_and_waits(pod)]
 
     def _restore(self, pod: Pod, now: float) -> None:
         ending = self._ending(pod)
@@ -262,14 +255,12 @@ class Preemptions:
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state
-        return state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
+        is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
+        return is_new and pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
 
     def _is_ours_and_waits(self, pod: Pod) -> bool:
         ours = pod.scheduler_name in self._scheduler_names
         return ours and self._waits(pod) and self._state.reservation(pod.uid) is None
-
-    def _may_preempt(self, pod: Pod) -> bool:
-        return pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
