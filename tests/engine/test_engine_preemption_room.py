@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import asks, cards, node
-from tests.engine.preemption_fleet import Fleet
+from tests.engine.preemption_fleet import CREATED, Fleet
+from tests.engine.test_engine_preemption_ends import nominated
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import Decision
 
 
@@ -72,3 +73,20 @@ def test_an_attempt_that_fails_gives_up_no_room(monkeypatch: pytest.MonkeyPatch)
     fleet.now += 20.0
     fleet.decide()
     assert fleet.node_of("high") == "a"
+
+
+def test_a_new_leader_evicts_who_shares_the_card_of_those_that_end_already() -> None:
+    """Another card is as cheap; but then the first victim would end for nothing."""
+    fleet = Fleet([node("a", cards("a", 2))])
+    for name, memory in (("first", 4000), ("second", 4000), ("alone", 8000)):
+        fleet.come(name, 0, asks(gpumem=memory))
+    fleet.decide()
+    ends = fleet.objects["uid-first"]
+    ends["metadata"].update(deletionTimestamp=CREATED, resourceVersion="500")
+    ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    fleet.engine.observe_pod(decode_pod(ends), fleet.now)
+    fleet.engine.observe_pod(nominated("high", "a"), fleet.now)
+    fleet.engine.preemptions.restore(fleet.now)
+    found = fleet.engine.preemptions.of("uid-high")
+    assert found is not None
+    assert {victim.pod for victim in found.victims} == {"default/first", "default/second"}

@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, ma
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
-from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets
+from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets, violating_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
@@ -120,26 +120,25 @@ class Evaluator:
             return Answer()
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
-    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod] | None = None) -> Answer:
-        """Say who would have to leave one node for a pod; pods that end there already are among them.
+    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod]) -> Answer:
+        """Say who would have to leave one node for a pod where some pods end already.
 
         Parameters
         ----------
         ending
-            The only pods that may be victims: they end already, so that nobody is asked whether they may. All that may
-            end without it.
+            Those that end. If they are not enough, as few others as possible are looked for that may end, too.
         """
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return Answer()
-        preemptor, search = _preemptor(pod, pod_class), self._victim_search(pod_class, now)
-        if ending is not None:
-            found = search.reprieved(preemptor, node, ending)
-            return self._placed(pod, pod_class, found) if isinstance(found, Victims) else Answer()
-        found = search.on_node(preemptor, node, self._budgets())
+        found = self._victim_search(pod_class, now).where_some_end(_preemptor(pod, pod_class), node, ending)
         if not isinstance(found, Victims):
             return Answer()
-        is_protected = found.violations and pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
+        others = [each for each in found.pods if each not in ending]
+        if not others:
+            return self._placed(pod, pod_class, found)
+        respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
+        is_protected = respects and violating_budgets(others, self._budgets())
         return Answer() if is_protected else self._answer(pod, pod_class, found, now)
 
     def helps_on(self, pod: Pod, node: str) -> bool:

@@ -248,8 +248,6 @@ class Preemptions:
         if not ending:
             return
         answer = self.evaluator.search_on(pod, pod.nominated_node_name, now, ending)
-        if answer.preemption is None:
-            answer = self.evaluator.search_on(pod, pod.nominated_node_name, now)
         if answer.preemption is not None:
             self._begin(pod, answer.preemption, now)
 

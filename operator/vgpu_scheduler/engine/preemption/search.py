@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -178,20 +178,38 @@ class VictimSearch:
             return on_cards
         return self._reprieved(preemptor, node, lower, budgets)
 
-    def reprieved(self, preemptor: Preemptor, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
-        """Return which of some pods of a node that end already a pod needs the room of."""
-        return self._reprieved(preemptor, node, ending, ())
+    def where_some_end(self, preemptor: Preemptor, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
+        """Return whose room a pod needs on a node where some pods end already; no others, if these are enough.
+
+        Else others on the same cards come before those on other cards: what ends already is to be of use.
+        """
+        found = self._reprieved(preemptor, node, ending, ())
+        if isinstance(found, Victims):
+            return found
+        ends, cards = dict.fromkeys((pod.uid for pod in ending), 2), set().union(*map(self._cards_of, ending))
+        others = [pod for pod in self._lower(preemptor.pod, node) if pod.uid not in ends]
+        beside = {pod.uid: 1 for pod in others if not cards.isdisjoint(self._cards_of(pod))}
+        return self._reprieved(preemptor, node, [*ending, *others], self._budgets(), {**ends, **beside})
+
+    def _cards_of(self, pod: Pod) -> set[str]:
+        held = self._state.reservation(pod.uid)
+        return set() if held is None else {uuid for usage in held.uses.values() for uuid in usage.charges}
 
     def _reprieved(
-        self, preemptor: Preemptor, node: str, lower: Sequence[Pod], budgets: Sequence[DisruptionBudget]
+        self,
+        preemptor: Preemptor,
+        node: str,
+        lower: Sequence[Pod],
+        budgets: Sequence[DisruptionBudget],
+        turns: Mapping[str, int] | None = None,
     ) -> Victims | Rejection | None:
         """Return whom of some pods of a node nobody can reprieve."""
         rejection = self.rejection(preemptor, node, lower)
         if rejection is not None:
             return rejection
         if self._depends_on_node_alone(preemptor, node):
-            return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower))
-        return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower))
+            return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower), turns)
+        return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower), turns)
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""

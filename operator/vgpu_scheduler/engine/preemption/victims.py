@@ -7,7 +7,7 @@ back, those whose end would violate a disruption budget first, each of them by i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -85,7 +85,13 @@ class Room(Protocol):
         """Put one of them back; tell whether the other pod fits still. If it does not, the one is gone again."""
 
 
-def reprieve(node: str, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget], room: Room) -> Victims | None:
+def reprieve(
+    node: str,
+    lower: Iterable[Pod],
+    budgets: Sequence[DisruptionBudget],
+    room: Room,
+    turns: Mapping[str, int] | None = None,
+) -> Victims | None:
     """Return the victims of a node on which a pod fits once all of lower priority are gone; None if none need go.
 
     Parameters
@@ -94,10 +100,13 @@ def reprieve(node: str, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget
         The pods that may end.
     room
         The node without all of them.
+    turns
+        In which turn pods are given back, by UID, those first that are not named; in each as is said above.
     """
     gone = by_importance(lower)
     violating = {pod.uid for pod in violating_budgets(gone, budgets)}
-    victims = [pod for pod in sorted(gone, key=lambda pod: pod.uid not in violating) if not room.put_back(pod)]
+    in_turn = sorted(gone, key=lambda pod: ((turns or {}).get(pod.uid, 0), pod.uid not in violating))
+    victims = [pod for pod in in_turn if not room.put_back(pod)]
     violations = sum(pod.uid in violating for pod in victims)
     return Victims(node, tuple(by_importance(victims)), violations) if victims else None
 
