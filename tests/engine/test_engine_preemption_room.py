@@ -78,9 +78,9 @@ def test_an_attempt_that_fails_gives_up_no_room(monkeypatch: pytest.MonkeyPatch)
 def test_a_new_leader_evicts_who_shares_the_card_of_those_that_end_already() -> None:
     """Another card is as cheap; but then the first victim would end for nothing."""
     fleet = Fleet([node("a", cards("a", 2))])
-    for name, memory in (("first", 4000), ("second", 4000), ("alone", 8000)):
+    for name, memory in (("z-alone", 8000), ("first", 4000), ("second", 4000)):
         fleet.come(name, 0, asks(gpumem=memory))
-    fleet.decide()
+        fleet.decide()
     ends = fleet.objects["uid-first"]
     ends["metadata"].update(deletionTimestamp=CREATED, resourceVersion="500")
     ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
