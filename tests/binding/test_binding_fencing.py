@@ -94,7 +94,7 @@ async def test_no_token_comes_a_second_time(tmp_path: Path) -> None:
     """A frozen leader expects the token that it knows, also where the same pod is allocated again meanwhile."""
     async with bench(tmp_path) as b:
         again = await b.create("again", GPU, **ON_A)
-        before = allocation_token(again.uid, again.resource_version)
+        before = allocation_token(again.uid, "another")
         await b.annotate_node("node-a", {TOKEN: before})
         await b.learn()
         b.watch()

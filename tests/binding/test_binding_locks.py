@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 
 # On a server ---------------------------------------------------------------------------------------------------------
 
@@ -235,8 +235,9 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         assert bare.annotations == {}
         value, held = await b.binder.locker.try_take(bare, made)
         assert (value.endswith(",default,p"), held) == (True, False)
-        token = allocation_token(made.uid, made.resource_version)
-        assert await b.node("bare") == {LOCK: value, LAST_ALLOCATED: token}
+        found = await b.node("bare")
+        assert found.keys() == {LOCK, LAST_ALLOCATED}
+        assert (found[LOCK], allocated_pod(found[LAST_ALLOCATED])) == (value, made.uid)
         # Seen as it was before, the map is no longer missing: refused, read, and taken again.
         assert await b.binder.locker.try_take(bare, made) == (None, False)
         current = b.engine.state.node("bare")

@@ -15,7 +15,7 @@ from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.intake import NODES
-from vgpu_scheduler.model import LAST_ALLOCATED, Placement, allocation_token
+from vgpu_scheduler.model import LAST_ALLOCATED, Placement
 
 _TIMEOUT: Final = 1.0
 
@@ -75,8 +75,8 @@ class HeldBack:
 
     Attributes
     ----------
-    expected
-        The token that it is about to replace on the node; None where it has done that.
+    expected, token
+        The token that it is about to replace on the node, and by which; None where it has done that.
     version
         That of the pod as it saw it.
     """
@@ -86,12 +86,13 @@ class HeldBack:
     placement: Placement
     annotations: Mapping[str, str]
     expected: str | None = None
+    token: str = ""
 
     def send(self, api: SimApi) -> str:
         """Write it, as far as the API lets it be written; return what became of it."""
         node = self.placement.node
         if self.expected is not None:
-            code = api.claim(node, self.expected, allocation_token(self.uid, self.version))
+            code = api.claim(node, self.expected, self.token)
             if code != 200:
                 return f"token: {code}"
         return f"binding: {api.bind(self.uid, self.version, self.placement, self.annotations)}"
@@ -121,9 +122,7 @@ class LeadersWorld(World):
         known = self.engine.state.node(node)
         if known is None or not self._run(self.fence.secure(known)):
             return False
-        pod = self.engine.state.pod(uid)
-        assert pod is not None
-        token = allocation_token(uid, pod.resource_version)
+        token = self.fence.token(uid)
         code = self.api.claim(node, known.annotations.get(LAST_ALLOCATED, ""), token)
         if code == 200:
             self.fence.took(node, token)
@@ -146,7 +145,8 @@ class LeadersWorld(World):
         elif placement.dialect:
             expected = node.annotations.get(LAST_ALLOCATED, "")
         annotations = self.engine.dialects.annotations(placement, 0, pod)
-        self.held_back.append(HeldBack(uid, pod.resource_version, placement, annotations, expected))
+        token = self.fence.token(uid)
+        self.held_back.append(HeldBack(uid, pod.resource_version, placement, annotations, expected, token))
 
     def _more_urgent_pods_come(self) -> None:
         """Have pods come that ask for what those ask for whose Bindings are held back, and go before them."""

@@ -3,7 +3,8 @@
 A leader that was frozen between its last look at the Lease and a Binding sends that Binding when it goes on, however
 long another one leads by then. Whoever gives out cards of a node writes a token on it first, which names the pod, and
 tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
-token is replaced such a pod is given a new version, which the Binding does not name, nor any token before.
+token is replaced such a pod is given a new version, which the Binding does not name. The token names the leader, too:
+what one expects that was frozen, nobody writes again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime
+from secrets import token_hex
 from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts
-from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
+from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 __all__ = ["AllocationFence", "new_version"]
 
@@ -55,6 +57,8 @@ class AllocationFence:
     timeout: float
     held_off: int = 0
     """How many pods were given a new version, so that no earlier Binding of theirs is carried out."""
+    leader: str = field(default_factory=lambda: token_hex(4))
+    """What the tokens of this process are told by."""
     _in_the_way: dict[str, str] = field(default_factory=dict)
     _verified: dict[str, str] = field(default_factory=dict)
     """Tokens that are ours, or that were made sure of since; a node that is gone has none."""
@@ -122,6 +126,10 @@ class AllocationFence:
 
     async def _request(self, method: str, path: str, body: object = None) -> ApiResponse:
         return await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
+
+    def token(self, uid: str) -> str:
+        """Return the token that is written for a pod."""
+        return allocation_token(uid, self.leader)
 
     def took(self, node: str, token: str) -> None:
         """Note that the token of a node was replaced by ours."""

@@ -16,7 +16,7 @@ from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operat
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
-from vgpu_scheduler.model import LAST_ALLOCATED, allocation_token
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
@@ -284,8 +284,7 @@ class NodeLocker:
         """Write the token of a node, and the lock with it if there is one; True if both were as they are known."""
         if not self.context.may_write(self.timeout):
             return False
-        current = self.context.engine.state.pod(pod.uid) or pod  # it may have been given a new version a moment ago
-        token = allocation_token(pod.uid, current.resource_version)
+        token = self._fence.token(pod.uid)
         patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), token, lock, bool(node.annotations))
         try:
             response = await self.context.api.request(

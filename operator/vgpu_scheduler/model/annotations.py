@@ -8,18 +8,17 @@ LAST_ALLOCATED = "vgpu-scheduler.io/last-allocated"
 """On a node: the token that fences a second leader; see :func:`allocation_token`."""
 
 
-def allocation_token(uid: str, version: int) -> str:
-    """Return what a node says of the pod that was last allocated there: ``UID/version``.
+def allocation_token(uid: str, leader: str) -> str:
+    """Return what a node says of the pod that was last allocated there, and by whom: ``UID/leader``.
 
-    No token comes a second time after another leader has taken over: that one gives the pod a new version before it
-    replaces the token. A leader that was frozen meanwhile expects the old token, and its write fails.
+    Another leader never writes the same: one that was frozen meanwhile expects the old token, and its write fails.
 
     Parameters
     ----------
-    version
-        That of the pod when it was allocated.
+    leader
+        A text that no other process has.
     """
-    return f"{uid}/{version}"
+    return f"{uid}/{leader}"
 
 
 def allocated_pod(token: str) -> str:
