@@ -33,7 +33,7 @@ def answer_to(world: EvictingWorld, request: Request) -> Answer:
         if request.body["preconditions"]["uid"] != pod.uid:
             return 409, {"message": "another UID"}
         return _end(world, request, pod)
-    return _patch(world, request, pod)
+    return (200, pod.as_object()) if request.method == "GET" else _patch(world, request, pod)
 
 
 def _patch(world: EvictingWorld, request: Request, pod: SimPod) -> Answer:

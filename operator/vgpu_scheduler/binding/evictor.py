@@ -125,7 +125,7 @@ class Evictor:
         """By the UID of the pod that gets the room."""
         self._protected: Counter[str] = Counter()
         """How often the API server has protected a pod that no budget seems to protect, by UID."""
-        self._adopt_until = 0.0
+        self._adopts, self._adopt_until = False, 0.0
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -142,7 +142,7 @@ class Evictor:
 
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
-        self._adopt_until = self._now() + _LATE
+        self._adopts, self._adopt_until = True, self._now() + _LATE
         self._nominations.adopt_under_way()
         for uid, preemption in self._preemptions.under_way():
             self._tasks.start(self._guarded(uid, self._evict_all(uid, preemption)), f"preempt-{uid}")
@@ -156,8 +156,9 @@ class Evictor:
         while True:
             try:
                 self._look_for_overdue()
-                if self._now() < self._adopt_until:
-                    await self._nominations.adopt_others()
+                if self._adopts:
+                    is_complete = await self._nominations.adopt_others()
+                    self._adopts = not is_complete or self._now() < self._adopt_until
                 await self._nominations.take_back()
                 for uid, found in list(self._under_way.items()):
                     if found.asked_at is not None and self._is_wanted(uid, found.preemption):

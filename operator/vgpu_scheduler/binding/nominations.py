@@ -15,6 +15,7 @@ __all__ = ["MANAGER", "Nominations"]
 MANAGER: Final = "vgpu-scheduler"
 """What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
 
+_NOT_FOUND: Final = 404
 _Request = Callable[[str, str, object, str], Awaitable[ApiResponse | None]]
 
 
@@ -54,14 +55,22 @@ class Nominations:
         for uid, found in self._preemptions.under_way():
             self._nodes[uid].add(found.node)
 
-    async def adopt_others(self) -> None:
-        """Take over the other nominations that an earlier leader wrote; those of anybody else stay as they are."""
+    async def adopt_others(self) -> bool:
+        """Take over the other nominations that an earlier leader wrote; those of anybody else stay as they are.
+
+        Returns
+        -------
+        bool
+            False if it is not known of all whose they are.
+        """
+        is_complete = True
         for uid, node in self._preemptions.nominated():
             pod = self._state.pod(uid)
             if pod is None or (uid, node) in self._looked_at or node in self._nodes.get(uid, ()):
                 continue
             answer = await self._request("GET", _path(pod), None, "application/json")
             if answer is None or not answer.ok:
+                is_complete &= answer is not None and answer.status == _NOT_FOUND
                 continue
             try:
                 writers = managers_of(answer.body, "Pod", "status", "nominatedNodeName")
@@ -70,6 +79,7 @@ class Nominations:
             self._looked_at.add((uid, node))
             if MANAGER in writers:
                 self._nodes[uid].add(node)
+        return is_complete
 
     def is_nominated(self, uid: str, node: str) -> bool:
         """Tell whether a pod is shown as nominated to a node."""
