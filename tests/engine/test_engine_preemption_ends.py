@@ -146,6 +146,22 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is None
 
 
+def test_a_victim_that_two_wait_for_counts_until_neither_does() -> None:
+    fleet = Fleet([node("a", cards("a", 1))], preemption={"mayPreempt": True, "perHour": 1})
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    for name in ("one", "two"):
+        fleet.come(name, 5, asks(gpumem=3000))
+        fleet.decide()
+        assert [victim.pod for victim in fleet.victims_of[f"uid-{name}"].victims] == ["default/low"]
+    preemptions = fleet.engine.preemptions
+    rules, limits = preemptions.rules_of("uid-one"), preemptions.evaluator.limits
+    preemptions.withdraw("uid-one")
+    assert limits.exceeded(rules, ["uid-another"], fleet.now) is not None
+    preemptions.withdraw("uid-two")
+    assert limits.exceeded(rules, ["uid-another"], fleet.now) is None
+
+
 def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change() -> None:
     fleet = Fleet([node("a", cards("a", 1))])
     fleet.come("low", 0, asks(gpumem=8000), labels={"app": "web"})
@@ -170,10 +186,14 @@ def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change(
     evaluator.exclude("uid-low", 600.0)
     change(3, app="db", tier="none")
     assert not is_victim(), "the budget of others says nothing of it"
+    change(4, app="web")
+    evaluator.exclude("uid-low", 600.0)
+    change(5, app="web")
+    assert not is_victim(), "the budget says what it said"
     fleet.now = 600.0
     assert is_victim()
     evaluator.exclude("uid-low")
-    change(4, app="web")
+    change(6, app="db")
     assert not is_victim(), "it does not end, whatever budgets say"
 
 

@@ -107,7 +107,7 @@ class EvictionLimits:
         """Return when the oldest of the evictions that count for a policy does not count any more."""
         return min(self._counting(key, moment).values(), default=moment) + _HOUR
 
-    def decide(self, rules: PreemptionRules, victims: Iterable[str], moment: float) -> None:
+    def decide(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
         """Count pods that are to be evicted; one that is counted already counts once."""
         for key, _ in rules.quotas:
             self._decided.setdefault(self._known(key), {}).update(dict.fromkeys(victims, moment))

@@ -13,13 +13,17 @@ from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, ma
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
-from vgpu_scheduler.kube import DisruptionBudget, Pod, violated_budgets, violating_budgets
+from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase
 
 __all__ = ["Answer", "Evaluator"]
+
+
+_Covering = tuple[str, LabelSelector | None, int]
+"""A budget, as far as it matters to a pod that it covers: its UID, whom it selects, and how many it allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class Evaluator:
         self._scheduler_names = scheduler_names
         self._protected = protected
         self._order = SearchOrder(cycle.state)
-        self._excluded: dict[str, tuple[float, Sequence[DisruptionBudget]]] = {}
+        self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied, self._denied_until = "", 0.0
 
@@ -94,9 +98,10 @@ class Evaluator:
         """Take in that a pod cannot be evicted: it is nobody's victim until some time, or a change of its budgets."""
         self._excluded[victim] = until, self._covering(victim)
 
-    def _covering(self, uid: str) -> list[DisruptionBudget]:
+    def _covering(self, uid: str) -> list[_Covering]:
         pod = self._state.pod(uid)
-        return [] if pod is None else [budget for budget in self._budgets() if budget.covers(pod)]
+        covering = () if pod is None else (budget for budget in self._budgets() if budget.covers(pod))
+        return [(budget.uid, budget.selector, budget.allowed) for budget in covering]
 
     def _is_excluded(self, uid: str, now: float) -> bool:
         until, budgets = self._excluded[uid]

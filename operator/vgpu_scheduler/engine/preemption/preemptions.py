@@ -274,7 +274,8 @@ class Preemptions:
         self._state.wakes.hints |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:
-            self.evaluator.limits.take_back(victim.uid for victim in found.victims)
+            shared = {victim.uid for _, other in self.under_way() for victim in other.victims}
+            self.evaluator.limits.take_back({victim.uid for victim in found.victims} - shared)
 
     def node_gone(self, node: str, now: float) -> None:
         """Take in that a node is gone: who was to get room there is decided anew."""
