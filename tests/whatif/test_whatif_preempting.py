@@ -19,7 +19,7 @@ from tests.whatif.preempting_worlds import (
 from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate
 from vgpu_scheduler.whatif.turns import turns_around
 
 
@@ -209,3 +209,32 @@ def test_a_victim_goes_for_whom_it_leaves_its_room_whoever_else_is_nominated_the
     displaced = explain_bound(made, *made.bound.values()).displaced_by
     assert displaced is not None
     assert displaced.pod == "default/high"
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("allowed", [0, 1])
+@pytest.mark.parametrize("gone", [1, 2])
+def test_an_eviction_that_was_allowed_is_not_held_against_its_budget_again(
+    gone: int, allowed: int, *, counted: bool
+) -> None:
+    """The API server names a pod that it has let go until the pod is terminating, and takes it off what is allowed."""
+    victims = [tenant(f"x-{n}", "a", f"GPU-a-{n}", 9000) for n in range(2)]
+    for each in victims[:gone]:
+        terminating(each)
+    kept, later = budget("x", allowed), tenant("x-later", "b", "GPU-b-0", 9000)
+    kept["status"]["disruptedPods"] = {f"x-{n}": "2026-01-01T23:59:00Z" for n in range(gone) if counted}
+    objects = (allows(budgets="Exceed"), node("a", 2), node("b", 1), *victims, later, kept)
+    high = waiting("high", 12000, 5, cards=2, nominatedNodeName="a")
+    against = {f"default/x-{n}": ("default/x",) if n >= gone + allowed else () for n in range(2)}
+    found = explained(world(*objects, high)).who_goes
+    assert found is not None
+    assert found.preemption is not None
+    assert found.under_way
+    assert {each.pod: each.budgets for each in found.preemption.victims} == against
+    made = world(*objects, high, waiting("next", 12000, 4, second=2))
+    first, second = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
+    assert first.preemption is not None
+    assert {each.pod: each.budgets for each in first.preemption.victims} == against
+    assert second.preemption is not None
+    left = allowed - (2 - gone)
+    assert [each.budgets for each in second.preemption.victims] == [() if left > 0 else ("default/x",)]

@@ -14,7 +14,7 @@ from vgpu_scheduler.policy import title
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few, indented
-from vgpu_scheduler.whatif.victims import nameless, victim_row, victims_as_json, with_card_names
+from vgpu_scheduler.whatif.victims import as_counted, nameless, victim_row, victims_as_json, with_card_names
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -136,12 +136,12 @@ def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> W
     found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
     if found is not None and there:
         states = {each.uid: _state(world, each) for each in there}
-        return WhoGoes(with_card_names(world, found), under_way=True, states=states)
+        return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
     told = preemptions.evaluator.search(pod, 0.0)
     if told.preemption is None:
         return WhoGoes(reason=told.reason)
     why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
-    return WhoGoes(with_card_names(world, told.preemption), why=why)
+    return WhoGoes(with_card_names(world, as_counted(world, told.preemption)), why=why)
 
 
 def _state(world: World, victim: Victim) -> str:

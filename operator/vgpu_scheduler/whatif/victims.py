@@ -6,14 +6,27 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
 
+from vgpu_scheduler.kube import violated_budgets
 from vgpu_scheduler.model import Preemption, Victim
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["nameless", "victim_row", "victims_as_json", "with_card_names"]
+__all__ = ["as_counted", "nameless", "victim_row", "victims_as_json", "with_card_names"]
 
 ANOTHERS: Final = "(a pod that you may not delete)"
 _ANOTHERS_BUDGET: Final = "(a budget of its namespace)"
+
+
+def as_counted(world: World, preemption: Preemption) -> Preemption:
+    """Return a preemption whose victims have the budgets that their evictions would violate now.
+
+    A pod that is terminating violates none any more: whoever allowed its eviction has counted it.
+    """
+    known = (world.engine.state.pod(victim.uid) for victim in preemption.victims)
+    to_be_evicted = [pod for pod in known if pod is not None and not pod.deleting]
+    violated = violated_budgets(to_be_evicted, world.engine.budgets.all())
+    victims = tuple(replace(victim, budgets=violated.get(victim.uid, ())) for victim in preemption.victims)
+    return replace(preemption, victims=victims)
 
 
 def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
