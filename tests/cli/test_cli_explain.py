@@ -82,6 +82,19 @@ def test_explain_gives_the_names_of_pods_to_those_alone_who_may_delete_them(api:
     assert "first" not in json.dumps(json.loads(run("explain", "large", "-o", "json").stdout)["remedies"])
 
 
+@pytest.mark.parametrize("mine", [False, True])
+def test_explain_of_a_bound_pod_gives_the_names_of_pods_in_its_way_as_for_one_that_waits(
+    api: Api, *, mine: bool
+) -> None:
+    bound = running("moved", "b", "GPU-b-0", 12000)
+    api.objects[2:] = [node("b", cards=1, unschedulable=True), bound]
+    api.deletable = lambda _: mine
+    text = run("explain", "moved").stdout
+    assert "  - uncordon node b (goes to b)" in text
+    assert ("  - end pod default/first on node a (goes to a)" in text) is mine
+    assert ("  - have 1 pod that you may not delete end on node a (goes to a)" in text) is not mine
+
+
 def test_explain_says_which_models_there_are_where_no_card_is_of_the_right_one(api: Api) -> None:
     api.objects[0]["metadata"]["annotations"] = node("a", cards=1)["metadata"]["annotations"]
     for name, model in (("x", "L40S"), ("y", "T4")):

@@ -173,7 +173,7 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
 def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
     record = record_of(pod.annotations)
     found = explain_bound(world, pod, node, all_cards=output == WIDE)
-    if view.live and found.displaced_by is not None:
+    if view.live:
         found = _without_others(world, found, cluster)
     displaced = found.displaced_by
     plain = {"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}

@@ -208,7 +208,8 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    return Explanation(answer, cards, left_out, held=held, comparison=comparison, displaced_by=displaced)
+    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, displaced_by=displaced)
 
 
 def _cards(

@@ -15,6 +15,7 @@ from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
@@ -89,7 +90,8 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
 
 
 def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Search, of each amount that a container asks, the largest that fits while all others stay."""
+    """Search, of each amount that a container asks, the largest that fits while all others stay; else leave it out."""
+    helped: set[str] = set()
     for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
 
         def node_with(steps: int, of: Amount = amount) -> str:
@@ -99,7 +101,9 @@ def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
         found = largest_that_fits(node_with, _valid_steps(waiting, amount))
         if found:
             steps, node = found
+            helped |= {part.resource for part in amount.parts}
             yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
+    yield from leave_out(waiting, helped)
 
 
 def _valid_steps(waiting: WaitingPod, amount: Amount) -> Sequence[int]:
