@@ -13,7 +13,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
-from vgpu_scheduler.whatif.mismatch import mismatch_worded
+from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
@@ -30,17 +30,6 @@ _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
 """The names of annotations that name the cards which a pod wants."""
-_OTHER_CARDS: Final = frozenset(
-    {
-        CardReason.CardTypeMismatch,
-        CardReason.CardUuidMismatch,
-        CardReason.ModeNotFit,
-        CardReason.CardDeniedByPolicy,
-        CardReason.CardNotHealth,
-        CardReason.CardCordoned,
-    }
-)
-"""What cards say that a pod cannot have, however little is on them."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
@@ -259,7 +248,7 @@ def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
     def distance(node: str) -> tuple[bool, bool, bool, int, float]:
         verdicts = card_verdicts(world.engine.cycle, ours, node)
         lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
-        others = all(each.reason in _OTHER_CARDS for each in verdicts)
+        others = all(each.reason in OTHER_CARDS for each in verdicts)
         fit = sum(each.reason is None for each in verdicts)
         return node not in pinning, node != nearest, others, -fit, min(lacks, default=math.inf)
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, Taint
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.whatif.closings import repelling_taints, worded_taints
 from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
@@ -132,24 +133,19 @@ def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
 def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
     spec = waiting.written.get("spec") or {}
-    tried: set[tuple[tuple[str, str, str], ...]] = set()
-    found: list[tuple[frozenset[tuple[str, str, str]], Remedy]] = []
+    tried: set[tuple[Taint, ...]] = set()
+    found: list[tuple[frozenset[Taint], Remedy]] = []
     for node in sorted(waiting.world.nodes):
-        known = waiting.world.engine.state.node(node)
-        taints = () if known is None else tuple(t for t in known.taints if t.effect != "PreferNoSchedule")
-        repelling = tuple(
-            (taint.key, taint.value, taint.effect)
-            for taint in taints
-            if not any(toleration.tolerates(taint) for toleration in waiting.ours.spec.tolerations)
-        )
-        if not repelling or repelling in tried or any(key in TAINTS_OF_STATE for key, _, _ in repelling):
+        repelling = repelling_taints(waiting.world, waiting.ours, node)
+        if not repelling or repelling in tried or any(taint.key in TAINTS_OF_STATE for taint in repelling):
             continue
         tried.add(repelling)
-        more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
+        more = [
+            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect} for taint in repelling
+        ]
         tolerating = {**waiting.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
         if goes_to := waiting.node(tolerating):
-            taints_worded = ", ".join(f"{key}{value and f'={value}'}:{effect}" for key, value, effect in repelling)
-            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating)
+            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {worded_taints(repelling)}", goes_to, tolerating)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:_MOST_OF_A_KIND]

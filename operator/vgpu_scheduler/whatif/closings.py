@@ -1,0 +1,44 @@
+"""What keeps a pod from a node whatever is free there: that it is cordoned, its taints, and selectors of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Pod, Taint
+from vgpu_scheduler.model import NodeVerdict
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["closing_of", "repelling_taints", "worded_taints"]
+
+_OF_TAINTS: Final = frozenset({filters.UNSCHEDULABLE.text, filters.TAINT.text})
+_OF_LABELS: Final = frozenset({filters.AFFINITY.text, filters.NOT_NAMED.text, filters.AFFINITY_CONFLICT.text})
+
+
+def repelling_taints(world: World, pod: Pod, node: str) -> tuple[Taint, ...]:
+    """Return the taints of a node that keep a pod from it."""
+    known = world.engine.state.node(node)
+    return tuple(
+        taint
+        for taint in (() if known is None else known.taints)
+        if taint.effect != PREFER_NO_SCHEDULE
+        and not any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
+    )
+
+
+def worded_taints(taints: Iterable[Taint]) -> str:
+    """Word taints as kubectl has them."""
+    return ", ".join(f"{taint.key}{taint.value and f'={taint.value}'}:{taint.effect}" for taint in taints)
+
+
+def closing_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Sequence[str]:
+    """Say of a node what keeps a pod from it by its first reason: each a clause about the node."""
+    if not _OF_TAINTS.isdisjoint(verdict.reasons):
+        repelling = repelling_taints(world, pod, node)
+        taints = [taint for taint in repelling if taint.key != UNSCHEDULABLE_TAINT.key]
+        cordoned = len(taints) < len(repelling) or filters.UNSCHEDULABLE.text in verdict.reasons
+        return [*(["is cordoned"] if cordoned else []), *([f"has the taint {worded_taints(taints)}"] if taints else [])]
+    if not _OF_LABELS.isdisjoint(verdict.reasons):
+        return ["does not match its node selector or affinity"]
+    return [f"says {verdict.detail}"]
