@@ -82,8 +82,10 @@ def _told(
         seen = NamespaceObjects.among(view.objects, view.missing)
         counted_for_quotas = all(map(view.has_read, _COUNTED))
     pod = world.pod(found)
-    standing = quotas_in_the_way(world, pod) if counted_for_quotas else ()
-    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
+    settings = error.scheduler.settings
+    anew = named_anew(pod.scheduler_name, settings)
+    others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
+    standing = quotas_in_the_way(world, pod) if counted_for_quotas and not others else ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
@@ -117,7 +119,8 @@ def _disruption(found: Object) -> str:
 def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError) -> None:
     settings = error.scheduler.settings
     click.echo(f"{key} waits.")
-    if not is_ours(pod.scheduler_name, settings):
+    ours = is_ours(pod.scheduler_name, settings)
+    if not ours:
         click.echo(f"  {left_to_whom(pod.scheduler_name, settings)}")
     if condition.get("message"):
         click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
@@ -129,7 +132,8 @@ def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies
         click.echo(f"  {told.near_miss}")
     if told.quotas:
         uses = ", ".join(map(str, told.quotas))
-        click.echo(f"  Its quota keeps it waiting: namespace {pod.namespace} uses {uses}.")
+        keeps = "keeps" if ours else "would keep"
+        click.echo(f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}.")
     if told.remedies:
         click.echo("\nWhat may help, by what its condition and its event say:")
         for remedy in told.remedies:

@@ -68,10 +68,11 @@ def known_of(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings,
     engine = world.engine
     decision = ask(world, pod).decision
     refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
-    exceeded = not refused and bool(quotas_in_the_way(world, pod))
+    others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod))
     reasons = list(known_problems(world, pod, seen))
     if waits:
-        if not is_ours(pod.scheduler_name, settings):
+        if others:
             reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
