@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli.live_cluster import Api, run
+from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenants import explained, waiting
 from tests.whatif.test_whatif_remedies import MEMORY, running
 
+EVERYTHING = frozenset(KINDS.values())
 KEPT = "uota keeps it waiting"
 
 
@@ -50,3 +52,41 @@ def test_only_a_pod_that_this_scheduler_places_is_kept_by_the_quota(api: Api, se
     assert (KEPT in pending) is (named == "vgpu-scheduler")
     assert (f"t is left to the scheduler {named}, which it names" in text) is others
     assert (f"t is left to the scheduler {named}, which it names" in pending) is others
+
+
+# All pods with some labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_explain_of_labels_says_of_each_pod_what_it_says_of_it_alone(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bound = held(1000)
+    pods = [bound, *(waiting(f"p{n}", "0/1 nodes are available: 1 Insufficient cpu.") for n in range(3))]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": str(rng.choice(["x", "y"]))}
+    ended = waiting("ended")
+    ended["metadata"]["labels"], ended["status"]["phase"] = {"app": "x"}, "Succeeded"
+    api.objects[:] = [quota(gpumem=int(rng.integers(0, 5000))), *pods, ended]
+    api.refused = EVERYTHING
+    chosen = [each["metadata"]["name"] for each in pods if each["metadata"]["labels"] == {"app": "x"}]
+    told = run("explain", "-l", "app=x", "-n", "team")
+    if not chosen:
+        assert told.exit_code == 2
+        assert "there is no pod in namespace team with the labels of -l that waits or runs" in told.stderr
+        return
+    alone = {name: run("explain", name, "-n", "team") for name in chosen}
+    assert told.exit_code == max(each.exit_code for each in alone.values())
+    assert all(each.stdout in f"{told.stdout}" for each in alone.values())
+    listed = json.loads(run("explain", "-l", "app=x", "-n", "team", "-o", "json").stdout)
+    assert listed == [json.loads(run("explain", name, "-n", "team", "-o", "json").stdout) for name in sorted(chosen)]
+    names = run("explain", "-l", "app=x", "-n", "team", "-o", "name").stdout.split()
+    assert names == [f"pod/team/{name}" for name in sorted(chosen)]
+
+
+def test_explain_of_labels_names_the_right_to_somebody_who_may_not_see_the_namespace_either(api: Api) -> None:
+    api.refused = api.refused_everywhere = EVERYTHING
+    told = run("explain", "-l", "app=x", "-n", "team")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert (
+        "you may not list nodes, list pods in all namespaces, and the pods of namespace team cannot be" in told.stderr
+    )
