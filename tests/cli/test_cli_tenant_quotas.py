@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
-from tests.cli.test_cli_tenants import explained, waiting
-from tests.whatif.test_whatif_remedies import MEMORY, running
+from tests.cli.test_cli_tenants import asking, explained, waiting
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, pod, running
 
 EVERYTHING = frozenset(KINDS.values())
 KEPT = "uota keeps it waiting"
@@ -90,3 +91,57 @@ def test_explain_of_labels_names_the_right_to_somebody_who_may_not_see_the_names
     assert (
         "you may not list nodes, list pods in all namespaces, and the pods of namespace team cannot be" in told.stderr
     )
+
+
+# How many are let in -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_as_many_are_let_in_as_quotas_leave_room_for(api: Api, seed: int, tmp_path: Path) -> None:
+    """One after the other, as pods, as replicas and as copies: the more important ones first."""
+    rng = np.random.default_rng(seed)
+    used, memory, count = int(rng.integers(0, 5000)), int(rng.integers(1, 3000)), int(rng.integers(1, 8))
+    limit = int(rng.integers(0, 20000))
+    api.objects[:] = [quota(gpumem=limit), held(used)]
+    api.refused = EVERYTHING
+    fit = min(count, max(limit - used, 0) // memory)
+    asked = pod("p", {GPU: 1, MEMORY: memory}, schedulerName="vgpu-scheduler")
+    del asked["metadata"]["namespace"]
+    labels = {"matchLabels": {"app": "x"}}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": asked["spec"]}
+    spec = {"replicas": count, "selector": labels, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    path = asking(tmp_path, deployment)
+    told = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    assert [each["exceeded"] for each in told] == [False] * fit + [True] * (count - fit)
+    path = asking(tmp_path, asked)
+    (copies,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", str(count), "-o", "json").stdout)
+    text = run("simulate", "-f", path, "-n", "team", "--count", str(count)).stdout
+    if fit:
+        assert (copies["copies"], copies["exceeded"]) == (fit, False)
+        assert f"nothing that is known keeps {fit} cop{'y' if fit == 1 else 'ies'} from being placed" in text
+    else:
+        assert copies["exceeded"]
+        assert KEPT in text
+
+
+def test_more_important_pods_are_let_in_first_and_those_that_are_kept_otherwise_count_for_nothing(
+    api: Api, tmp_path: Path
+) -> None:
+    api.objects[:] = [quota(gpumem=5000), waiting("kept", "0/1 nodes are available: 1 Insufficient cpu.")]
+    api.refused = EVERYTHING
+    pods = [
+        pod(
+            name,
+            {GPU: 1, MEMORY: 3000},
+            schedulerName="vgpu-scheduler",
+            priority=priority,
+            metadata={"namespace": "team"},
+        )
+        for name, priority in (("low", 0), ("high", 5))
+    ]
+    path = asking(tmp_path, *pods)
+    told = json.loads(run("simulate", "--pending", "-f", path, "-n", "team", "-o", "json").stdout)
+    kept = [(each["pod"], each["exceeded"]) for each in told]
+    assert kept == [("team/kept", False), ("team/high", False), ("team/low", True)]
+    assert told[-1]["quota"].endswith("uses 3000 of 5000 MiB of limits.nvidia.com/gpumem with the pods before it")

@@ -201,12 +201,12 @@ def _answer_without_nodes(
     for path in scenario.policies:
         world.add(read_policies(path, scenario.home))
     waiting = _waiting(world, scenario) if scenario.pending else []
-    new = _new_pods(world, view.scheduler.settings, scenario)
+    new = _new_pods(world, view.scheduler.settings, scenario, once=bool(scenario.count))
     if not waiting and not new and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     print_view_warnings(world, view)
     print_pod_warnings(world, [*waiting, *new])
-    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods)), output)
+    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods), scenario.count), output)
     if not waiting and not new and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario))
     fail(
