@@ -145,3 +145,24 @@ def test_more_important_pods_are_let_in_first_and_those_that_are_kept_otherwise_
     kept = [(each["pod"], each["exceeded"]) for each in told]
     assert kept == [("team/kept", False), ("team/high", False), ("team/low", True)]
     assert told[-1]["quota"].endswith("uses 3000 of 5000 MiB of limits.nvidia.com/gpumem with the pods before it")
+
+
+# The quota is named --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_quota_is_named_with_the_advice_to_ask_for_what_it_leaves(api: Api, seed: int) -> None:
+    """Also where what the pod asks for depends on the card, and no event tells of the quota any more."""
+    rng = np.random.default_rng(seed)
+    used, left, cards = int(rng.integers(0, 5000)), int(rng.integers(1000, 5000)), int(rng.integers(1, 4))
+    memory = int(rng.integers(left + 1, 20000)) if rng.random() < 0.5 else None
+    asked = waiting("p", "0/1 nodes are available: 1 ResourceQuotaNotFit.")
+    limits = {GPU: str(cards), **({} if memory is None else {MEMORY: str(memory)})}
+    asked["spec"]["containers"][0]["resources"]["limits"] = limits
+    api.objects[:] = [quota(gpumem=used + left), held(used), asked]
+    answer = explained(api, "p")
+    assert answer["quotas"] == [f"{used} of {used + left} MiB of limits.{MEMORY}"]
+    less, *raised = answer["remedies"]
+    assert less.startswith(f"ask {left // cards} of {MEMORY} ")
+    assert less.endswith(f" (limits.{MEMORY} leaves {left} MiB)")
+    assert raised

@@ -13,8 +13,9 @@ from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, named_anew
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import DECISION, EventReason, counted
+from vgpu_scheduler.model import DECISION, CardReason, EventReason, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.whatif import (
@@ -23,8 +24,10 @@ from vgpu_scheduler.whatif import (
     World,
     WorldError,
     claim_problems,
+    counted_for_quotas,
     policy_remedies,
     quotas_in_the_way,
+    quotas_of,
     remedies_from_condition,
 )
 
@@ -105,23 +108,35 @@ def _told(
 ) -> tuple[World, Pod, ConditionRemedies]:
     """Return the pod, and what it, its events and the objects of its namespace say."""
     event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
-    counted_for_quotas = False
+    were_read = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
     except WorldError:  # an object of the namespace that cannot be understood is no reason to say nothing
         world, seen = World(error.scheduler.options), NamespaceObjects()
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
-        counted_for_quotas = all(map(view.has_read, _COUNTED))
+        were_read = all(map(view.has_read, _COUNTED))
     pod = world.pod(found)
     settings = error.scheduler.settings
     anew = named_anew(pod.scheduler_name, settings)
     others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    standing = quotas_in_the_way(world, pod) if counted_for_quotas and not others else ()
+    standing = _standing(world, pod, message) if were_read and not others else ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
     return world, pod, remedies_from_condition(world, pod, message, event, standing, ([anew] if anew else [], last))
+
+
+def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
+    """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
+
+    Of a pod whose amounts depend on the card its condition tells whether they do.
+    """
+    if found := quotas_in_the_way(world, pod):
+        return found
+    reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
+    told = CardReason.ResourceQuotaNotFit.text in message
+    return reports if told and any(report.resource not in asked for report in reports) else ()
 
 
 def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Told:
