@@ -1,4 +1,4 @@
-"""What of a pod's request is left out so that it fits, and what is said of a bound pod that would fit nowhere."""
+"""What is said of resources and claims that are not there, and of a bound pod that would fit nowhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
 
 OTHERS = {
     "amd.com/gpu": ("amd.com/gpumem", "amd.com/gpucores"),
@@ -91,3 +91,56 @@ def test_cores_of_a_full_card_are_left_out() -> None:
     found = remedies(made, waiting)
     assert not left_out(found)
     assert any(text.text.startswith(f"ask 1 of {CORES}") for text in found)
+
+
+# What is not there ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [GPU, *OTHERS])
+@pytest.mark.parametrize("cards", [0, 1, 3])
+def test_a_resource_that_no_node_offers_is_named_with_the_cards_that_there_are(name: str, cards: int) -> None:
+    there = node("a", cards=cards)
+    made, waiting = world_of(there, node("b", cards=0, unschedulable=True), pod("asked", {name: 2}))
+    found = explain_pod(made, waiting)
+    if name == GPU and cards:
+        assert not found.causes
+        return
+    listed = f"the cards that there are: NVIDIA-A100 ({cards})" if cards else "there are no cards"
+    assert found.causes == (f"No node offers any {name}; {listed}.",)
+    assert found.causes[0] in found.text()
+
+
+def test_a_resource_that_a_closed_node_offers_is_offered() -> None:
+    made, waiting = world_of(node("a", unschedulable=True), node("b", cards=0), pod("asked", {GPU: 1}))
+    assert not explain_pod(made, waiting).causes
+
+
+def claim(**spec: Any) -> dict[str, Any]:
+    requests = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    metadata = {"name": "data", "namespace": "default"}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**requests, **spec}}
+
+
+STORAGE = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "x", "volumeBindingMode": "Immediate"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ((), "create the PersistentVolumeClaim data, or correct the name"),
+        ((claim(),), "have PersistentVolumeClaim data bound: it names no storage class"),
+        ((claim(storageClassName="none"),), "have storage class none made, or make PersistentVolumeClaim data anew"),
+        ((claim(storageClassName="now"), STORAGE), "wait until PersistentVolumeClaim data is bound, or see its events"),
+    ],
+)
+@pytest.mark.parametrize("memory", [100, 30000])
+def test_claims_that_are_missing_or_unbound_are_told_as_without_rights(
+    memory: int, objects: tuple[dict[str, Any], ...], told: str
+) -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    made, waiting = world_of(node("a"), *objects, pod("asked", {GPU: 1, MEMORY: memory}, volumes=volumes))
+    found = explain_pod(made, waiting)
+    assert [remedy.text.startswith(told) for remedy in found.remedies] == [True]
+    text = found.text()
+    assert "This comes first; where the pod goes then depends on the volume:" in text
+    assert "No single change" not in text

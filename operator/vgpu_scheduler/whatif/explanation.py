@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
 from vgpu_scheduler.whatif.remedies import remedies
-from vgpu_scheduler.whatif.remedy import Remedy
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
 from vgpu_scheduler.whatif.turns import placed, turns_around
@@ -117,7 +117,9 @@ class Explanation:
         first = [f"  - {remedy.text}" for remedy in self.remedies if not remedy.node]
         enough = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies if remedy.node]
         if first and not enough:
-            parts.append("\n".join(["This comes first; it does not suffice alone:", *first]))
+            of_volumes = all(remedy.kind is RemedyKind.PROVIDE_VOLUME for remedy in self.remedies)
+            rest = "where the pod goes then depends on the volume" if of_volumes else "it does not suffice alone"
+            parts.append("\n".join([f"This comes first; {rest}:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:

@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
@@ -88,6 +89,13 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     for search in _SEARCHES:
         found += search(waiting)
     return found
+
+
+def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
+    seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
+    for text in claim_problems(waiting.written, seen):
+        yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
 
 
 def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -245,6 +253,7 @@ def _kind_of(world: World, name: str) -> object:
 
 
 _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
+    _provide_volumes,
     _ask_less,
     ask_within_limits,
     _drop_constraints,

@@ -68,6 +68,18 @@ class NamespaceObjects:
         claims, classes = (None if kind in unread else found[kind] for kind in (_CLAIM, _CLASS))
         return cls(claims, classes, CLUSTER_KIND not in unread)
 
+    @classmethod
+    def in_world(cls, world: World, namespace: str) -> NamespaceObjects:
+        """Find the claims and storage classes among what a world has taken in."""
+        known = world.engine.state.volumes.objects
+        claims = {
+            claim.name: {"spec": {"storageClassName": claim.class_name, "volumeName": claim.volume_name}}
+            for claim in known.claims
+            if claim.namespace == namespace
+        }
+        classes = {each.name: {"volumeBindingMode": each.binding_mode} for each in known.classes}
+        return cls(claims, classes, cluster_policies=True)
+
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
