@@ -238,3 +238,44 @@ def test_an_eviction_that_was_allowed_is_not_held_against_its_budget_again(
     assert second.preemption is not None
     left = allowed - (2 - gone)
     assert [each.budgets for each in second.preemption.victims] == [() if left > 0 else ("default/x",)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_budgets_that_protect_are_named(seed: int) -> None:
+    """Those without which somebody would go: one that is used up, or any of several of one pod."""
+    rng = np.random.default_rng(seed)
+    several = bool(rng.random() < 0.3)
+    allowed = int(rng.integers(0, 2)) if several else 0
+    objects = [allows(), node("a", 1), waiting("high", 12000, 5)]
+    objects += [
+        tenant("x-1", "a", "GPU-a-0", int(rng.integers(5000, 9000)), int(rng.integers(0, 5))),
+        budget("x", allowed),
+    ]
+    if several:
+        second = budget("x", int(rng.integers(0, 2)))
+        second["metadata"] = {**second["metadata"], "name": "y", "uid": "uid-budget-y"}
+        objects.append(second)
+    if rng.random() < 0.5:
+        objects += [node("b", 1), tenant("z-1", "b", "GPU-b-0", 9000, 9)]
+    made = world(*objects)
+    before = list(made.engine.budgets.all())
+    found = explained(made)
+    assert list(made.engine.budgets.all()) == before
+    assert found.who_goes is not None
+    assert found.who_goes.preemption is None
+    assert found.who_goes.protected is not None
+    (victim,) = found.who_goes.protected.victims
+    assert (victim.pod, victim.budgets) == ("default/x-1", ("default/x", "default/y") if several else ("default/x",))
+    assert "If disruption budgets allowed it, 1 pod would go on node a:" in found.text()
+    assert found.as_json()["preemption"]["protected"]["victims"][0]["budgets"] == list(victim.budgets)
+    without = explained(world(*(each for each in objects if each["kind"] != "PodDisruptionBudget"))).who_goes
+    assert without is not None
+    assert without.preemption is not None
+    assert [each.pod for each in without.preemption.victims] == ["default/x-1"]
+
+
+def test_where_budgets_protect_nobody_that_would_help_none_is_named() -> None:
+    full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), budget("x", 0), waiting("high", 12000, 5))
+    found = explained(world(allows(), *full)).who_goes
+    assert found is not None
+    assert (found.preemption, found.protected) == (None, None)

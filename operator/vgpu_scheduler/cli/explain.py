@@ -161,7 +161,7 @@ def _explain_waiting(
 def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
     """Leave out the names of pods that whoever asks must not delete."""
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
-    going = [] if found.who_goes is None or found.who_goes.preemption is None else found.who_goes.preemption.victims
+    going = [] if found.who_goes is None else found.who_goes.victims
     displacing = [] if found.displaced_by is None else [found.displaced_by.pod]
     namespaces = {*ended.values(), *(key.partition("/")[0] for key in (*(each.pod for each in going), *displacing))}
     mine = namespaces_to_delete_pods_in(cluster, namespaces - {""}) if namespaces - {""} else frozenset()
