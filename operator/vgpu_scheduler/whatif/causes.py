@@ -13,7 +13,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["causes", "leaves_memory_to_cards", "rules_of_cards", "worded_selector"]
+__all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
 
 Object = Mapping[str, Any]
 
@@ -37,15 +37,18 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
     return (*found, *_not_offered(world, answer))
 
 
+def not_offered(world: World, answer: Answer) -> list[str]:
+    """Return the resources that a pod asks for and no node offers any of."""
+    offered = world.engine.state.nodes.offered()
+    told = answer.decision.reasons
+    return [
+        name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name).text in told
+    ]
+
+
 def _not_offered(world: World, answer: Answer) -> Iterator[str]:
     """Say which resources no node offers any of, and which cards there are."""
-    offered = world.engine.state.nodes.offered()
-    asked = [
-        name
-        for name in answer.pod.spec.requests
-        if name not in offered and filters.insufficient(name).text in answer.decision.reasons
-    ]
-    if asked:
+    if names := not_offered(world, answer):
         devices = [
             device
             for dialect in world.engine.dialects
@@ -53,7 +56,7 @@ def _not_offered(world: World, answer: Answer) -> Iterator[str]:
             for device in world.devices(node, dialect.name)
         ]
         cards = f"the cards that there are: {_models(devices)}" if devices else "there are no cards"
-        yield f"No node offers any {' or '.join(asked)}; {cards}."
+        yield f"No node offers any {' or '.join(names)}; {cards}."
 
 
 def _of_pod(written: Object) -> Iterator[str]:

@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
+from vgpu_scheduler.whatif.together import causes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
@@ -123,7 +124,7 @@ class Explanation:
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
-            parts.append("No single change was found that would help; combinations of changes were not searched.")
+            parts.append("No change was found that would help, nor two together; more at once were not searched.")
         parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
 
@@ -157,7 +158,13 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         first = _first(len(going), waits, at_once=at_once)
         goes = who_goes(world, answer, helps)
         found = Explanation(answer, cards, left_out, helps, quotas, first=first, who_goes=goes)
-        return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
+        several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
+        return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))
+
+
+def _is_single(remedy: Remedy) -> bool:
+    """Tell whether a remedy is one change after which the pod goes to a node that is there."""
+    return remedy.kind not in {RemedyKind.ADD_NODE, RemedyKind.TOGETHER}
 
 
 def _first(going: int, waits: int, *, at_once: bool) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any, Final
 
+from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
-__all__ = ["leave_out"]
+__all__ = ["leave_out", "without_resources"]
 
 Object = Mapping[str, Any]
 
@@ -26,8 +27,10 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
         The resources of which to ask for less helps.
     """
     for group in _groups(waiting):
-        written = _without(waiting.written, group)
-        if but.isdisjoint(group) and (node := waiting.node(written)):
+        written = without_resources(waiting.written, group)
+        if not but.isdisjoint(group) or gets_around_limits(waiting, written):
+            continue
+        if node := waiting.node(written):
             asking = [
                 str(each.get("name", "")) for each in _containers(waiting.written) if not _asked(each).isdisjoint(group)
             ]
@@ -70,7 +73,8 @@ def _asked(container: Object) -> set[str]:
     return {name for place in _PLACES for name in resources.get(place) or {}}
 
 
-def _without(written: Object, names: Collection[str]) -> Object:
+def without_resources(written: Object, names: Collection[str]) -> Object:
+    """Return a pod that asks for none of some resources."""
     spec = dict(written["spec"])
     for field in _FIELDS:
         if spec.get(field):

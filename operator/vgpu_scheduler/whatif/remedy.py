@@ -38,6 +38,7 @@ class RemedyKind(StrEnum):
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
     CHANGE_POLICY = "change a policy"
+    TOGETHER = "change two things"
     ADD_NODE = "add a node"
 
 
