@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenants import asking, explained, waiting
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, pod, running
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 EVERYTHING = frozenset(KINDS.values())
 KEPT = "uota keeps it waiting"
@@ -53,6 +53,23 @@ def test_only_a_pod_that_this_scheduler_places_is_kept_by_the_quota(api: Api, se
     assert (KEPT in pending) is (named == "vgpu-scheduler")
     assert (f"t is left to the scheduler {named}, which it names" in text) is others
     assert (f"t is left to the scheduler {named}, which it names" in pending) is others
+
+
+@pytest.mark.parametrize("named", ["default-scheduler", "vgpu-schedulr", "vgpu-scheduler"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_simulate_says_to_an_administrator_whose_the_pods_are(api: Api, count: int, named: str) -> None:
+    pods = [waiting(f"p{number}") for number in range(count)]
+    for each in pods:
+        each["spec"]["schedulerName"] = named
+    api.objects[:] = [node("a"), quota(gpumem=0), *pods]
+    told = run("simulate", "--pending", "-n", "team")
+    warned = [line for line in told.stderr.splitlines() if "Here it is placed as if it named vgpu-scheduler" in line]
+    if named == "vgpu-scheduler":
+        assert not warned
+        return
+    (line,) = warned
+    assert line.startswith(f"warning: Pod team/p0{'' if count == 1 else ' and 2 more'}: ")
+    assert f"the scheduler {named}" in line
 
 
 # All pods with some labels -------------------------------------------------------------------------------------------
