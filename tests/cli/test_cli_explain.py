@@ -82,6 +82,19 @@ def test_explain_gives_the_names_of_pods_to_those_alone_who_may_delete_them(api:
     assert "first" not in json.dumps(json.loads(run("explain", "large", "-o", "json").stdout)["remedies"])
 
 
+@pytest.mark.parametrize("mine", [False, True])
+def test_explain_of_a_bound_pod_gives_the_names_of_pods_in_its_way_as_for_one_that_waits(
+    api: Api, *, mine: bool
+) -> None:
+    bound = running("moved", "b", "GPU-b-0", 12000)
+    api.objects[2:] = [node("b", cards=1, unschedulable=True), bound]
+    api.deletable = lambda _: mine
+    text = run("explain", "moved").stdout
+    assert "  - uncordon node b (goes to b)" in text
+    assert ("  - end pod default/first on node a (goes to a)" in text) is mine
+    assert ("  - have 1 pod that you may not delete end on node a (goes to a)" in text) is not mine
+
+
 def test_explain_says_which_models_there_are_where_no_card_is_of_the_right_one(api: Api) -> None:
     api.objects[0]["metadata"]["annotations"] = node("a", cards=1)["metadata"]["annotations"]
     for name, model in (("x", "L40S"), ("y", "T4")):
@@ -125,11 +138,11 @@ def test_explain_shows_all_cards_where_it_may_be_wide(api: Api) -> None:
     assert wide.splitlines()[-1] == "Its condition says: 0/1 nodes: told before"
 
 
-def test_explain_says_that_combinations_were_not_searched(api: Api) -> None:
-    api.objects = [node("a", cards=1), pod("odd", {GPU: 1, MEMORY: 99999, "example.com/x": 1})]
+def test_explain_says_that_three_changes_at_once_were_not_searched(api: Api) -> None:
+    api.objects = [node("a", cards=1), pod("odd", {GPU: 1, MEMORY: 99999, "example.com/x": 1, "cpu": 99})]
     result = run("explain", "odd")
     assert result.exit_code == 1
-    assert "No single change was found that would help; combinations of changes were not searched." in result.stdout
+    assert "No change was found that would help, nor two together; more at once were not searched." in result.stdout
 
 
 def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,19 @@ def test_explain_names_the_victims_to_those_alone_who_may_delete_them(preempting
     assert "  theirs/theirs-1  2         GPU-a-0  theirs/secret" in text
 
 
+def test_explain_names_the_budgets_that_protect_to_those_alone_who_may_delete_their_pods(preempting: Api) -> None:
+    preempting.objects[0] = allows()
+    text = run("explain", "mine/high").stdout
+    assert "If disruption budgets allowed it, 2 pods would go on node a:" in text
+    assert f"  {HIDDEN}  2         GPU-a-0  (a budget of its namespace)" in text
+    assert "theirs-1" not in text
+    assert "secret" not in text
+    protected = found("explain", "mine/high")["preemption"]["protected"]
+    assert [each["pod"] for each in protected["victims"]] == ["", "mine/mine-1"]
+    preempting.deletable = lambda _: True
+    assert "  theirs/theirs-1  2         GPU-a-0  theirs/secret" in run("explain", "mine/high").stdout
+
+
 def test_explain_names_who_displaced_a_pod_to_those_alone_who_may_delete_it(preempting: Api) -> None:
     preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
     terminating(preempting.objects[3])

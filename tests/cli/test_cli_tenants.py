@@ -109,11 +109,14 @@ def test_what_quotas_and_policies_say_is_told_without_nodes(api: Api, seed: int,
     result = run("simulate", "-f", path, "-n", "team", "-o", "json")
     assert result.exit_code == 2
     assert "you may not list nodes, list pods in all namespaces: where pods go cannot be told" in result.stderr
+    before = 0
     for (count, memory), found in zip(amounts, json.loads(result.stdout), strict=True):
         assert found["pod"].startswith("team/")
         assert ("limits.devicesPerPod" in found["refused"]) == (count > most)
-        assert found["exceeded"] == (count <= most and held + count * memory > limit)
-        assert found["quota"] == f"namespace team uses {held} of {limit} MiB of limits.nvidia.com/gpumem"
+        assert found["exceeded"] == (count <= most and held + before + count * memory > limit)
+        told = f"namespace team uses {held + before} of {limit} MiB of limits.nvidia.com/gpumem"
+        assert found["quota"] == f"{told}{' with the pods before it' if before else ''}"
+        before += 0 if found["refused"] or found["exceeded"] else count * memory
     text = run("simulate", "-f", path, "-n", "team").stdout
     assert len(text.splitlines()) == 4
 

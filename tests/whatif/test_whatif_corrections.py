@@ -124,3 +124,29 @@ def test_gates_are_named_with_who_removes_them(seed: int) -> None:
     (text,) = remedies_from_condition(world, waiting, "", "").remedies
     assert all(name in text for name in gates)
     assert "whoever set it removes it" in text
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_fraction_is_told_as_the_whole_number_that_is_meant(seed: int) -> None:
+    """Of compute as a share of a card, of memory as an m that was to be an M, of cards as one more."""
+    rng = np.random.default_rng(seed)
+    dialect = str(rng.choice(["hami", "volcano"]))
+    which, milli = int(rng.integers(0, 3)), int(rng.integers(1, 1000))
+    text = f"{milli}m" if rng.random() < 0.5 else f"{milli / 1000:.3f}"
+    name = NAMES[dialect][which]
+    meant = {0: 1, 1: milli, 2: -(-milli // 10)}[which]
+    unit = {0: "a number of cards", 1: "in MiB", 2: "in percent of a card"}[which]
+    written = pod("p", asked(dialect, rng) | {name: text})
+    _, without_nodes, with_nodes = told(dialect, written)
+    words = f"ask {meant} of {name}, which is {unit}, instead of {text} in container main"
+    assert without_nodes[0] == with_nodes[0].text == words
+    assert with_nodes[0].node
+    assert fits_when_corrected(dialect, written)
+
+
+def test_more_than_one_and_a_fraction_is_rounded_up() -> None:
+    for name, text, meant in zip(HAMI, ("1500m", "1500500m", "30500m"), (2, 1501, 31), strict=True):
+        amounts = dict(zip(HAMI, (1, 100, 10), strict=True)) | {name: text}
+        _, without_nodes, with_nodes = told("hami", pod("p", amounts))
+        assert without_nodes[0] == with_nodes[0].text
+        assert without_nodes[0].startswith(f"ask {meant} of {name}, which is ")

@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from copy import deepcopy
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, running, world_of
 
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies, simulate
+from vgpu_scheduler.whatif.simulation import created
 
 Object = dict[str, Any]
 
@@ -214,3 +217,56 @@ def test_a_static_pod_is_not_ended_even_where_only_its_annotation_tells() -> Non
     held["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0f1e"
     made, waiting = world_of(node("a", cards=1), held, asked)
     assert RemedyKind.END_PODS not in kinds(remedies(made, waiting))
+
+
+# Whom disruption budgets let end -------------------------------------------------------------------------------------
+
+
+def budgeted(seed: int) -> list[Object]:
+    """Return a node whose pods have budgets that let few of them end, and a pod that needs the room of some."""
+    rng = np.random.default_rng(seed)
+    cards = int(rng.integers(1, 4))
+    objects: list[Object] = [node("n", cards)]
+    for number in range(int(rng.integers(2, 8))):
+        card, priority = f"GPU-n-{number % cards}", int(rng.integers(0, 3))
+        held = running(f"t{number}", "n", card, int(rng.integers(1000, 6000)), priority=priority)
+        held["metadata"]["labels"] = {"app": str(rng.choice(["a", "b", "c"]))}
+        objects.append(held)
+    objects += [budget(app, app, int(rng.integers(0, 3))) for app in "ab"]
+    return [*objects, pod("asked", {GPU: 1, MEMORY: int(rng.integers(7000, 16385))}, priority=2)]
+
+
+def allowed_sets(made: World, asked: Pod) -> list[tuple[int, int]]:
+    """Return how many pods end, and the highest priority of them, of each set that budgets allow and that is enough."""
+    found, pods = [], list(made.bound.values())
+    for size in range(1, len(pods) + 1):
+        for ended in combinations(pods, size):
+            allowed = all(each.allows(ended) for each in made.engine.budgets.all())
+            uids = [each.uid for each in ended]
+            if allowed and made.engine.cycle.on_node.fits_without(asked, "n", uids) is not None:
+                found.append((size, max(each.priority for each in ended)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_pods_of_lowest_priority_whose_end_budgets_allow_are_named(seed: int) -> None:
+    made, waiting = world_of(*budgeted(seed))
+    if ask(made, waiting).node:
+        return
+    sets = allowed_sets(made, created(made, waiting, waiting.uid))
+    found = [remedy for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
+    assert bool(found) is bool(sets)
+    for remedy in found:
+        ended = [made.bound[uid] for uid in remedy.ended]
+        told = len(ended), max(each.priority for each in ended)
+        assert told == min(sets) if min(sets)[0] == 1 else told[0] <= min(sets)[0] + 1
+
+
+def test_a_pod_whose_budget_lets_one_end_ends_before_one_of_higher_priority() -> None:
+    held = [running("small", "a", "GPU-a-0", 1000), running("web", "a", "GPU-a-1", 9000)]
+    for each in held:
+        each["metadata"]["labels"] = {"app": "a"}
+    other = running("other", "a", "GPU-a-2", 9000, priority=5)
+    objects = [node("a", cards=3), *held, other, running("b", "a", "GPU-a-0", 9000, priority=6), budget("a", "a", 1)]
+    made, waiting = world_of(*objects, pod("large", {GPU: 1, MEMORY: 12000}, priority=5))
+    assert kinds(remedies(made, waiting))[RemedyKind.END_PODS] == ["end pod default/web on node a"]

@@ -69,3 +69,55 @@ def test_who_may_not_see_nodes_is_told_to_leave_out_the_annotation_whichever_it_
     if not answer.node:
         told = " ".join(remedies_from_condition(made, waiting, answer.decision.message, "").remedies)
         assert all(name in told for name in asked["metadata"]["annotations"])
+
+
+# Closed nodes -------------------------------------------------------------------------------------------------------
+
+TAINTS = {
+    "NoSchedule": "has the taint team=b:NoSchedule",
+    "NoExecute": "has the taint team=b:NoExecute",
+    "PreferNoSchedule": "",
+}
+
+
+def closed_node(number: int, model: str, how: str) -> tuple[Object, str]:
+    """Return a node with a card of a model that is closed in some way to the pod, and what is said of that."""
+    made = with_cards(number, model, "hami-core")
+    made["metadata"]["labels"] = {"pool": "b" if how == "labels" else "a"}
+    said = {"cordoned": "is cordoned", "labels": "does not match its node selector or affinity"}.get(how, "")
+    if how in {"cordoned", "both"}:
+        made["spec"]["unschedulable"] = True
+    if how == "both":
+        made["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule"}]
+        said = "is cordoned and has the taint k:NoSchedule"
+    if how in TAINTS:
+        made["spec"]["taints"] = [{"key": "team", "value": "b", "effect": how}]
+        said = TAINTS[how]
+    if how == "full":
+        made["status"]["allocatable"] = {**made["status"]["allocatable"], "cpu": "1"}
+        said = "says Insufficient cpu"
+    return made, said
+
+
+@pytest.mark.parametrize("how", ["cordoned", "labels", "both", "full", *TAINTS])
+@pytest.mark.parametrize("seed", range(10))
+def test_cards_of_its_model_on_a_node_that_is_closed_to_it_are_told_with_what_closes_that(seed: int, how: str) -> None:
+    rng = np.random.default_rng(seed)
+    wanted, *others = (str(each) for each in rng.permutation(MODELS))
+    opened = [with_cards(n, others[n % 2], "hami-core") for n in range(int(rng.integers(1, 4)))]
+    for each in opened:
+        each["metadata"]["labels"] = {"pool": "a"}
+    closed = [closed_node(10 + n, wanted, how) for n in range(int(rng.integers(1, 3)))]
+    asked = pod("asked", {GPU: 1, MEMORY: 100, "cpu": 2}, metadata={"annotations": {TYPES: wanted}})
+    asked["spec"]["nodeSelector"] = {"pool": "a"}
+    made, waiting = world_of(*opened, *(made for made, _ in closed), asked)
+    found = explain_pod(made, waiting)
+    said = closed[0][1]
+    if not said:
+        assert found.answer.node
+        return
+    assert found.models.startswith("No card of the nodes that are open to it is of a model that it takes; there are ")
+    names = ", ".join(made["metadata"]["name"] for made, _ in closed)
+    which = ", which" if len(closed) == 1 else "; each of these nodes"
+    assert found.models.endswith(f" It would take {wanted} ({len(closed)}) on {names}{which} {said}.")
+    assert found.text().count(said)

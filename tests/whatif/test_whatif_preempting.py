@@ -19,7 +19,7 @@ from tests.whatif.preempting_worlds import (
 from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate
 from vgpu_scheduler.whatif.turns import turns_around
 
 
@@ -209,3 +209,73 @@ def test_a_victim_goes_for_whom_it_leaves_its_room_whoever_else_is_nominated_the
     displaced = explain_bound(made, *made.bound.values()).displaced_by
     assert displaced is not None
     assert displaced.pod == "default/high"
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("allowed", [0, 1])
+@pytest.mark.parametrize("gone", [1, 2])
+def test_an_eviction_that_was_allowed_is_not_held_against_its_budget_again(
+    gone: int, allowed: int, *, counted: bool
+) -> None:
+    """The API server names a pod that it has let go until the pod is terminating, and takes it off what is allowed."""
+    victims = [tenant(f"x-{n}", "a", f"GPU-a-{n}", 9000) for n in range(2)]
+    for each in victims[:gone]:
+        terminating(each)
+    kept, later = budget("x", allowed), tenant("x-later", "b", "GPU-b-0", 9000)
+    kept["status"]["disruptedPods"] = {f"x-{n}": "2026-01-01T23:59:00Z" for n in range(gone) if counted}
+    objects = (allows(budgets="Exceed"), node("a", 2), node("b", 1), *victims, later, kept)
+    high = waiting("high", 12000, 5, cards=2, nominatedNodeName="a")
+    against = {f"default/x-{n}": ("default/x",) if n >= gone + allowed else () for n in range(2)}
+    found = explained(world(*objects, high)).who_goes
+    assert found is not None
+    assert found.preemption is not None
+    assert found.under_way
+    assert {each.pod: each.budgets for each in found.preemption.victims} == against
+    made = world(*objects, high, waiting("next", 12000, 4, second=2))
+    first, second = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
+    assert first.preemption is not None
+    assert {each.pod: each.budgets for each in first.preemption.victims} == against
+    assert second.preemption is not None
+    left = allowed - (2 - gone)
+    assert [each.budgets for each in second.preemption.victims] == [() if left > 0 else ("default/x",)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_budgets_that_protect_are_named(seed: int) -> None:
+    """Those without which somebody would go: one that is used up, or any of several of one pod."""
+    rng = np.random.default_rng(seed)
+    several = bool(rng.random() < 0.3)
+    allowed = int(rng.integers(0, 2)) if several else 0
+    objects = [allows(), node("a", 1), waiting("high", 12000, 5)]
+    objects += [
+        tenant("x-1", "a", "GPU-a-0", int(rng.integers(5000, 9000)), int(rng.integers(0, 5))),
+        budget("x", allowed),
+    ]
+    if several:
+        second = budget("x", int(rng.integers(0, 2)))
+        second["metadata"] = {**second["metadata"], "name": "y", "uid": "uid-budget-y"}
+        objects.append(second)
+    if rng.random() < 0.5:
+        objects += [node("b", 1), tenant("z-1", "b", "GPU-b-0", 9000, 9)]
+    made = world(*objects)
+    before = list(made.engine.budgets.all())
+    found = explained(made)
+    assert list(made.engine.budgets.all()) == before
+    assert found.who_goes is not None
+    assert found.who_goes.preemption is None
+    assert found.who_goes.protected is not None
+    (victim,) = found.who_goes.protected.victims
+    assert (victim.pod, victim.budgets) == ("default/x-1", ("default/x", "default/y") if several else ("default/x",))
+    assert "If disruption budgets allowed it, 1 pod would go on node a:" in found.text()
+    assert found.as_json()["preemption"]["protected"]["victims"][0]["budgets"] == list(victim.budgets)
+    without = explained(world(*(each for each in objects if each["kind"] != "PodDisruptionBudget"))).who_goes
+    assert without is not None
+    assert without.preemption is not None
+    assert [each.pod for each in without.preemption.victims] == ["default/x-1"]
+
+
+def test_where_budgets_protect_nobody_that_would_help_none_is_named() -> None:
+    full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), budget("x", 0), waiting("high", 12000, 5))
+    found = explained(world(allows(), *full)).who_goes
+    assert found is not None
+    assert (found.preemption, found.protected) == (None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NoReturn
 
 import click
 
@@ -17,8 +17,15 @@ from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
-from vgpu_scheduler.cli.explain_from_pod import explain_from_pod_alone, record_of, worded_record
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.cli.explain_from_pod import (
+    Told,
+    explain_from_pod_alone,
+    pod_alone,
+    pods_alone,
+    record_of,
+    worded_record,
+)
+from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
@@ -31,14 +38,6 @@ _NO_PODS: Final = re.compile(
 )
 """How kubectl calls what is no pod."""
 _FITS_NOWHERE: Final = 1
-
-
-class _Told(NamedTuple):
-    """What is said of one pod: as plain values, in lines, and as the status of the command."""
-
-    plain: dict[str, Any]
-    lines: list[str]
-    status: int
 
 
 def run(
@@ -54,9 +53,9 @@ def run(
         try:
             world, view = open_world(cluster, keeping=True)
         except MissingRightsError as error:
-            if not key or output == NAME:
+            if key and output == NAME:
                 raise
-            explain_from_pod_alone(cluster, key, error, output)
+            _explain_alone(cluster, key, home, labels, error, output)
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
@@ -66,8 +65,7 @@ def run(
         everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
         pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
     if not pods:
-        those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
-        fail(f"there is no {those} that waits or runs")
+        _fail_without_pods(key, home)
     if output == NAME:
         for pod in pods:
             click.echo(f"pod/{pod.key}")
@@ -75,7 +73,30 @@ def run(
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     told_of = {pod.uid: _told(world, view, pod, node, cluster, output) for pod in waiting_first}
-    told = [told_of[pod.uid] for pod in pods]
+    _show([told_of[pod.uid] for pod in pods], key, output)
+
+
+def _explain_alone(
+    cluster: ClusterOptions, key: str, home: str, labels: LabelSelector | None, error: MissingRightsError, output: str
+) -> None:
+    """Explain pods to somebody with rights in their namespace alone."""
+    listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
+    if not listed:
+        _fail_without_pods(key, home)
+    if output == NAME:
+        for pod in listed:
+            click.echo(f"pod/{home}/{pod['metadata']['name']}")
+        return
+    _show([explain_from_pod_alone(cluster, pod, error) for pod in listed], key, output)
+
+
+def _fail_without_pods(key: str, home: str) -> NoReturn:
+    those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
+    fail(f"there is no {those} that waits or runs")
+
+
+def _show(told: Sequence[Told], key: str, output: str) -> NoReturn:
+    """Show what is said of one pod, or of all that have some labels."""
     if output not in FOR_PEOPLE:
         dump(told[0].plain if key else [each.plain for each in told], output)
     else:
@@ -83,7 +104,7 @@ def run(
     raise SystemExit(max(each.status for each in told))
 
 
-def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
+def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> Told:
     if pod.uid in world.pending:
         return _explain_waiting(world, view, pod, node, cluster, output)
     told = _explain_bound(world, view, pod, node, cluster, output)
@@ -123,7 +144,7 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
 
 def _explain_waiting(
     world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
-) -> _Told:
+) -> Told:
     found, settings = explain_pod(world, pod, node, all_cards=output == WIDE), view.scheduler.settings
     if view.live:
         found = _without_others(world, found, cluster)
@@ -134,13 +155,13 @@ def _explain_waiting(
     lines = [] if ours else [left_to_whom(pod.scheduler_name, settings), "", f"If it named {world.scheduler_name}:", ""]
     lines.append(found.text(wide=output == WIDE))
     lines += _notes(world, pod, fits=ours and bool(found.answer.node))
-    return _Told(plain, lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
+    return Told(plain, lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
 
 
 def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
     """Leave out the names of pods that whoever asks must not delete."""
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
-    going = [] if found.who_goes is None or found.who_goes.preemption is None else found.who_goes.preemption.victims
+    going = [] if found.who_goes is None else found.who_goes.victims
     displacing = [] if found.displaced_by is None else [found.displaced_by.pod]
     namespaces = {*ended.values(), *(key.partition("/")[0] for key in (*(each.pod for each in going), *displacing))}
     mine = namespaces_to_delete_pods_in(cluster, namespaces - {""}) if namespaces - {""} else frozenset()
@@ -170,10 +191,10 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> _Told:
+def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> Told:
     record = record_of(pod.annotations)
     found = explain_bound(world, pod, node, all_cards=output == WIDE)
-    if view.live and found.displaced_by is not None:
+    if view.live:
         found = _without_others(world, found, cluster)
     displaced = found.displaced_by
     plain = {"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}
@@ -188,4 +209,4 @@ def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster
         "",
         found.text(wide=output == WIDE),
     ]
-    return _Told(plain, lines, 0)
+    return Told(plain, lines, 0)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NoReturn
-
-import click
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
-from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, named_anew
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import DECISION, EventReason, counted
+from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.model import DECISION, CardReason, EventReason, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.whatif import (
@@ -26,16 +24,27 @@ from vgpu_scheduler.whatif import (
     World,
     WorldError,
     claim_problems,
+    counted_for_quotas,
     policy_remedies,
     quotas_in_the_way,
+    quotas_of,
     remedies_from_condition,
 )
 
-__all__ = ["explain_from_pod_alone", "record_of", "scheduled_condition", "worded_record"]
+__all__ = [
+    "Told",
+    "explain_from_pod_alone",
+    "pod_alone",
+    "pods_alone",
+    "record_of",
+    "scheduled_condition",
+    "worded_record",
+]
 
 Object = Mapping[str, Any]
 
 _WAITS: Final = 1
+_ENDED: Final = ("Succeeded", "Failed")
 _RUNBOOK: Final = "the runbook of vgpu-scheduler (the setting runbook_url has its address printed here)"
 _READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
 """What may say something about a pod beside itself: other pods hold what counts for a quota."""
@@ -43,29 +52,55 @@ _COUNTED: Final = ("Pod", "ResourceQuota")
 _VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
 
-def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError, output: str) -> NoReturn:
-    """Say what a pod says itself, and what follows from that, for those who may see no more."""
+class Told(NamedTuple):
+    """What is said of one pod: as plain values, in lines, and as the status of the command."""
+
+    plain: Mapping[str, Any]
+    lines: Sequence[str]
+    status: int
+
+
+def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> Object:
+    """Return a pod as it is written, for those who may see no more; ends the command where it cannot be seen."""
     namespace, _, name = key.partition("/")
     found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}"))
     if isinstance(found, str):
         fail(f"{error}, and the pod itself cannot be seen: {found}")
-    node = (found.get("spec") or {}).get("nodeName", "")
+    return found
+
+
+def pods_alone(
+    cluster: ClusterOptions, namespace: str, labels: LabelSelector, error: MissingRightsError
+) -> list[Object]:
+    """Return the pods of a namespace that wait or run and have some labels, by name; see :func:`pod_alone`."""
+    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods"))
+    if isinstance(found, str):
+        fail(f"{error}, and the pods of namespace {namespace} cannot be seen: {found}")
+    listed = sorted(found.get("items") or (), key=lambda each: str(each["metadata"]["name"]))
+    return [
+        each
+        for each in listed
+        if labels.matches(each["metadata"].get("labels") or {})
+        and (each.get("status") or {}).get("phase") not in _ENDED
+    ]
+
+
+def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> Told:
+    """Say what a pod says itself, and what follows from that, for those who may see no more."""
+    metadata = found["metadata"]
+    namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
+    key, node = f"{namespace}/{name}", (found.get("spec") or {}).get("nodeName", "")
     if node:
-        _show_bound(key, node, found, error, output)
-        raise SystemExit(0)
+        return _bound(key, node, found, error)
     condition = scheduled_condition(found)
     world, pod, told = _told(cluster, namespace, found, condition, error)
     print_pod_warnings(world, [pod])
-    settings = error.scheduler.settings
-    ours = is_ours(pod.scheduler_name, settings)
-    if output not in FOR_PEOPLE:
-        said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
-        answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
-        answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
-        dump({**answer, "scheduler": {"named": pod.scheduler_name, "ours": ours}, "missing": str(error)}, output)
-    else:
-        _show_waiting(key, pod, condition, told, error)
-    raise SystemExit(_WAITS)
+    said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
+    answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
+    answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
+    scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
+    plain = {**answer, "scheduler": scheduler, "missing": str(error)}
+    return Told(plain, list(_waiting(key, pod, condition, told, error)), _WAITS)
 
 
 def _told(
@@ -73,36 +108,45 @@ def _told(
 ) -> tuple[World, Pod, ConditionRemedies]:
     """Return the pod, and what it, its events and the objects of its namespace say."""
     event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
-    counted_for_quotas = False
+    were_read = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
     except WorldError:  # an object of the namespace that cannot be understood is no reason to say nothing
         world, seen = World(error.scheduler.options), NamespaceObjects()
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
-        counted_for_quotas = all(map(view.has_read, _COUNTED))
+        were_read = all(map(view.has_read, _COUNTED))
     pod = world.pod(found)
-    standing = quotas_in_the_way(world, pod) if counted_for_quotas else ()
-    anew = named_anew(pod.scheduler_name, error.scheduler.settings)
+    settings = error.scheduler.settings
+    anew = named_anew(pod.scheduler_name, settings)
+    others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
+    standing = _standing(world, pod, message) if were_read and not others else ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
     return world, pod, remedies_from_condition(world, pod, message, event, standing, ([anew] if anew else [], last))
 
 
-def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
+def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
+    """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
+
+    Of a pod whose amounts depend on the card its condition tells whether they do.
+    """
+    if found := quotas_in_the_way(world, pod):
+        return found
+    reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
+    told = CardReason.ResourceQuotaNotFit.text in message
+    return reports if told and any(report.resource not in asked for report in reports) else ()
+
+
+def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Told:
     record = record_of(found["metadata"].get("annotations") or {})
     disruption = _disruption(found)
-    if output not in FOR_PEOPLE:
-        going = {"disruption": disruption} if disruption else {}
-        dump({"pod": key, "node": node, "decided": record, **going, "missing": str(error)}, output)
-        return
-    click.echo(f"{key} is bound to {node}.")
-    for line in worded_record(record):
-        click.echo(f"  {line}")
-    if disruption:
-        click.echo(f"  It is going: its condition DisruptionTarget says {disruption}.")
-    click.echo(f"\nMore cannot be said: {error}.")
+    going = {"disruption": disruption} if disruption else {}
+    lines = [f"{key} is bound to {node}.", *(f"  {line}" for line in worded_record(record))]
+    lines += [f"  It is going: its condition DisruptionTarget says {disruption}."] if disruption else []
+    lines += ["", f"More cannot be said: {error}."]
+    return Told({"pod": key, "node": node, "decided": record, **going, "missing": str(error)}, lines, 0)
 
 
 def _disruption(found: Object) -> str:
@@ -114,28 +158,32 @@ def _disruption(found: Object) -> str:
     return ": ".join(filter(None, (str(told.get("reason") or ""), str(told.get("message") or ""))))
 
 
-def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError) -> None:
+def _waiting(
+    key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError
+) -> Iterator[str]:
+    """Yield the lines about a pod that waits."""
     settings = error.scheduler.settings
-    click.echo(f"{key} waits.")
-    if not is_ours(pod.scheduler_name, settings):
-        click.echo(f"  {left_to_whom(pod.scheduler_name, settings)}")
+    yield f"{key} waits."
+    ours = is_ours(pod.scheduler_name, settings)
+    if not ours:
+        yield f"  {left_to_whom(pod.scheduler_name, settings)}"
     if condition.get("message"):
-        click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
+        yield f"  {condition.get('reason', '')}: {condition['message']}"
     else:
-        click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}.")
+        yield f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}."
     if pod.nominated_node_name:
-        click.echo(f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it.")
+        yield f"  Room is made for it on node {pod.nominated_node_name}: pods of lower priority leave it."
     if told.near_miss is not None:
-        click.echo(f"  {told.near_miss}")
+        yield f"  {told.near_miss}"
     if told.quotas:
         uses = ", ".join(map(str, told.quotas))
-        click.echo(f"  Its quota keeps it waiting: namespace {pod.namespace} uses {uses}.")
+        keeps = "keeps" if ours else "would keep"
+        yield f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}."
     if told.remedies:
-        click.echo("\nWhat may help, by what its condition and its event say:")
-        for remedy in told.remedies:
-            click.echo(f"  {remedy}")
-    click.echo(f"\nWhat its reasons mean: {settings.runbook_url or _RUNBOOK}.")
-    click.echo(f"\nMore cannot be said: {error}.")
+        yield from ("", "What may help, by what its condition and its event say:")
+        yield from (f"  {remedy}" for remedy in told.remedies)
+    yield from ("", f"What its reasons mean: {settings.runbook_url or _RUNBOOK}.")
+    yield from ("", f"More cannot be said: {error}.")
 
 
 def scheduled_condition(found: Object) -> Object:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
@@ -15,7 +16,17 @@ from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.whatif import WORKLOADS, NamespaceObjects, World, ask, claims_of, known_problems, quotas_in_the_way
+from vgpu_scheduler.whatif import (
+    WORKLOADS,
+    NamespaceObjects,
+    World,
+    ask,
+    claims_of,
+    counted_for_quotas,
+    known_problems,
+    quotas_in_the_way,
+    quotas_of,
+)
 
 __all__ = ["Known", "known_of", "known_of_all", "show_known"]
 
@@ -36,6 +47,8 @@ class Known:
         How its namespace stands; empty without limits.
     exceeded
         Whether the namespace would hold more than it may.
+    copies
+        How many copies its quota lets in, up to those that were asked about; None where one pod was.
     """
 
     pod: str
@@ -43,6 +56,16 @@ class Known:
     quota: str
     exceeded: bool
     reasons: tuple[str, ...] = ()
+    copies: int | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether something that is known keeps it from being placed."""
+        return bool(self.refused or self.exceeded or self.reasons)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {name: value for name, value in asdict(self).items() if name != "copies" or value is not None}
 
     def __str__(self) -> str:
         """Word it."""
@@ -51,11 +74,20 @@ class Known:
         said += self.reasons
         if said:
             return f"{self.pod}: {'; '.join(said)}"
-        nothing = "nothing that is known keeps it from being placed"
+        who = "it" if self.copies is None else "1 copy" if self.copies == 1 else f"{self.copies} copies"
+        nothing = f"nothing that is known keeps {who} from being placed"
         return f"{self.pod}: {nothing}{f' ({self.quota})' if self.quota else ''}"
 
 
-def known_of(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings, *, waits: bool) -> Known:
+def known_of(
+    world: World,
+    pod: Pod,
+    seen: NamespaceObjects,
+    settings: Settings,
+    *,
+    waits: bool,
+    beside: Mapping[str, int] | None = None,
+) -> Known:
     """Return what is known of a pod in a world without nodes.
 
     Parameters
@@ -64,44 +96,82 @@ def known_of(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings,
         The objects of its namespace.
     waits
         Whether it is there, names its scheduler itself, and may have a condition.
+    beside
+        What pods of its namespace that are placed before it count for in quotas, by resource.
     """
-    engine = world.engine
+    beside = beside or {}
     decision = ask(world, pod).decision
     refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
-    exceeded = not refused and bool(quotas_in_the_way(world, pod))
+    others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, beside))
     reasons = list(known_problems(world, pod, seen))
     if waits:
-        if not is_ours(pod.scheduler_name, settings):
+        if others:
             reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
-    return Known(pod.key, refused, engine.quotas.describe(pod.namespace, engine.state), exceeded, tuple(reasons))
+    return Known(pod.key, refused, _standing(world, pod, beside), exceeded, tuple(reasons))
+
+
+def _standing(world: World, pod: Pod, beside: Mapping[str, int]) -> str:
+    """Say how the namespace of a pod stands with its quotas; empty without limits."""
+    told = ", ".join(map(str, quotas_of(world, pod.namespace, beside)))
+    before = " with the pods before it" if any(beside.values()) else ""
+    return f"namespace {pod.namespace} uses {told}{before}" if told else ""
 
 
 def known_of_all(
-    world: World, view: ClusterView, waiting: Sequence[Pod], new: Sequence[Pod], written: Sequence[Object]
+    world: World,
+    view: ClusterView,
+    waiting: Sequence[Pod],
+    new: Sequence[Pod],
+    written: Sequence[Object],
+    count: int = 0,
 ) -> list[Known]:
-    """Return what is known of pods that wait, and of those that files ask about.
+    """Return what is known of pods that wait, and of those that files ask about, in the order in which they are placed.
+
+    What is placed as far as is known counts in the quotas of those after it.
 
     Parameters
     ----------
     written
         What the files hold.
+    count
+        Copies of each of the pods of files; 0 for the pods themselves.
     """
     made = [claim for obj in written if obj.get("kind") in WORKLOADS for claim in claims_of(obj)]
     made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
     seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
     settings = view.scheduler.settings
-    return [
-        *(known_of(world, pod, seen, settings, waits=True) for pod in waiting),
-        *(known_of(world, pod, seen, settings, waits=False) for pod in new),
-    ]
+    if count:
+        alone = [(pod, known_of(world, pod, seen, settings, waits=False)) for pod in new]
+        return [found if found.is_kept else replace(found, copies=_let_in(world, pod, count)) for pod, found in alone]
+    told: list[Known] = []
+    beside: dict[str, Counter[str]] = {}
+    for pods, waits in ((waiting, True), (new, False)):
+        for pod in sorted(pods, key=lambda pod: -pod.priority):
+            before = beside.setdefault(pod.namespace, Counter())
+            told.append(known_of(world, pod, seen, settings, waits=waits, beside=before))
+            if not told[-1].is_kept:
+                before.update(counted_for_quotas(world, pod))
+    return told
+
+
+def _let_in(world: World, pod: Pod, count: int) -> int:
+    """Return how many copies of a pod the quotas of its namespace let in, up to a number."""
+    asked = counted_for_quotas(world, pod)
+    left = (
+        (report.limit - report.used) // asked[report.resource]
+        for report in quotas_of(world, pod.namespace)
+        if report.resource in asked
+    )
+    return min([count, *left])
 
 
 def show_known(found: Sequence[Known], output: str) -> None:
     """Print it."""
     if output not in FOR_PEOPLE:
-        dump([asdict(each) for each in found], output)
+        dump([each.as_json() for each in found], output)
     for each in found if output in FOR_PEOPLE else ():
         click.echo(str(each))

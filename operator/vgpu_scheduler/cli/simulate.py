@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
-from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
+from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours, is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, keep_room, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
@@ -201,12 +201,12 @@ def _answer_without_nodes(
     for path in scenario.policies:
         world.add(read_policies(path, scenario.home))
     waiting = _waiting(world, scenario) if scenario.pending else []
-    new = _new_pods(world, view.scheduler.settings, scenario)
+    new = _new_pods(world, view.scheduler.settings, scenario, once=bool(scenario.count))
     if not waiting and not new and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     print_view_warnings(world, view)
     print_pod_warnings(world, [*waiting, *new])
-    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods)), output)
+    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods), scenario.count), output)
     if not waiting and not new and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario))
     fail(
@@ -288,12 +288,25 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
             progress(f"{done} pods decided, {answer.pod.key} last")
 
     waiting = _waiting(world, scenario) if scenario.pending else []
+    _warn_of_other_schedulers(waiting, settings)
     how: dict[str, Any] = {"explained": explained, "preempt": scenario.preempt, "on_answer": on_answer}
     answers = simulate(world, waiting, as_they_are=True, **how)
     answers = with_displaced([*answers, *simulate(world, _new_pods(world, settings, scenario), **how)])
     if not answers and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     return answers
+
+
+def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings) -> None:
+    """Say of pods that wait for other schedulers whose they are, once for all that name the same one."""
+    others: dict[str, list[str]] = {}
+    for pod in waiting:
+        if not is_ours(pod.scheduler_name, settings):
+            others.setdefault(pod.scheduler_name, []).append(pod.key)
+    for named, keys in others.items():
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        text = f"{left_to_whom(named, settings)} Here it is placed as if it named {settings.scheduler_names[0]}"
+        warn(f"Pod {keys[0]}{more}: {text}")
 
 
 def _waiting(world: World, scenario: _Scenario) -> list[Pod]:

@@ -22,9 +22,11 @@ from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
     NamespaceObjects,
     claim_problems,
+    counted_for_quotas,
     known_problems,
     policy_remedies,
     quotas_in_the_way,
+    quotas_of,
 )
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.victims import nameless, victim_row
@@ -63,6 +65,7 @@ __all__ = [
     "claims_of",
     "controllers_of",
     "copy_of",
+    "counted_for_quotas",
     "defrag",
     "explain",
     "explain_bound",
@@ -81,6 +84,7 @@ __all__ = [
     "pods_of",
     "policy_remedies",
     "quotas_in_the_way",
+    "quotas_of",
     "read_at",
     "read_cases",
     "refusals",

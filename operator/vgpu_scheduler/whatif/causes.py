@@ -13,7 +13,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["causes", "leaves_memory_to_cards", "rules_of_cards", "worded_selector"]
+__all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
 
 Object = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ _COMPARED: Final = {"Gt": ">", "Lt": "<"}
 
 
 def causes(world: World, answer: Answer) -> tuple[str, ...]:
-    """Return sentences about the selectors and rules that keep a pod from nodes and cards."""
+    """Return sentences about the selectors, rules and missing resources that keep a pod from nodes and cards."""
     told = answer.decision.reasons
     found: list[str] = []
     if filters.AFFINITY.text in told:
@@ -34,7 +34,29 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
         found += _selectors_of_policies(world, answer)
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
-    return tuple(found)
+    return (*found, *_not_offered(world, answer))
+
+
+def not_offered(world: World, answer: Answer) -> list[str]:
+    """Return the resources that a pod asks for and no node offers any of."""
+    offered = world.engine.state.nodes.offered()
+    told = answer.decision.reasons
+    return [
+        name for name in answer.pod.spec.requests if name not in offered and filters.insufficient(name).text in told
+    ]
+
+
+def _not_offered(world: World, answer: Answer) -> Iterator[str]:
+    """Say which resources no node offers any of, and which cards there are."""
+    if names := not_offered(world, answer):
+        devices = [
+            device
+            for dialect in world.engine.dialects
+            for node in world.nodes
+            for device in world.devices(node, dialect.name)
+        ]
+        cards = f"the cards that there are: {_models(devices)}" if devices else "there are no cards"
+        yield f"No node offers any {' or '.join(names)}; {cards}."
 
 
 def _of_pod(written: Object) -> Iterator[str]:

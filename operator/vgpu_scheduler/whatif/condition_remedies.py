@@ -293,7 +293,8 @@ def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
     def fits(claims: PodClaims) -> bool:
         return 0 < quotas.asked(resource, claims) <= left
 
-    return Need(fits, concerns, f"ask for no more than the {left} that limits.{resource} leaves")
+    leaves = f"limits.{resource} leaves {left} {report.unit}"
+    return Need(fits, concerns, f"ask for no more than the {left} that limits.{resource} leaves", leaves)
 
 
 def _counts_for(asked: Asked, resource: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.kube import QuantityError, has_unit, to_int
+from vgpu_scheduler.kube import QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -34,6 +34,11 @@ _IN_BYTES: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is more than any card has, '
     r"because the unit is .*: (?:in bytes it would be|write) (?P<meant>\d+)"
 )
+_NOT_WHOLE: Final = re.compile(
+    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
+)
+_MILLI: Final = 1000
+_PERCENT: Final = 100
 _UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
 _VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
 
@@ -119,10 +124,35 @@ def _accepted(world: World, written: Object) -> Corrected | None:
         name, resource, meant = found["container"], found["resource"], found["meant"]
         text = f"ask {meant} of {resource} instead of {found['text']} in container {name}"
         return _set(written, name, resource, meant, text)
+    if found := _NOT_WHOLE.search(refusal):
+        name, resource, text = found["container"], found["resource"], found["text"]
+        meant, unit = _whole(world, resource, to_milli(text))
+        in_unit = f", which is {unit}," if unit else ""
+        said = f"ask {meant} of {resource}{in_unit} instead of {text} in container {name}"
+        return _set(written, name, resource, str(meant), said)
     for path in _UNSUPPORTED.findall(refusal):
         if (without := _without(written, path)) is not None:
             return Corrected(without, (f"leave out {path}",))
     return None
+
+
+def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
+    """Return what was probably meant by thousandths of a resource of devices, and what is counted of it.
+
+    A fraction of compute is one of a card. Of memory nobody means thousandths: the m was meant as M.
+    """
+    rounded_up = -(-milli // _MILLI)
+    dialect = next((each for each in world.engine.dialects if resource in each.inventory.device_resources), None)
+    if dialect is None:
+        return rounded_up, ""
+    inventory, about = dialect.inventory, dialect.inventory.device_resources[resource]
+    if about.percent or about.dimension == inventory.cores:
+        of_card = _PERCENT if about.percent else inventory.compute_units.get(about.vendor, _PERCENT)
+        unit = "in percent of a card" if of_card == _PERCENT else f"in {of_card} parts of a card"
+        return (-(-milli * of_card // _MILLI) if milli <= _MILLI else rounded_up), unit
+    if about.dimension == inventory.memory:
+        return (milli if milli < _MILLI else rounded_up), f"in {inventory.dimensions[about.dimension].unit}"
+    return rounded_up, "a number of cards"
 
 
 def _refusal(world: World, written: Object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import combinations, islice, product
 from typing import Final
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
@@ -24,6 +25,8 @@ _MOST_NODES: Final = 64
 """Nodes of which it is worked out which pods would have to end."""
 _MOST_FOLLOWED: Final = 16
 """Nodes of which it is worked out what becomes of the pods that end."""
+_MOST_CHOICES: Final = 64
+"""Choices of pods whose budgets do not allow the end of all, that are tried on a node."""
 
 
 def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -35,14 +38,14 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     for pod in waiting.world.bound.values():
         if not is_node_bound(pod):
             by_node.setdefault(pod.node_name, []).append(pod)
-    candidates = []
+    candidates, budgets = [], waiting.world.engine.budgets.all()
     for node, bound in by_node.items():
-        pods = _unprotected(waiting.world.engine.budgets.all(), bound)
+        pods = _unprotected(budgets, bound)
         if waiting.fits_on(node, pods):
             candidates.append((len(pods), node, pods))
     found = []
     for _, node, pods in sorted(candidates, key=lambda each: each[:2])[:_MOST_NODES]:
-        ending = _fewest_pods(pods, partial(waiting.fits_on, node))
+        ending = _fewest_pods(budgets, pods, partial(waiting.fits_on, node))
         ended = [pod for pod in ending if not pod.deleting]
         if ending:
             found.append((len(ended), max((pod.priority for pod in ended), default=0), node, ending))
@@ -67,7 +70,8 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
         and (held := state.reservation(pod.uid)) is not None
         and held.uses_devices
     ]
-    pods = _unprotected(waiting.world.engine.budgets.all(), holding) if waiting.world.quotas_of(namespace) else []
+    budgets = waiting.world.engine.budgets.all()
+    pods = _unprotected(budgets, holding) if waiting.world.quotas_of(namespace) else []
 
     def node_without(gone: Sequence[Pod]) -> str:
         with state.without(pod.uid for pod in gone):
@@ -75,7 +79,9 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
 
     if not pods or not node_without(pods):
         return
-    ending = _fewest_pods(pods, lambda gone: bool(node_without(gone)))
+    ending = _fewest_pods(budgets, pods, lambda gone: bool(node_without(gone)))
+    if not ending:
+        return
     ended = [pod for pod in ending if not pod.deleting]
     names = ", ".join(pod.key for pod in ending)
     text = (
@@ -91,24 +97,61 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
 
 
 def _unprotected(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> list[Pod]:
-    """Return those of some pods that end anyway, and the least important ones that budgets allow to end together."""
-    found: list[Pod] = []
-    for pod in sorted(pods, key=_last_to_stay):
-        together = [other for other in found if not other.deleting]
-        if pod.deleting or all(budget.allows([*together, pod]) for budget in budgets):
-            found.append(pod)
-    return found
+    """Return those of some pods that end anyway, or that budgets allow to end by themselves: the least important first.
+
+    Together they may be more than budgets allow.
+    """
+    return sorted((pod for pod in pods if _allowed(budgets, [pod])), key=_last_to_stay)
+
+
+def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:
+    """Tell whether budgets allow some pods to end together; of those that end anyway nobody asks."""
+    ended = [pod for pod in pods if not pod.deleting]
+    return all(budget.allows(ended) for budget in budgets)
 
 
 def _last_to_stay(pod: Pod) -> tuple[bool, int, str]:
     return not pod.deleting, pod.priority, pod.key
 
 
-def _fewest_pods(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
-    """Return pods that would have to end: one if one is enough, else a set of which none could stay."""
+def _fewest_pods(
+    budgets: Sequence[DisruptionBudget], pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]
+) -> list[Pod]:
+    """Return pods that would have to end: one if one is enough, else a set of which none could stay.
+
+    Where budgets do not allow the end of all, it matters which pods of a budget end: each choice is tried until one
+    is enough. It is empty where none is found.
+    """
     for pod in pods:
         if fits_without([pod]):
             return [pod]
+    for start in (pods, *islice(_allowed_together(budgets, pods), _MOST_CHOICES)):
+        ending = _none_could_stay(start, fits_without) if fits_without(start) else []
+        if ending and _allowed(budgets, ending):
+            return ending
+    return []
+
+
+def _allowed_together(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> Iterator[list[Pod]]:
+    """Yield sets of some pods with as many of each budget as it allows, the set of the least important ones first."""
+    staying = [pod for pod in pods if not pod.deleting]
+    counted_by = [
+        (budget, covered)
+        for budget in budgets
+        if (covered := [pod for pod in staying if budget.covers(pod) and pod.name not in budget.disrupted])
+    ]
+    bound = {pod.uid for _, covered in counted_by for pod in covered}
+    choices = (
+        islice(combinations(covered, min(budget.allowed, len(covered))), _MOST_CHOICES)
+        for budget, covered in counted_by
+    )
+    for chosen in product(*choices):
+        uids = {pod.uid for few in chosen for pod in few}
+        yield [pod for pod in pods if pod.uid in uids or pod.uid not in bound]
+
+
+def _none_could_stay(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    """Return those of some pods that have to end; of others, the last ones stay first."""
     ending, before = list(pods), 0
     while len(ending) != before:  # those before the pod may go elsewhere when another one stays
         before = len(ending)

@@ -13,12 +13,13 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
-from vgpu_scheduler.whatif.mismatch import mismatch_worded
+from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
 from vgpu_scheduler.whatif.remedies import remedies
-from vgpu_scheduler.whatif.remedy import Remedy
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
+from vgpu_scheduler.whatif.together import causes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
@@ -30,17 +31,6 @@ _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
 """The names of annotations that name the cards which a pod wants."""
-_OTHER_CARDS: Final = frozenset(
-    {
-        CardReason.CardTypeMismatch,
-        CardReason.CardUuidMismatch,
-        CardReason.ModeNotFit,
-        CardReason.CardDeniedByPolicy,
-        CardReason.CardNotHealth,
-        CardReason.CardCordoned,
-    }
-)
-"""What cards say that a pod cannot have, however little is on them."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
@@ -128,11 +118,13 @@ class Explanation:
         first = [f"  - {remedy.text}" for remedy in self.remedies if not remedy.node]
         enough = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies if remedy.node]
         if first and not enough:
-            parts.append("\n".join(["This comes first; it does not suffice alone:", *first]))
+            of_volumes = all(remedy.kind is RemedyKind.PROVIDE_VOLUME for remedy in self.remedies)
+            rest = "where the pod goes then depends on the volume" if of_volumes else "it does not suffice alone"
+            parts.append("\n".join([f"This comes first; {rest}:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
-            parts.append("No single change was found that would help; combinations of changes were not searched.")
+            parts.append("No change was found that would help, nor two together; more at once were not searched.")
         parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
 
@@ -166,7 +158,13 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         first = _first(len(going), waits, at_once=at_once)
         goes = who_goes(world, answer, helps)
         found = Explanation(answer, cards, left_out, helps, quotas, first=first, who_goes=goes)
-        return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
+        several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
+        return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))
+
+
+def _is_single(remedy: Remedy) -> bool:
+    """Tell whether a remedy is one change after which the pod goes to a node that is there."""
+    return remedy.kind not in {RemedyKind.ADD_NODE, RemedyKind.TOGETHER}
 
 
 def _first(going: int, waits: int, *, at_once: bool) -> str:
@@ -208,7 +206,8 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    return Explanation(answer, cards, left_out, held=held, comparison=comparison, displaced_by=displaced)
+    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, displaced_by=displaced)
 
 
 def _cards(
@@ -258,7 +257,7 @@ def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
     def distance(node: str) -> tuple[bool, bool, bool, int, float]:
         verdicts = card_verdicts(world.engine.cycle, ours, node)
         lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
-        others = all(each.reason in _OTHER_CARDS for each in verdicts)
+        others = all(each.reason in OTHER_CARDS for each in verdicts)
         fit = sum(each.reason is None for each in verdicts)
         return node not in pinning, node != nearest, others, -fit, min(lacks, default=math.inf)
 

@@ -7,26 +7,44 @@ shows where the pod is asked about without these annotations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.engine import card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.whatif.closings import closing_of
 from vgpu_scheduler.whatif.nodes import with_annotation
 from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["MODEL_WORD", "MODE_WORD", "mismatch_worded"]
+__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "mismatch_worded"]
 
+_MOST_NODES: Final = 64
+"""Closed nodes whose cards are looked at."""
 MODEL_WORD, MODE_WORD = "type", "mode"
 """What the names of the annotations have in them that are about models and modes."""
 _MISMATCHES: Final = frozenset({CardReason.CardTypeMismatch.text, CardReason.ModeNotFit.text})
+OTHER_CARDS: Final = frozenset(
+    {
+        CardReason.CardTypeMismatch,
+        CardReason.CardUuidMismatch,
+        CardReason.ModeNotFit,
+        CardReason.CardDeniedByPolicy,
+        CardReason.CardNotHealth,
+        CardReason.CardCordoned,
+    }
+)
+"""What cards say that a pod cannot have, however little is on them."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 
 
 def mismatch_worded(world: World, answer: Answer) -> str:
-    """Say which models and modes there are; empty where something else keeps the pod from cards, too."""
+    """Say which models and modes there are; empty where something else keeps the pod from cards, too.
+
+    Where a node that has a card for the pod is closed to it, that is said as well.
+    """
     told = _CARD_REASONS.intersection(answer.decision.reasons)
     if not told or not told <= _MISMATCHES:
         return ""
@@ -38,8 +56,34 @@ def mismatch_worded(world: World, answer: Answer) -> str:
         what = "is of a model that it takes"
     else:
         what = f"{'of its models ' if _about(world, answer.pod, MODEL_WORD) else ''}has a mode that it takes"
-    counts = Counter(_worded(device, with_mode=of_mode or not of_model) for device in _devices(world, answer, nodes))
-    return f"No card {what}; there are {', '.join(f'{card} ({count})' for card, count in sorted(counts.items()))}."
+    with_mode = of_mode or not of_model
+    there = _listed(_devices(world, answer, nodes), with_mode=with_mode)
+    elsewhere = list(_on_closed_nodes(world, answer, with_mode=with_mode))
+    subject = "No card of the nodes that are open to it" if elsewhere else "No card"
+    return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
+
+
+def _on_closed_nodes(world: World, answer: Answer, *, with_mode: bool) -> Iterator[str]:
+    """Yield which cards that the pod takes are on nodes that are closed to it, and by what."""
+    closed: dict[str, tuple[list[str], list[Device]]] = {}
+    ours = created(world, answer.pod, answer.pod.uid)
+    others = [node for node, verdict in answer.decision.verdicts.items() if _CARD_REASONS.isdisjoint(verdict.reasons)]
+    for node in others[:_MOST_NODES]:
+        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        taken = {each.device.uuid: each.device for each in verdicts if each.reason not in OTHER_CARDS}
+        if taken:
+            closing = " and ".join(closing_of(world, ours, node, answer.decision.verdicts[node]))
+            nodes, devices = closed.setdefault(closing, ([], []))
+            nodes.append(node)
+            devices += taken.values()
+    for closing, (nodes, devices) in closed.items():
+        each = ", which" if len(nodes) == 1 else "; each of these nodes"
+        yield f"It would take {_listed(devices, with_mode=with_mode)} on {few(nodes)}{each} {closing}."
+
+
+def _listed(devices: Iterable[Device], *, with_mode: bool) -> str:
+    counts = Counter(_worded(device, with_mode=with_mode) for device in devices)
+    return ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
 
 
 def _devices(world: World, answer: Answer, nodes: Collection[str]) -> Iterator[Device]:

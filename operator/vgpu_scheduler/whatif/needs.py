@@ -83,11 +83,14 @@ class Need:
         Whether an amount has to do with it.
     otherwise
         What is said where no amount helps; empty where nothing is.
+    why
+        What is said of an amount that is as small as this needs; empty where nothing is.
     """
 
     fits: Callable[[PodClaims], bool]
     concerns: Callable[[Amount], bool]
     otherwise: str = ""
+    why: str = ""
 
 
 def met_together(asked: Asked, needs: Sequence[Need]) -> Iterator[str]:
@@ -118,6 +121,7 @@ class _Choices:
         """Say what is to be asked if another amount than the first one is chosen for some needs."""
         asked, written = self._asked, self._asked.written
         steps: dict[int, int] = {}  # by the number of the amount
+        whys: dict[int, str] = {}
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
@@ -133,6 +137,7 @@ class _Choices:
             self.options.append(len(options))
             if options:
                 which, most = options[min(chosen.get(number, 0), len(options) - 1)]
-                steps[which] = most
+                steps[which], whys[which] = most, f" ({need.why})" if need.why else ""
                 written = asked.amounts[which].applied(written, most)
-        return " and ".join([*(asked.amounts[which].worded(most) for which, most in steps.items()), *otherwise])
+        texts = (f"{asked.amounts[which].worded(most)}{whys[which]}" for which, most in steps.items())
+        return " and ".join([*texts, *otherwise])

@@ -14,7 +14,14 @@ from vgpu_scheduler.policy import title
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few, indented
-from vgpu_scheduler.whatif.victims import nameless, victim_row, victims_as_json, with_card_names
+from vgpu_scheduler.whatif.victims import (
+    as_counted,
+    nameless,
+    protected_victims,
+    victim_row,
+    victims_as_json,
+    with_card_names,
+)
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -66,6 +73,8 @@ class WhoGoes:
         Why these and not others, a sentence each.
     remedy
         What would have to be set so that preemption helps; empty where nothing has to, or it would not.
+    protected
+        Who would go if disruption budgets allowed it, where it does nothing because of these.
     """
 
     preemption: Preemption | None = None
@@ -74,11 +83,18 @@ class WhoGoes:
     states: Mapping[str, str] | None = None
     why: Sequence[str] = ()
     remedy: str = ""
+    protected: Preemption | None = None
+
+    @property
+    def victims(self) -> Sequence[Victim]:
+        """Those that go, or would go if disruption budgets allowed it."""
+        found = self.preemption or self.protected
+        return () if found is None else found.victims
 
     def without_names(self, namespaces: Collection[str]) -> WhoGoes:
         """Return it for somebody who may delete pods in these namespaces alone: of all others there are numbers."""
-        found = self.preemption
-        return self if found is None else replace(self, preemption=nameless(found, namespaces))
+        going, protected = (each and nameless(each, namespaces) for each in (self.preemption, self.protected))
+        return replace(self, preemption=going, protected=protected)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -90,13 +106,15 @@ class WhoGoes:
                 {**plain, **({"is": states.get(victim.uid, "gone")} if self.under_way else {})}
                 for victim, plain in zip(self.preemption.victims, victims_as_json(self.preemption), strict=True)
             ]
+        if self.protected is not None:
+            found["protected"] = {"node": self.protected.node, "victims": victims_as_json(self.protected)}
         told = {"reason": self.reason, "why": list(self.why), "remedy": self.remedy}
         return found | {name: value for name, value in told.items() if value}
 
     def text(self, *, wide: bool = False) -> str:
         """Say it to people."""
         if self.preemption is None:
-            return self.remedy or f"Nobody has to go for it: {self.reason}"
+            return self.remedy or "\n".join([f"Nobody has to go for it: {self.reason}", *self._protected(wide=wide)])
         node, policy = self.preemption.node, self.preemption.policy
         allowed = f" ({policy} allows it)" if policy else ""
         count = len(self.preemption.victims)
@@ -114,6 +132,14 @@ class WhoGoes:
         ]
         lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in self.why)]
         return "\n".join(lines)
+
+    def _protected(self, *, wide: bool) -> Iterator[str]:
+        """Yield the lines about whom disruption budgets protect."""
+        if self.protected is not None:
+            pods = counted(len(self.protected.victims), "pod")
+            yield f"If disruption budgets allowed it, {pods} would go on node {self.protected.node}:"
+            rows = map(victim_row, self.protected.victims)
+            yield from indented([_HEAD[:-1], *rows], wide=wide)
 
 
 def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> WhoGoes | None:
@@ -136,12 +162,13 @@ def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> W
     found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
     if found is not None and there:
         states = {each.uid: _state(world, each) for each in there}
-        return WhoGoes(with_card_names(world, found), under_way=True, states=states)
+        return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
     told = preemptions.evaluator.search(pod, 0.0)
     if told.preemption is None:
-        return WhoGoes(reason=told.reason)
+        protected = protected_victims(world, pod)
+        return WhoGoes(reason=told.reason, protected=protected and with_card_names(world, protected))
     why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
-    return WhoGoes(with_card_names(world, told.preemption), why=why)
+    return WhoGoes(with_card_names(world, as_counted(world, told.preemption)), why=why)
 
 
 def _state(world: World, victim: Victim) -> str:

@@ -6,23 +6,26 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.kube import Pod, Taint
+from vgpu_scheduler.whatif.asking_less import ask_less
+from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
-from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
+from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
-from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
+from vgpu_scheduler.whatif.together import changes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
@@ -42,14 +45,12 @@ _KIND_LABELS: Final = (
     "nvidia.com/gpu.product",
 )
 """Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
-_MOST_LOOKED_AT: Final = 10_000
-"""Amounts of one resource of which it is found out for each whether it may be asked."""
 
 
 def remedies(world: World, pod: Pod) -> list[Remedy]:
     """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
 
-    What would take several changes of different kinds at once is not searched for. What is hardly meant comes first:
+    Where no single change helps, two are searched that do together; three are not. What is hardly meant comes first:
     the others are those of the pod as it is meant. The pods that wait and fit now have their places first, and those
     that are served before the pod take theirs of what a change frees.
     """
@@ -85,37 +86,16 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     found: list[Remedy] = []
     for search in _SEARCHES:
         found += search(waiting)
+    if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
+        found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
     return found
 
 
-def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Search, of each amount that a container asks, the largest that fits while all others stay."""
-    for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
-
-        def node_with(steps: int, of: Amount = amount) -> str:
-            written = of.applied(waiting.written, steps)
-            return "" if gets_around_limits(waiting, written) else waiting.node(written)
-
-        found = largest_that_fits(node_with, _valid_steps(waiting, amount))
-        if found:
-            steps, node = found
-            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
-
-
-def _valid_steps(waiting: WaitingPod, amount: Amount) -> Sequence[int]:
-    """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
-
-    Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
-    """
-    below, dialects = range(1, amount.steps), waiting.world.engine.dialects
-    names = {part.resource for part in amount.parts}
-    dialect = next((each for each in dialects.owners(waiting.ours) if names <= each.claims.resources), None)
-    if dialect is None or len(below) > _MOST_LOOKED_AT:
-        return below
-    abouts = [dialect.inventory.device_resources.get(name) for name in names]
-    if all(about is not None and about.dimension == dialect.inventory.memory for about in abouts):
-        return below
-    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(waiting.written, steps))]
+def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Name the claims without which the pod goes nowhere; where it goes with them depends on their volumes."""
+    seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
+    for text in claim_problems(waiting.written, seen):
+        yield Remedy(RemedyKind.PROVIDE_VOLUME, text, "")
 
 
 def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -127,25 +107,16 @@ def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
-    spec = waiting.written.get("spec") or {}
-    tried: set[tuple[tuple[str, str, str], ...]] = set()
-    found: list[tuple[frozenset[tuple[str, str, str]], Remedy]] = []
+    tried: set[tuple[Taint, ...]] = set()
+    found: list[tuple[frozenset[Taint], Remedy]] = []
     for node in sorted(waiting.world.nodes):
-        known = waiting.world.engine.state.node(node)
-        taints = () if known is None else tuple(t for t in known.taints if t.effect != "PreferNoSchedule")
-        repelling = tuple(
-            (taint.key, taint.value, taint.effect)
-            for taint in taints
-            if not any(toleration.tolerates(taint) for toleration in waiting.ours.spec.tolerations)
-        )
-        if not repelling or repelling in tried or any(key in TAINTS_OF_STATE for key, _, _ in repelling):
+        repelling = repelling_taints(waiting.world, waiting.ours, node)
+        if not repelling or repelling in tried or any(taint.key in TAINTS_OF_STATE for taint in repelling):
             continue
         tried.add(repelling)
-        more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
-        tolerating = {**waiting.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
-        if goes_to := waiting.node(tolerating):
-            taints_worded = ", ".join(f"{key}{value and f'={value}'}:{effect}" for key, value, effect in repelling)
-            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating)
+        written = tolerating(waiting.written, repelling)
+        if goes_to := waiting.node(written):
+            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {worded_taints(repelling)}", goes_to, written)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:_MOST_OF_A_KIND]
@@ -245,7 +216,8 @@ def _kind_of(world: World, name: str) -> object:
 
 
 _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
-    _ask_less,
+    _provide_volumes,
+    ask_less,
     ask_within_limits,
     _drop_constraints,
     _tolerate,
@@ -258,3 +230,6 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     lift_restrictions,
     _add_node,
 )
+_OF_POD: Final = (ask_less, _drop_constraints, _tolerate)
+_OF_CLUSTER: Final = (_uncordon_nodes, _uncordon_cards, raise_quotas, end_pods)
+"""Searches for the second of two changes."""

@@ -26,6 +26,7 @@ class RemedyKind(StrEnum):
     """What somebody would have to do."""
 
     CORRECT = "correct a mistake"
+    PROVIDE_VOLUME = "provide a volume"
     ASK_LESS = "ask for less"
     DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"
@@ -37,6 +38,7 @@ class RemedyKind(StrEnum):
     RAISE_QUOTA = "raise a quota"
     RAISE_LIMIT = "raise a limit"
     CHANGE_POLICY = "change a policy"
+    TOGETHER = "change two things"
     ADD_NODE = "add a node"
 
 

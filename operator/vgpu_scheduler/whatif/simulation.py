@@ -14,7 +14,7 @@ from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome, Preempti
 from vgpu_scheduler.policy import Eviction
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.victims import victims_as_json, with_card_names
+from vgpu_scheduler.whatif.victims import as_counted, victims_as_json, with_card_names
 from vgpu_scheduler.whatif.world import World
 
 
@@ -158,8 +158,8 @@ def simulate(
     preempting: dict[str, Preemption] = {}
     while (decision := engine.attempt(now, explain=explained)) is not None:
         if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
+            preempting[decision.uid] = as_counted(world, found)
             _end_victims(world, decision.uid, found, now)
-            preempting[decision.uid] = found
             engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
             continue
         found = preempting.pop(decision.uid, None)
@@ -192,8 +192,9 @@ def _end_victims(world: World, preemptor: str, preemption: Preemption, now: floa
     _record(world, preemptor, [victim for victim in preemption.victims if victim.bound], now)
     for victim in preemption.victims:
         pod = engine.state.pod(victim.uid)
-        if pod is not None and victim.bound:
-            for budget in [each for each in engine.budgets.all() if each.covers(pod)]:
+        if pod is not None and victim.bound and not pod.deleting:  # else its eviction was counted
+            counting = [each for each in engine.budgets.all() if each.covers(pod) and pod.name not in each.disrupted]
+            for budget in counting:
                 engine.budgets.observe(msgspec.structs.replace(budget, allowed=max(budget.allowed - 1, 0)))
         if victim.uid in world.bound or victim.uid in world.pending:
             world.remove_pod(victim.uid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vgpu_scheduler.engine import QuotaReport
@@ -16,10 +16,19 @@ from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies", "quotas_in_the_way"]
+__all__ = [
+    "NamespaceObjects",
+    "claim_problems",
+    "counted_for_quotas",
+    "known_problems",
+    "policy_remedies",
+    "quotas_in_the_way",
+    "quotas_of",
+]
 
 Object = Mapping[str, Any]
 
+_NOTHING: Final[Mapping[str, int]] = {}
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
 _LATER: Final = "WaitForFirstConsumer"
@@ -59,6 +68,18 @@ class NamespaceObjects:
         claims, classes = (None if kind in unread else found[kind] for kind in (_CLAIM, _CLASS))
         return cls(claims, classes, CLUSTER_KIND not in unread)
 
+    @classmethod
+    def in_world(cls, world: World, namespace: str) -> NamespaceObjects:
+        """Find the claims and storage classes among what a world has taken in."""
+        known = world.engine.state.volumes.objects
+        claims = {
+            claim.name: {"spec": {"storageClassName": claim.class_name, "volumeName": claim.volume_name}}
+            for claim in known.claims
+            if claim.namespace == namespace
+        }
+        classes = {each.name: {"volumeBindingMode": each.binding_mode} for each in known.classes}
+        return cls(claims, classes, cluster_policies=True)
+
 
 def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
     """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
@@ -68,18 +89,33 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     yield from claim_problems(world.written(pod), seen)
 
 
-def quotas_in_the_way(world: World, pod: Pod) -> tuple[QuotaReport, ...]:
+def quotas_in_the_way(world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
 
     Parameters
     ----------
     world
         The quotas and all pods of the namespace are in it.
+    beside
+        What others hold by then that are not in it, by resource.
     """
+    reports, asked = quotas_of(world, pod.namespace, beside), counted_for_quotas(world, pod)
+    over = any(report.used + asked[report.resource] > report.limit for report in reports if report.resource in asked)
+    return reports if over else ()
+
+
+def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
+    """Return how a namespace stands with its quotas; parameters as for :func:`quotas_in_the_way`."""
     engine = world.engine
-    if not engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state):
-        return ()
-    return tuple(report for report in engine.quotas.report(engine.state) if report.namespace == pod.namespace)
+    reports = (report for report in engine.quotas.report(engine.state) if report.namespace == namespace)
+    return tuple(replace(report, used=report.used + beside.get(report.resource, 0)) for report in reports)
+
+
+def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
+    """Return how much of each resource with a quota a pod counts for wherever it goes; what is nothing is left out."""
+    engine, claims = world.engine, world.engine.cycle.classes.claims(pod)
+    resources = (report.resource for report in quotas_of(world, pod.namespace))
+    return {name: asked for name in resources if (asked := engine.quotas.asked(name, claims))}
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------

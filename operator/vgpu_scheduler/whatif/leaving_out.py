@@ -1,0 +1,90 @@
+"""Resources that a pod may leave out altogether, where to ask for less of them does not help; it keeps some cards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Set
+from typing import Any, Final
+
+from vgpu_scheduler.whatif.limits import gets_around_limits
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+
+__all__ = ["leave_out", "without_resources"]
+
+Object = Mapping[str, Any]
+
+_FIELDS: Final = ("initContainers", "containers")
+_PLACES: Final = ("limits", "requests")
+_COUNT: Final = 0
+"""The dimension of resources that count devices."""
+
+
+def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
+    """Leave out one resource that the pod asks for, in all of its containers, or all those of one maker of cards.
+
+    Parameters
+    ----------
+    but
+        The resources of which to ask for less helps.
+    """
+    for group in _groups(waiting):
+        written = without_resources(waiting.written, group)
+        if not but.isdisjoint(group) or gets_around_limits(waiting, written):
+            continue
+        if node := waiting.node(written):
+            asking = [
+                str(each.get("name", "")) for each in _containers(waiting.written) if not _asked(each).isdisjoint(group)
+            ]
+            where = f"{'container' if len(asking) == 1 else 'containers'} {', '.join(asking)}"
+            yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
+
+
+def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
+    """Yield the resources that can be left out together: those of a maker with its cards, or one without the others.
+
+    Some cards are kept, and memory is: a container without its share of it gets whole cards.
+    """
+    asked = dict.fromkeys(name for each in _containers(waiting.written) for name in sorted(_asked(each)))
+    known = {
+        name: about for each in waiting.world.engine.dialects for name, about in each.inventory.device_resources.items()
+    }
+    owned = {name for each in waiting.world.engine.dialects for name in each.claims.resources}
+    of_cards = {name for name in asked if name in known}
+    memories = {each.inventory.memory for each in waiting.world.engine.dialects}
+    for name in asked:
+        about = known.get(name)
+        if about is None:
+            if name not in owned:
+                yield (name,)
+        elif about.dimension == _COUNT:
+            own = {other for other in of_cards if known[other].vendor == about.vendor}
+            if own != of_cards:
+                yield (name, *sorted(own - {name}))
+        elif about.dimension not in memories:
+            yield (name,)
+
+
+def _containers(written: Object) -> Iterator[Object]:
+    for field in _FIELDS:
+        yield from (written.get("spec") or {}).get(field) or ()
+
+
+def _asked(container: Object) -> set[str]:
+    resources = container.get("resources") or {}
+    return {name for place in _PLACES for name in resources.get(place) or {}}
+
+
+def without_resources(written: Object, names: Collection[str]) -> Object:
+    """Return a pod that asks for none of some resources."""
+    spec = dict(written["spec"])
+    for field in _FIELDS:
+        if spec.get(field):
+            spec[field] = [_asking_less(container, names) for container in spec[field]]
+    return {**written, "spec": spec}
+
+
+def _asking_less(container: Object, names: Collection[str]) -> Object:
+    resources = dict(container.get("resources") or {})
+    for place in _PLACES:
+        if place in resources:
+            resources[place] = {name: amount for name, amount in resources[place].items() if name not in names}
+    return {**container, "resources": resources}

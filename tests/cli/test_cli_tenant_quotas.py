@@ -1,0 +1,185 @@
+"""What somebody with rights in one namespace is told of its quotas: of whose pods, and how many they let in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.test_cli_tenants import asking, explained, waiting
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+EVERYTHING = frozenset(KINDS.values())
+KEPT = "uota keeps it waiting"
+
+
+def quota(**hard: int) -> dict[str, Any]:
+    """Return a quota of the namespace team."""
+    spec = {"hard": {f"limits.nvidia.com/{name}": str(amount) for name, amount in hard.items()}}
+    metadata = {"name": "q", "namespace": "team", "uid": "q"}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": spec}
+
+
+def held(memory: int) -> dict[str, Any]:
+    """Return a pod of the namespace that holds memory of a card."""
+    made = running("held", "a", "GPU-a-0", memory)
+    made["metadata"]["namespace"] = "team"
+    return made
+
+
+@pytest.mark.parametrize("named", ["default-scheduler", "hami-scheduler", "vgpu-scheduler", "vgpu-schedulr"])
+@pytest.mark.parametrize("seed", range(15))
+def test_only_a_pod_that_this_scheduler_places_is_kept_by_the_quota(api: Api, seed: int, named: str) -> None:
+    rng = np.random.default_rng(seed)
+    used, memory = (int(each) for each in rng.integers(1000, 5000, size=2))
+    limit = used + memory - int(rng.integers(1, 1000))
+    message = str(rng.choice(["", "0/1 nodes are available: 1 Insufficient cpu."]))
+    asked = waiting("p", message)
+    asked["spec"]["schedulerName"] = named
+    asked["spec"]["containers"][0]["resources"]["limits"] |= {MEMORY: str(memory), "cpu": "8"}
+    api.objects[:] = [quota(gpumem=limit), held(used), asked]
+    api.settings = "coexist_with: [hami-scheduler]\n"
+    answer = explained(api, "p")
+    text = run("explain", "p", "-n", "team").stdout
+    pending = run("simulate", "--pending", "-n", "team").stdout
+    others = named in {"default-scheduler", "hami-scheduler"}
+    assert (not answer["quotas"]) is others
+    assert any(f"limits.{MEMORY}" in remedy for remedy in answer["remedies"]) is not others
+    assert (KEPT in text) is (named == "vgpu-scheduler")
+    assert ("uota would keep it waiting" in text) is (named == "vgpu-schedulr")
+    assert (KEPT in pending) is (named == "vgpu-scheduler")
+    assert (f"t is left to the scheduler {named}, which it names" in text) is others
+    assert (f"t is left to the scheduler {named}, which it names" in pending) is others
+
+
+@pytest.mark.parametrize("named", ["default-scheduler", "vgpu-schedulr", "vgpu-scheduler"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_simulate_says_to_an_administrator_whose_the_pods_are(api: Api, count: int, named: str) -> None:
+    pods = [waiting(f"p{number}") for number in range(count)]
+    for each in pods:
+        each["spec"]["schedulerName"] = named
+    api.objects[:] = [node("a"), quota(gpumem=0), *pods]
+    told = run("simulate", "--pending", "-n", "team")
+    warned = [line for line in told.stderr.splitlines() if "Here it is placed as if it named vgpu-scheduler" in line]
+    if named == "vgpu-scheduler":
+        assert not warned
+        return
+    (line,) = warned
+    assert line.startswith(f"warning: Pod team/p0{'' if count == 1 else ' and 2 more'}: ")
+    assert f"the scheduler {named}" in line
+
+
+# All pods with some labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_explain_of_labels_says_of_each_pod_what_it_says_of_it_alone(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bound = held(1000)
+    pods = [bound, *(waiting(f"p{n}", "0/1 nodes are available: 1 Insufficient cpu.") for n in range(3))]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": str(rng.choice(["x", "y"]))}
+    ended = waiting("ended")
+    ended["metadata"]["labels"], ended["status"]["phase"] = {"app": "x"}, "Succeeded"
+    api.objects[:] = [quota(gpumem=int(rng.integers(0, 5000))), *pods, ended]
+    api.refused = EVERYTHING
+    chosen = [each["metadata"]["name"] for each in pods if each["metadata"]["labels"] == {"app": "x"}]
+    told = run("explain", "-l", "app=x", "-n", "team")
+    if not chosen:
+        assert told.exit_code == 2
+        assert "there is no pod in namespace team with the labels of -l that waits or runs" in told.stderr
+        return
+    alone = {name: run("explain", name, "-n", "team") for name in chosen}
+    assert told.exit_code == max(each.exit_code for each in alone.values())
+    assert all(each.stdout in f"{told.stdout}" for each in alone.values())
+    listed = json.loads(run("explain", "-l", "app=x", "-n", "team", "-o", "json").stdout)
+    assert listed == [json.loads(run("explain", name, "-n", "team", "-o", "json").stdout) for name in sorted(chosen)]
+    names = run("explain", "-l", "app=x", "-n", "team", "-o", "name").stdout.split()
+    assert names == [f"pod/team/{name}" for name in sorted(chosen)]
+
+
+def test_explain_of_labels_names_the_right_to_somebody_who_may_not_see_the_namespace_either(api: Api) -> None:
+    api.refused = api.refused_everywhere = EVERYTHING
+    told = run("explain", "-l", "app=x", "-n", "team")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert (
+        "you may not list nodes, list pods in all namespaces, and the pods of namespace team cannot be" in told.stderr
+    )
+
+
+# How many are let in -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_as_many_are_let_in_as_quotas_leave_room_for(api: Api, seed: int, tmp_path: Path) -> None:
+    """One after the other, as pods, as replicas and as copies: the more important ones first."""
+    rng = np.random.default_rng(seed)
+    used, memory, count = int(rng.integers(0, 5000)), int(rng.integers(1, 3000)), int(rng.integers(1, 8))
+    limit = int(rng.integers(0, 20000))
+    api.objects[:] = [quota(gpumem=limit), held(used)]
+    api.refused = EVERYTHING
+    fit = min(count, max(limit - used, 0) // memory)
+    asked = pod("p", {GPU: 1, MEMORY: memory}, schedulerName="vgpu-scheduler")
+    del asked["metadata"]["namespace"]
+    labels = {"matchLabels": {"app": "x"}}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": asked["spec"]}
+    spec = {"replicas": count, "selector": labels, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    path = asking(tmp_path, deployment)
+    told = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    assert [each["exceeded"] for each in told] == [False] * fit + [True] * (count - fit)
+    path = asking(tmp_path, asked)
+    (copies,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", str(count), "-o", "json").stdout)
+    text = run("simulate", "-f", path, "-n", "team", "--count", str(count)).stdout
+    if fit:
+        assert (copies["copies"], copies["exceeded"]) == (fit, False)
+        assert f"nothing that is known keeps {fit} cop{'y' if fit == 1 else 'ies'} from being placed" in text
+    else:
+        assert copies["exceeded"]
+        assert KEPT in text
+
+
+def test_more_important_pods_are_let_in_first_and_those_that_are_kept_otherwise_count_for_nothing(
+    api: Api, tmp_path: Path
+) -> None:
+    api.objects[:] = [quota(gpumem=5000), waiting("kept", "0/1 nodes are available: 1 Insufficient cpu.")]
+    api.refused = EVERYTHING
+    pods = [
+        pod(
+            name,
+            {GPU: 1, MEMORY: 3000},
+            schedulerName="vgpu-scheduler",
+            priority=priority,
+            metadata={"namespace": "team"},
+        )
+        for name, priority in (("low", 0), ("high", 5))
+    ]
+    path = asking(tmp_path, *pods)
+    told = json.loads(run("simulate", "--pending", "-f", path, "-n", "team", "-o", "json").stdout)
+    kept = [(each["pod"], each["exceeded"]) for each in told]
+    assert kept == [("team/kept", False), ("team/high", False), ("team/low", True)]
+    assert told[-1]["quota"].endswith("uses 3000 of 5000 MiB of limits.nvidia.com/gpumem with the pods before it")
+
+
+# The quota is named --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_quota_is_named_with_the_advice_to_ask_for_what_it_leaves(api: Api, seed: int) -> None:
+    """Also where what the pod asks for depends on the card, and no event tells of the quota any more."""
+    rng = np.random.default_rng(seed)
+    used, left, cards = int(rng.integers(0, 5000)), int(rng.integers(1000, 5000)), int(rng.integers(1, 4))
+    memory = int(rng.integers(left + 1, 20000)) if rng.random() < 0.5 else None
+    asked = waiting("p", "0/1 nodes are available: 1 ResourceQuotaNotFit.")
+    limits = {GPU: str(cards), **({} if memory is None else {MEMORY: str(memory)})}
+    asked["spec"]["containers"][0]["resources"]["limits"] = limits
+    api.objects[:] = [quota(gpumem=used + left), held(used), asked]
+    answer = explained(api, "p")
+    assert answer["quotas"] == [f"{used} of {used + left} MiB of limits.{MEMORY}"]
+    less, *raised = answer["remedies"]
+    assert less.startswith(f"ask {left // cards} of {MEMORY} ")
+    assert less.endswith(f" (limits.{MEMORY} leaves {left} MiB)")
+    assert raised

@@ -1,0 +1,146 @@
+"""What is said of resources and claims that are not there, and of a bound pod that would fit nowhere."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
+
+OTHERS = {
+    "amd.com/gpu": ("amd.com/gpumem", "amd.com/gpucores"),
+    "hygon.com/dcunum": ("hygon.com/dcumem",),
+    "cambricon.com/vmlu": ("cambricon.com/mlu.smlu.vmemory",),
+    "kunlunxin.com/xpu": (),
+    "example.com/licence": (),
+}
+"""Resources that no node has, each with what goes with it."""
+
+
+def left_out(found: list[Remedy]) -> list[Remedy]:
+    return [remedy for remedy in found if remedy.text.startswith("leave out ") and remedy.kind is RemedyKind.ASK_LESS]
+
+
+def drawn(seed: int) -> tuple[dict[str, Any], str, list[str]]:
+    """Return a pod that asks for what no node has beside its cards, what that is, and the containers that do."""
+    rng = np.random.default_rng(seed)
+    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(100, 16000))})
+    containers = asked["spec"]["containers"]
+    containers += [{"name": f"c{n}", "resources": {}} for n in range(int(rng.integers(0, 3)))]
+    name = str(rng.choice(list(OTHERS)))
+    asking = [each for each in containers if rng.random() < 0.6] or containers[-1:]
+    for each in asking:
+        limits = each["resources"].setdefault("limits", {})
+        limits[name] = str(rng.integers(1, 4))
+        limits |= {more: str(rng.integers(1, 50)) for more in OTHERS[name] if rng.random() < 0.5}
+        if rng.random() < 0.5:
+            each["resources"]["requests"] = {name: limits[name]}
+    return asked, name, [each["name"] for each in asking]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_no_node_has_is_left_out_of_a_pod_that_keeps_its_cards(seed: int) -> None:
+    asked, name, containers = drawn(seed)
+    made, waiting = world_of(node("a"), node("b"), deepcopy(asked))
+    assert not ask(made, waiting).node
+    (remedy,) = left_out(remedies(made, waiting))
+    assert f"leave out {name} " in remedy.text
+    assert remedy.text.endswith(f" {', '.join(containers)}")
+    assert remedy.pod is not None
+    assert remedy.pod["spec"]["containers"][0]["resources"]["limits"][GPU] == "1"
+    again, asked_anew = world_of(node("a"), node("b"), dict(remedy.pod))
+    assert ask(again, asked_anew).node == remedy.node
+
+
+@pytest.mark.parametrize("name", [GPU, "amd.com/gpu", "kunlunxin.com/xpu"])
+def test_nobody_is_told_to_ask_for_no_card(name: str) -> None:
+    made, waiting = world_of(node("a", cards=0), pod("asked", {name: 1}))
+    assert not left_out(remedies(made, waiting))
+
+
+def test_a_resource_of_which_less_fits_is_not_left_out() -> None:
+    made, waiting = world_of(node("a"), pod("asked", {GPU: 1, MEMORY: 100, "cpu": 9}))
+    assert not left_out(remedies(made, waiting))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_bound_pod_that_would_fit_nowhere_is_told_what_would_help(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, how = int(rng.integers(2000, 16000)), ("cordoned", "smaller", "tainted")[seed % 3]
+    spec: dict[str, Any] = {"unschedulable": True} if how == "cordoned" else {}
+    if how == "tainted":
+        spec["taints"] = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+    there = node("a", 1, memory - int(rng.integers(1, 1000)) if how == "smaller" else 16384, **spec)
+    world = World(EngineOptions([make_dialect("hami")]))
+    world.add([there, running("held", "a", "GPU-a-0", memory, int(rng.integers(0, 50)))])
+    found = explain_bound(world, *world.bound.values())
+    kinds = {"cordoned": RemedyKind.UNCORDON_NODE, "smaller": RemedyKind.ASK_LESS, "tainted": RemedyKind.TOLERATE}
+    assert not found.answer.node
+    assert kinds[how] in {remedy.kind for remedy in found.remedies}
+    assert "No change was found" not in found.text()
+
+
+def test_cores_of_a_full_card_are_left_out() -> None:
+    held = running("held", "a", "GPU-a-0", 1000, 99)
+    made, waiting = world_of(node("a", 1), held, pod("asked", {GPU: 1, MEMORY: 100, CORES: 10}))
+    found = remedies(made, waiting)
+    assert not left_out(found)
+    assert any(text.text.startswith(f"ask 1 of {CORES}") for text in found)
+
+
+# What is not there ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [GPU, *OTHERS])
+@pytest.mark.parametrize("cards", [0, 1, 3])
+def test_a_resource_that_no_node_offers_is_named_with_the_cards_that_there_are(name: str, cards: int) -> None:
+    there = node("a", cards=cards)
+    made, waiting = world_of(there, node("b", cards=0, unschedulable=True), pod("asked", {name: 2}))
+    found = explain_pod(made, waiting)
+    if name == GPU and cards:
+        assert not found.causes
+        return
+    listed = f"the cards that there are: NVIDIA-A100 ({cards})" if cards else "there are no cards"
+    assert found.causes == (f"No node offers any {name}; {listed}.",)
+    assert found.causes[0] in found.text()
+
+
+def test_a_resource_that_a_closed_node_offers_is_offered() -> None:
+    made, waiting = world_of(node("a", unschedulable=True), node("b", cards=0), pod("asked", {GPU: 1}))
+    assert not explain_pod(made, waiting).causes
+
+
+def claim(**spec: Any) -> dict[str, Any]:
+    requests = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    metadata = {"name": "data", "namespace": "default"}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**requests, **spec}}
+
+
+STORAGE = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "x", "volumeBindingMode": "Immediate"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ((), "create the PersistentVolumeClaim data, or correct the name"),
+        ((claim(),), "have PersistentVolumeClaim data bound: it names no storage class"),
+        ((claim(storageClassName="none"),), "have storage class none made, or make PersistentVolumeClaim data anew"),
+        ((claim(storageClassName="now"), STORAGE), "wait until PersistentVolumeClaim data is bound, or see its events"),
+    ],
+)
+@pytest.mark.parametrize("memory", [100, 30000])
+def test_claims_that_are_missing_or_unbound_are_told_as_without_rights(
+    memory: int, objects: tuple[dict[str, Any], ...], told: str
+) -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    made, waiting = world_of(node("a"), *objects, pod("asked", {GPU: 1, MEMORY: memory}, volumes=volumes))
+    found = explain_pod(made, waiting)
+    assert [remedy.text.startswith(told) for remedy in found.remedies] == [True]
+    text = found.text()
+    assert "This comes first; where the pod goes then depends on the volume:" in text
+    assert "No change was found" not in text
