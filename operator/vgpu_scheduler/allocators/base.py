@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels import REASONS, DeviceColumns, FitResult
 from vgpu_scheduler.model import Amounts, CardReason, ContainerAssignments
 from vgpu_scheduler.state import DeviceMatrix
+
+ALL_DEVICES: Final = slice(None)
 
 
 @dataclass(slots=True)
@@ -173,8 +175,14 @@ class Allocator(Protocol):
             What is taken to be in use of each, shape (n, dimensions).
         """
 
-    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        """Tell which devices the pod and its policies let it use at all, whatever is free; by number, shape (D,)."""
+    def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
+        """Tell which devices the pod and its policies let it use at all, whatever is free.
+
+        Parameters
+        ----------
+        within
+            The numbers of the devices that are asked about; the answer has the shape of that part.
+        """
 
     def need(self) -> CardNeed | None:
         """Return what some card of a node must have free before the pod can fit there; None if that cannot be said."""

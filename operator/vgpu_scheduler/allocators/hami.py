@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import CardNeed, FitColumns, Lacking, Shortfall
+from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
@@ -194,15 +194,15 @@ class HamiAllocator:
         self._found = None
         return into.fits
 
-    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+    def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices the pod may use at all; see :class:`Allocator`."""
         vendors = {claim.vendor for _, _, claim in self._flat}
         allowed = [
             vendor in vendors and self._allows(vendor, model, mode) == 1 for vendor, model, mode in devices.models
         ]
-        may: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model]
+        may: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model[within]]
         barred = self._barred(devices)
-        return may & (barred == 0) if barred.shape[0] else may
+        return may & (barred[within] == 0) if barred.shape[0] else may
 
     def need(self) -> CardNeed | None:
         """Return what some card must have free; see :class:`Allocator`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
+from vgpu_scheduler.allocators.base import ALL_DEVICES, FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
@@ -116,10 +116,10 @@ class ShareAllocator:
         fit_shares(devices.each_alone(cards, used), alone, scratch, np.arange(cards.shape[0]), into.result())
         return into.fits
 
-    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+    def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
         vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]
-        return np.isin(devices.columns.vendor, vendors)
+        return np.isin(devices.columns.vendor[within], vendors)
 
     def need(self) -> None:
         """Say nothing of what some card must have free; see :class:`Allocator`."""

@@ -48,8 +48,8 @@ class CardSearch:
         pod = preemptor.pod
         without, _ = state.supposing(node, (), state.holds.open_to(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
-        cards = slice(self._first, int(self._matrix.columns.last[row]))
-        self._used = state.trial.on(row, without).devices[self._dialect].used[cards].copy()
+        self._cards = slice(self._first, int(self._matrix.columns.last[row]))
+        self._used = state.trial.on(row, without).devices[self._dialect].used[self._cards].copy()
 
     def cheapest(self, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Victims | None:
         """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.
@@ -65,9 +65,9 @@ class CardSearch:
             None if the pod fits on no card of the node, whoever of them ends. What depends on more than one card has
             not been asked.
         """
-        may_use, by_count = self._allocator.may_use(self._matrix), dict[int, list[_Card]]()
+        may_use, by_count = self._allocator.may_use(self._matrix, self._cards), dict[int, list[_Card]]()
         for number, tenants in self._by_card(lower).items():
-            if may_use[number]:
+            if may_use[number - self._first]:
                 card = _Card(self, number, tenants, self._used[number - self._first])
                 by_count.setdefault(len(tenants), []).append(card)
         found = []

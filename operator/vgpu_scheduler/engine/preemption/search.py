@@ -102,8 +102,8 @@ class VictimSearch:
             Those that a filter rejects, and those that pass all filters and are short of cards.
         """
         rejected, passing = found.resolvable()
-        short: NDArray[np.int64] = passing[preemptor.node.fit.counts[passing][:, _RESOLVABLE].any(axis=1)]
-        return rejected, short
+        is_short = np.asarray(preemptor.node.fit.counts[:, _RESOLVABLE].any(axis=1))
+        return rejected, passing[is_short[passing]]
 
     def best(self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
         """Search the victims that cost least; nodes on which none can cost less are left out.
