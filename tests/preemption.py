@@ -20,7 +20,9 @@ def all_candidates(
     """Search each node on which the end of pods might help."""
     victims: dict[str, Victims] = {}
     rejections: dict[str, Rejection] = {}
-    for node in sorted(state.nodes.name(row) for rows in search.helpful(preemptor, found) for row in rows.tolist()):
+    for node in sorted(
+        state.nodes.name(row) for rows in search.helpful_rows(preemptor, found) for row in rows.tolist()
+    ):
         on_node = search.on_node(preemptor, node, budgets)
         if isinstance(on_node, Victims):
             victims[node] = on_node

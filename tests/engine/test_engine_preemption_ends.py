@@ -137,8 +137,8 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
     rules = fleet.engine.preemptions.rules_of("uid-high")
-    limits.evicted("uid-low0")
-    limits.evicted("uid-low1")
+    limits.commit("uid-low0")
+    limits.commit("uid-low1")
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is not None
     anew = policy_object("preempts", allowed["spec"])
     anew["metadata"]["uid"] = "another"

@@ -202,7 +202,7 @@ class Attempts:
         if self._preemptions is None:
             return decision
         try:
-            return self._preemptions.consider(pod, decision, now)
+            return self._preemptions.post_filter(pod, decision, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
@@ -258,7 +258,7 @@ class Attempts:
         for uid in decision.displaces:
             self._state.give_up(uid)
         if self._preemptions is not None:
-            self._preemptions.take(decision)
+            self._preemptions.consume_hold(decision)
 
     def _decide_together(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
         """Decide pods one after the other, each placement assumed: all of them are placed, or none.

@@ -90,7 +90,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 preemptions.placed(decision, 0.0)
                 _assume(world, ours, decision)
                 found.append(pod)
-            elif preempting and preemptions.consider(ours, decision, 0.0).preemption is not None:
+            elif preempting and preemptions.post_filter(ours, decision, 0.0).preemption is not None:
                 continue
             elif (
                 state.holds.get(ours.uid) is None and cycle.classes.cluster_part(ours) is None and not state.nominations

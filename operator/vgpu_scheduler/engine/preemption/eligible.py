@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PreemptionRules, Victims
 from vgpu_scheduler.state import State
 
-__all__ = ["EvictionLimits", "MayEnd", "may_preempt_at"]
+__all__ = ["EvictionLimits", "VictimFilter", "may_preempt_at"]
 
 _HOUR: Final = 3600.0
 _Policy = tuple[PolicyKey, str]
@@ -25,7 +25,7 @@ def may_preempt_at(pod: Pod, rules: PreemptionRules) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class MayEnd:
+class VictimFilter:
     """Tells which pods of lower priority may be victims of one pod.
 
     Attributes
@@ -107,24 +107,24 @@ class EvictionLimits:
         """Return when the oldest of the evictions that count for a policy does not count any more."""
         return min(self._counting(key, moment).values(), default=moment) + _HOUR
 
-    def decide(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
+    def reserve(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
         """Count pods that are to be evicted; one that is counted already counts once."""
         for key, _ in rules.quotas:
             self._decided.setdefault(self._known(key), {}).update(dict.fromkeys(victims, moment))
 
-    def evicted(self, victim: str) -> None:
+    def commit(self, victim: str) -> None:
         """Count a pod for good: it was evicted."""
         for policy, decided in self._decided.items():
             if victim in decided:
                 self._evicted.setdefault(policy, {})[victim] = decided.pop(victim)
 
-    def take_back(self, victims: Iterable[str]) -> None:
+    def release(self, victims: Iterable[str]) -> None:
         """Count pods no more that were not evicted after all."""
         for uid in victims:
             for decided in self._decided.values():
                 decided.pop(uid, None)
 
-    def decided(self) -> dict[_Policy, dict[str, float]]:
+    def reserved(self) -> dict[_Policy, dict[str, float]]:
         """Return what was decided here, to be brought back by :meth:`restore`."""
         return {policy: dict(victims) for policy, victims in self._decided.items()}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
 from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, NOT_HELPFUL, PROTECTED, Candidates
-from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, MayEnd, may_preempt_at
+from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, may_preempt_at
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
@@ -19,7 +19,7 @@ from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase
 
-__all__ = ["Answer", "Evaluator"]
+__all__ = ["Evaluator", "PreemptionResult"]
 
 
 _Covering = tuple[str, LabelSelector | None, int]
@@ -27,7 +27,7 @@ _Covering = tuple[str, LabelSelector | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreemptionResult:
     """What was found for a pod: how it gets room, or why it does not now, and when that may be otherwise.
 
     Attributes
@@ -115,17 +115,17 @@ class Evaluator:
         """Take in that the right to evict is missing: nobody is searched for until some time."""
         self._denied, self._denied_until = reason, until
 
-    def search(self, pod: Pod, now: float) -> Answer:
+    def search(self, pod: Pod, now: float) -> PreemptionResult:
         """Say how a pod that fits nowhere gets room now, or why it does not; nothing is kept for it."""
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused):
-            return Answer(reason=pod_class.reason)
+            return PreemptionResult(reason=pod_class.reason)
         rules = pod_class.claimed.policy.preemption
         if not rules.may_preempt:
-            return Answer()
+            return PreemptionResult()
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
-    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod]) -> Answer:
+    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod]) -> PreemptionResult:
         """Say who would have to leave one node for a pod where some pods end already.
 
         Parameters
@@ -135,18 +135,18 @@ class Evaluator:
         """
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
-            return Answer()
+            return PreemptionResult()
         found = self._victim_search(pod_class, now).where_some_end(_preemptor(pod, pod_class), node, ending)
         if not isinstance(found, Victims):
-            return Answer()
+            return PreemptionResult()
         others = [each for each in found.pods if each not in ending]
         if not others:
             return self._placed(pod, pod_class, found)
         respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         is_protected = respects and violating_budgets(others, self._budgets())
-        return Answer() if is_protected else self._answer(pod, pod_class, found, now)
+        return PreemptionResult() if is_protected else self._answer(pod, pod_class, found, now)
 
-    def helps_on(self, pod: Pod, node: str) -> bool:
+    def might_help_on(self, pod: Pod, node: str) -> bool:
         """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""
         pod_class, row = self._cycle.classes.of(pod), self._state.nodes.row(node)
         if isinstance(pod_class, Refused) or row is None:
@@ -159,23 +159,25 @@ class Evaluator:
         rules = self._policies.resolve(pod).preemption
         if not rules.may_preempt:
             return "no policy lets the pod preempt others any more"
-        return "" if self._may_end(rules, now)(victim) else f"pod {victim.key} must not be evicted any more"
+        return "" if self._victim_filter(rules, now)(victim) else f"pod {victim.key} must not be evicted any more"
 
-    def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> Answer | None:
+    def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> PreemptionResult | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
         if now < self._denied_until:
-            return Answer(reason=f"the right to evict is missing: {self._denied}.", again_at=self._denied_until)
+            return PreemptionResult(
+                reason=f"the right to evict is missing: {self._denied}.", again_at=self._denied_until
+            )
         may_at = may_preempt_at(pod, rules) - self.unix_ahead if rules.delay else now
         if now < may_at:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
-            return Answer(reason=reason, again_at=may_at)
+            return PreemptionResult(reason=reason, again_at=may_at)
         return None
 
-    def _search(self, pod: Pod, pod_class: Fitted, now: float) -> Answer:
+    def _search(self, pod: Pod, pod_class: Fitted, now: float) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class)
         reason = ineligible(pod, self._state, found)
         if reason:
-            return Answer(reason=reason)
+            return PreemptionResult(reason=reason)
         self.searches += 1
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
@@ -189,7 +191,9 @@ class Evaluator:
             NO_VICTIMS.text: best.searched - best.protected,
             NOT_HELPFUL.text: nodes - best.searched,
         }
-        return Answer(reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count}))
+        return PreemptionResult(
+            reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count})
+        )
 
     def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
@@ -198,16 +202,18 @@ class Evaluator:
             self._state,
             self._cycle.nominated,
             self._budgets,
-            self._may_end(rules, now),
+            self._victim_filter(rules, now),
             exceed=exceed,
             within_limits=lambda found: self._over_limit(rules, self._evicted(found), now) is None,
         )
 
-    def _may_end(self, rules: PreemptionRules, now: float) -> MayEnd:
+    def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
         moment, excluded = now + self.unix_ahead, {uid for uid in self._excluded if self._is_excluded(uid, now)}
-        return MayEnd(self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded)
+        return VictimFilter(
+            self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded
+        )
 
-    def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> Answer:
+    def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> PreemptionResult:
         """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
         too_many = self._over_limit(policy.preemption, self._evicted(best), now)
@@ -215,21 +221,21 @@ class Evaluator:
             return too_many
         return self._placed(pod, pod_class, best)
 
-    def _placed(self, pod: Pod, pod_class: Fitted, best: Victims) -> Answer:
+    def _placed(self, pod: Pod, pod_class: Fitted, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
         if placement is None:
-            return Answer(reason=f"what the pod would get of node {best.node} cannot be written on it.")
+            return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = pod_class.claimed.policy.source_of.get("preemption", "")
-        return Answer(Preemption(best.node, placement, self.victims(best.pods), source))
+        return PreemptionResult(Preemption(best.node, placement, self.victims(best.pods), source))
 
     def _evicted(self, victims: Victims) -> list[str]:
         """Return which of some victims have to be evicted; the others only wait to be bound."""
         held = (self._state.reservation(each.uid) for each in victims.pods)
         return [each.uid for each in held if each is not None and each.phase is not Phase.ASSUMED]
 
-    def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> Answer | None:
+    def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> PreemptionResult | None:
         """Say which policy does not allow so many evictions now; None if all do."""
         moment = now + self.unix_ahead
         over = self.limits.exceeded(rules, victims, moment)
@@ -238,7 +244,7 @@ class Evaluator:
         kind, namespace, name = over.key
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
-        return Answer(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
+        return PreemptionResult(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
 
     def victims(self, pods: Sequence[Pod]) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""

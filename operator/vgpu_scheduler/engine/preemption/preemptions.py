@@ -54,7 +54,7 @@ class Preemptions:
         self._scheduler_names = scheduler_names
         self._under_way: dict[str, Preemption] = {}
         """By the UID of the pod that gets the room."""
-        self._taken: dict[str, Hold] = {}
+        self._consumed: dict[str, Hold] = {}
         """The room that pods were placed on which are not bound yet, by UID."""
 
     # Questions -------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Preemptions:
         Placements that were assumed meanwhile must have been taken back by then.
         """
         state, limits = self._state, self.evaluator.limits
-        holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.decided()
+        holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.reserved()
         try:
             yield
         finally:
@@ -91,7 +91,7 @@ class Preemptions:
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
-    def consider(self, pod: Pod, decision: Decision, now: float) -> Decision:
+    def post_filter(self, pod: Pod, decision: Decision, now: float) -> Decision:
         """Return the decision about a pod that fits nowhere with what preemption does about it.
 
         Room that is found is kept for the pod from now on.
@@ -101,7 +101,7 @@ class Preemptions:
         if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
             self.withdraw(pod.uid)
             return decision
-        if self._is_waiting_for_victims(pod.uid) and self.evaluator.helps_on(pod, self._under_way[pod.uid].node):
+        if self._is_waiting_for_victims(pod.uid) and self.evaluator.might_help_on(pod, self._under_way[pod.uid].node):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
         self.withdraw(pod.uid)
@@ -134,7 +134,7 @@ class Preemptions:
         self._under_way[pod.uid] = preemption
         self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         bound = [victim.uid for victim in preemption.victims if victim.bound]
-        self.evaluator.limits.decide(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
+        self.evaluator.limits.reserve(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
 
     def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
         """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part."""
@@ -156,15 +156,15 @@ class Preemptions:
         )
         return Hold(claim, pod.priority, frozenset(leaving))
 
-    def take(self, decision: Decision) -> None:
+    def consume_hold(self, decision: Decision) -> None:
         """Take in that a pod is about to be placed, perhaps on the room that is kept for it."""
         hold = self._state.holds.get(decision.uid)
         if hold is not None and decision.placement is not None and decision.placement.node == hold.node:
-            self._taken[decision.uid] = hold
+            self._consumed[decision.uid] = hold
 
     def bound(self, uid: str) -> None:
         """Take in that a pod is bound: whatever happens now, its room is not kept again."""
-        self._taken.pop(uid, None)
+        self._consumed.pop(uid, None)
 
     def unreserved(self, uid: str, given_back: Reservation | None) -> None:
         """Keep again what a pod held that was placed on the room kept for it and could not be bound: others have left.
@@ -175,7 +175,7 @@ class Preemptions:
             What it held, perhaps on other cards of the node than were kept at first; None if it holds it still, or held
             nothing. On another node nothing is kept.
         """
-        hold, pod = self._taken.pop(uid, None), self._state.pod(uid)
+        hold, pod = self._consumed.pop(uid, None), self._state.pod(uid)
         if hold is None or pod is None or given_back is None or given_back.placement is None:
             return
         if hold.node == given_back.node and self._cycle.classes.claimed(pod) is not None:
@@ -197,7 +197,7 @@ class Preemptions:
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
         self.withdraw(uid)
-        self._taken.pop(uid, None)
+        self._consumed.pop(uid, None)
         self.evaluator.forget(uid)
 
     def rules_of(self, uid: str) -> PreemptionRules:
@@ -207,7 +207,7 @@ class Preemptions:
 
     def evicted(self, victim: str) -> None:
         """Take in that a victim was evicted: it counts towards the limits, whatever becomes of the preemption."""
-        self.evaluator.limits.evicted(victim)
+        self.evaluator.limits.commit(victim)
 
     def forbids(self, uid: str, victim: Pod, now: float) -> str:
         """Return why a pod must not end for another one any more, as policies are now; empty if it may."""
@@ -275,7 +275,7 @@ class Preemptions:
         found = self._under_way.pop(uid, None)
         if found is not None:
             shared = {victim.uid for _, other in self.under_way() for victim in other.victims}
-            self.evaluator.limits.take_back({victim.uid for victim in found.victims} - shared)
+            self.evaluator.limits.release({victim.uid for victim in found.victims} - shared)
 
     def node_gone(self, node: str, now: float) -> None:
         """Take in that a node is gone: who was to get room there is decided anew."""

@@ -88,7 +88,7 @@ class VictimSearch:
         self._budgets = budgets
         self._may_end = may_end
 
-    def helpful(self, preemptor: Preemptor, found: Filtered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def helpful_rows(self, preemptor: Preemptor, found: Filtered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows on which the end of pods might help.
 
         Parameters
@@ -118,7 +118,7 @@ class VictimSearch:
         order
             Says in which order nodes are looked at.
         """
-        (rejected, short), budgets = self.helpful(preemptor, found), self._budgets()
+        (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
         seen = Compared(budgets, self._within_limits, exceed=self._exceed, searched=int(rejected.size + short.size))
         unbound = self._unbound_victims(preemptor, np.concatenate([rejected, short]), closed)
         if unbound is not None:

@@ -13,14 +13,14 @@ from vgpu_scheduler.kernels import PodRequests, Tenants, stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, State
 
-__all__ = ["RequestTable", "TenantTable", "may_ever_end"]
+__all__ = ["RequestTable", "TenantTable", "is_evictable"]
 
 _NEVER: Final = -1
 _FEWEST: Final = 1024
 """Entries that there is room for in the beginning."""
 
 
-def may_ever_end(pod: Pod | None, held: Reservation) -> bool:
+def is_evictable(pod: Pod | None, held: Reservation) -> bool:
     """Tell whether a pod could be a victim, whatever policies say: not where its end frees nothing for sure."""
     return pod is not None and not pod.is_static and not held.closes_cards
 
@@ -115,7 +115,7 @@ class TenantTable:
         devices, first = matrix.devices(row), int(matrix.columns.first[row])
         for held in state.reservations(state.nodes.name(row)):
             pod = state.pod(held.uid)
-            if pod is None or not may_ever_end(pod, held):
+            if pod is None or not is_evictable(pod, held):
                 continue
             importance = -pod.priority, started(pod), pod.key
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
@@ -146,7 +146,7 @@ class RequestTable:
             self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources))
         segments = self._segments
         for row in segments.stale(nodes, rows):
-            there = [(pod, held) for pod, held in self._pods(row) if may_ever_end(pod, held)]
+            there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
                 segments.columns[0][number], segments.columns[1][number] = pod.priority, started(pod)
                 segments.columns[2][number] = 0
