@@ -256,7 +256,7 @@ class Binder:
             if result.answer is not Answer.UNKNOWN:
                 self._answered(item, item.sent, result)
             if result.answer is not Answer.THROTTLED or lock:
-                break  # whoever else wants the node must not wait for the API server's patience
+                break  # other pods that want the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
             if self._engine.recheck(item.uid) != placement:
                 break

@@ -1,4 +1,4 @@
-"""What all parts of binding work with, and tasks that end with whoever has started them."""
+"""What all parts of binding work with, and tasks that end with the part that has started them."""
 
 from __future__ import annotations
 

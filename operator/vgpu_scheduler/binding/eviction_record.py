@@ -40,7 +40,7 @@ class Recorded(Enum):
 
 
 class EvictionRecord:
-    """Writes which pods are about to be evicted: whoever leads next counts them, too.
+    """Writes which pods are about to be evicted: the next leader counts them, too.
 
     Parameters
     ----------

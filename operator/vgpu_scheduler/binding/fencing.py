@@ -1,8 +1,8 @@
 """What another leader allocated last on a node, or may be about to: it is known, or can no longer be carried out.
 
 A leader that was frozen between its last look at the Lease and a Binding sends that Binding when it goes on, however
-long another one leads by then. Whoever gives out cards of a node writes a token on it first, which names the pod, and
-tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
+long another one leads by then. Before it gives out cards of a node a leader writes a token on it, which names the pod,
+and tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
 token is replaced such a pod is given a new version, which the Binding does not name. The token names the leader, too:
 what one expects that was frozen, nobody writes again.
 """

@@ -45,9 +45,9 @@ class BindState(Enum):
     BOUND = "bound"
     """It is bound as decided."""
     UNRESERVED = "given back"
-    """It is decided anew: whoever works on it stops."""
+    """It is decided anew: the task that works on it stops."""
     MOVED = "moved"
-    """It was decided for another node while this one was slow: whoever works on it here stops."""
+    """It was decided for another node while this one was slow: the task that works on it here stops."""
 
 
 TRANSITIONS: Final[Mapping[tuple[BindState, BindState], str]] = {
@@ -99,7 +99,7 @@ Rank = tuple[int, float, int, int]
 _TOLD: Final = frozenset({BindState.SENT, BindState.IN_DOUBT, BindState.BOUND})
 """A Binding is under way, or was carried out, as far as anybody can tell."""
 _OVER: Final = frozenset({BindState.UNRESERVED, BindState.MOVED})
-"""Whoever works on the bind stops."""
+"""The task that works on the bind stops."""
 
 
 class SentBinding(NamedTuple):

@@ -127,7 +127,7 @@ class PluginTurn:
                 await self._locker.refresh(node)  # a watch that lags must not hold the lane up
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
-                    return  # the lock is left over; whoever wants it next finds that out
+                    return  # the lock is left over; the next pod that wants it finds that out
             self._turns.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
             if self._clock.monotonic() - began > self._options.longest_wait:
                 self._report_silence(item.uid, node)

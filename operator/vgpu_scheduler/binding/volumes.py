@@ -2,7 +2,7 @@
 
 What was decided is written: a volume is kept for a claim, or a claim names the node that its volume is to be made for.
 Kubernetes' volume controllers and the provisioners do the rest. Nothing that was written is undone: it pins the next
-decision, whoever makes it, until the provisioner takes it back.
+decision, whichever leader makes it, until the provisioner takes it back.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class WaitingPods:
             report = Report(reason, message)
             if known is None or known.status != "False" or not report.says(known.reason, known.message):
                 return True
-            # Whoever wrote it told an event, too, nobody knows when.
+            # The leader that wrote it told an event, too, nobody knows when.
             told_at = now - _TOLD_AGAIN + crc32(pod.uid.encode()) % _CAUGHT_UP
             self._keep(pod.uid, _Told(report, report, now - _NUMBERS_AT_MOST, told_at, is_false=True))
             return False

@@ -20,7 +20,7 @@ from vgpu_scheduler.whatif import World
 __all__ = ["names"]
 
 _SECONDS: Final = 5.0
-"""Whoever presses a key does not wait longer."""
+"""A user who presses a key does not wait longer."""
 
 
 def names(what: str, given: Mapping[str, Any], incomplete: str) -> list[str]:

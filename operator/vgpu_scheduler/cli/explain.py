@@ -159,7 +159,7 @@ def _explain_waiting(
 
 
 def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
-    """Leave out the names of pods that whoever asks must not delete."""
+    """Leave out the names of pods that the user must not delete."""
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
     going = [] if found.who_goes is None else found.who_goes.victims
     displacing = [] if found.displaced_by is None else [found.displaced_by.pod]

@@ -174,7 +174,7 @@ def _answer_where(
 
 
 def _without_others(answers: Sequence[Answer], cluster: ClusterOptions) -> list[Answer]:
-    """Leave out the names of victims that whoever asks must not delete."""
+    """Leave out the names of victims that the user must not delete."""
     found = [answer.preemption for answer in answers if answer.preemption is not None]
     namespaces = {victim.pod.partition("/")[0] for each in found for victim in each.victims}
     mine = namespaces_to_delete_pods_in(cluster, namespaces) if namespaces else frozenset()

@@ -5,7 +5,7 @@ kube-scheduler orders pods of one priority by when they were tried last instead,
 again does not starve the others; but then a younger pod may take the room for which an older one waits.
 
 Here *rounds* see to it that nobody starves. A pod that was tried in a round, and is active again before the round is
-over, comes in the next one, and so does whoever becomes active from then on. So each round ends, and until a pod has
+over, comes in the next one, as does each pod that becomes active from then on. So each round ends, and until a pod has
 its turn, each other one of its priority has two at most, but for a few looks that are no attempts. Pods back off after
 an attempt: unless the scheduler is overloaded, rounds are over before anybody is tried again, and age alone decides.
 """
@@ -33,7 +33,7 @@ class ActivePods:
         self._rounds: dict[int, int] = {}
         """The round that pods of a priority come in, while some are active."""
         self._last_round = _NEVER
-        """The highest one of all priorities: whoever was tried before is in none that comes."""
+        """The highest one of all priorities: no pod that was tried before is in one that comes."""
 
     def __bool__(self) -> bool:
         return bool(self._tickets)

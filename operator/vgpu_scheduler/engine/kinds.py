@@ -184,7 +184,7 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
 
     def changed(before: StorageObject | None, found: StorageObject, hint: Hint, now: float) -> None:
         if not engine.storage.synced:
-            return  # whoever waits for these objects is tried when all of them are known
+            return  # the pods that wait for these objects are tried when all of them are known
         if hint:
             for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
                 engine.storage.claim_changed(claim, now)

@@ -132,7 +132,7 @@ class LockJudge:
         - was never bound, for longer than a Binding can take (a pod of another scheduler: than its lock lives).
 
         A bound pod that is still allocating keeps its lock, however old. One that has not started keeps it for some
-        time, whatever is written on it: its plugin is about to release the lock, and some release it whoever has it.
+        time, whatever is written on it: its plugin is about to release the lock, and some release any lock.
         """
         if owner is None or owner.terminal:
             return True

@@ -1,7 +1,7 @@
 """Nodes whose kubelet rejected a pod: the pods that are like it do not go there again at once.
 
 A kubelet knows more of its node than the API server shows (pods of other schedulers that were bound at the same moment,
-NUMA nodes, a device plugin that fails), and whoever replaces the pod would otherwise get the same node again.
+NUMA nodes, a device plugin that fails), and the pod that replaces it would otherwise get the same node again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The admission webhook, through a kopf operator of its own.
 
 kopf serves it: it looks the resource up, calls the handler, and makes a JSON patch of what that changed. It answers as
-soon as it has discovered pods, on every replica, whoever leads. Certificates come from files, which are read again when
+soon as it has discovered pods, on every replica. Certificates come from files, which are read again when
 they change: kopf then opens its port anew, so that for a moment nobody answers, which the webhook's configuration
 (``failurePolicy: Ignore``) turns into pods that are let in as they are.
 

@@ -179,7 +179,7 @@ class ObjectStream(Generic[_Value]):
     def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
         """Read an object, but for one that is known already: answers to our writes and lists may come first.
 
-        Whoever shows all bound pods has to show each, known or not.
+        A caller that shows all bound pods has to show each, known or not.
         """
         if self._selection is None:
             with suppress(DecodeError):  # what is wrong with it is said when it is read

@@ -1,4 +1,4 @@
-"""JSON of any depth. No field that is read lies deep, but whoever writes an object may fill others without a bottom.
+"""JSON of any depth. No field that is read lies deep, but the author of an object may fill others without a bottom.
 
 The API server takes 10,000 levels, of ``metadata.managedFields`` from anybody who may create a pod; decoders end at
 about a thousand, and with them everything else in the same list would be unread.

@@ -54,7 +54,7 @@ _SATURATED: Final = 10**_MOST_DIGITS * NANO
 
 _CACHE: Final = 1 << 14
 _LONGEST: Final = 64
-"""Texts that are longer are not remembered: whoever writes pods could fill the memory with them."""
+"""Texts that are longer are not remembered: users who write pods could fill the memory with them."""
 
 _Read = TypeVar("_Read")
 

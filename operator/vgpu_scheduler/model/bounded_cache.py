@@ -1,6 +1,6 @@
 """What is remembered beyond the life of its object: the values used last, within so many bytes.
 
-Whoever may create objects decides what they say, and how many come and go. So no count bounds what is kept of them.
+Users who may create objects decide what they say, and how many come and go. So no count bounds what is kept of them.
 """
 
 from __future__ import annotations

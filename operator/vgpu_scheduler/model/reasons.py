@@ -147,7 +147,7 @@ _HINTS = {
 class WakeSet:
     """What has changed since waiting pods were last woken, as far as it may help one of them.
 
-    Whoever keeps something writes to it; the engine drains it before each attempt, so that many changes together cost
+    Parts that keep something write to it; the engine drains it before each attempt, so that many changes together cost
     one look at the pods that wait.
 
     Attributes

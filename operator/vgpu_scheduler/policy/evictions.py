@@ -1,6 +1,6 @@
 """The evictions of the last hour, which count towards ``preemption.perHour`` of a policy and are kept in its status.
 
-They are written before a pod is evicted, so that the limit holds for whoever leads next. What cannot be read is named
+They are written before a pod is evicted, so that the limit holds for the next leader, too. What cannot be read is named
 and left out; nothing here fails on what somebody else wrote.
 """
 

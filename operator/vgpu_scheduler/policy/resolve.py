@@ -39,7 +39,7 @@ _NAMED = 5
 """How many sources of one section are named."""
 
 _TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
-"""Sections whose values in cluster policies always hold, whoever ranks higher."""
+"""Sections whose values in cluster policies always hold, whichever policy ranks higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _Draft:
     order_by: str
     """Where the order of cards came from."""
     restricted_by: list[str] = field(default_factory=list)
-    """Which policies restrict the cards, whoever orders them."""
+    """Which policies restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
     terms: ClaimTerms = NO_TERMS
     limits: PodLimits = NO_POD_LIMITS
@@ -322,7 +322,7 @@ def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool
         return True
     for section in policy.sections:
         before = matching[: matching.index(policy)]
-        if section == "preemption":  # policies of namespaces tighten it, whoever ranks higher
+        if section == "preemption":  # policies of namespaces tighten it, whichever ranks higher
             before = [other for other in before if not other.namespace]
         first = _enforcing(before, section)
         if section not in policy.enforced:

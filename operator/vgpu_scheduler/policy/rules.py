@@ -32,7 +32,7 @@ from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, com
 MIB: Final = 1 << 20
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
-_LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as whoever wrote them liked
+_LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as their author liked
 _BROKEN: Final = "broken_rules"
 _WORDING: Final = {
     "bool_type": "must be true or false",

@@ -106,7 +106,7 @@ class KeptRoom:
         gone
             What is not in use there any more; what others leave for somebody is kept for that pod instead.
         open_
-            The UIDs of the pods whose room is free for whoever is asked about.
+            The UIDs of the pods whose room is free for the pod that is asked about.
         """
         without, beside, absent = list(gone), list[Reservation](), {held.uid for held in gone}
         holds = self.holds.on(node) if self.holds else []

@@ -209,7 +209,7 @@ class Known:
     def starting_pods(self, node: str) -> dict[str, int]:
         """Return the pods that hold something on a node beyond a decision and have neither started nor ended.
 
-        Each UID has the number of the last change of its pod; they are in the order of these numbers, and whoever has
+        Each UID has the number of the last change of its pod; they are in the order of these numbers, and who has
         seen all changes up to one need not look at those before.
         """
         return self._books.starting(node)

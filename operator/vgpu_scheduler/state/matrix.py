@@ -40,7 +40,7 @@ class DeviceMatrix:
     """Devices in columns; the devices of a node row are neighbours, in canonical order (index, then UUID).
 
     A node whose device list changes gets new rows at the end, and the matrix is compacted once more than half of it
-    is unused. ``layout`` counts such moves: whoever keeps something by device number compares it.
+    is unused. ``layout`` counts such moves: code that keeps something by device number compares it.
 
     Parameters
     ----------

@@ -351,7 +351,7 @@ class State(Known):
     def repair(self, name: str) -> list[str]:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each.
 
-        It is never wrong unless there is an error in this program: whoever calls it has something to report.
+        It is never wrong unless there is an error in this program: the caller has something to report.
         """
         wrong = self._books.correct(name, self.rebuild({name})._books)
         row, before = self.nodes.row(name), self.ledger([name])

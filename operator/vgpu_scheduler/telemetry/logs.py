@@ -81,7 +81,7 @@ class KopfInPlainWords(logging.Filter):
     """Words what kopf and its tasks log as what it means here, and leaves out what means nothing.
 
     kopf calls an error what is expected of watches: it tries again, and where it gives up it is started again, which
-    is logged by whoever does that. Errors in handlers are ours, and stay as they are.
+    is logged by the code that does that. Errors in handlers are ours, and stay as they are.
 
     Parameters
     ----------

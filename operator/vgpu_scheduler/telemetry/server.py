@@ -1,6 +1,6 @@
 """Health, metrics and configuration over HTTP.
 
-Whoever reaches the port reads health and metrics. Pages tell more, and are for callers on the same machine only, as
+All who reach the port read health and metrics. Pages tell more, and are for callers on the same machine only, as
 ``kubectl port-forward`` is one, which takes the right to do that.
 """
 

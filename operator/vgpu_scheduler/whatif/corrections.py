@@ -1,6 +1,6 @@
 """What of a pod is hardly meant, or keeps it from every node, and how it would have to be written instead.
 
-That follows from the pod and the settings alone, so that whoever may see no node is told it, too.
+That follows from the pod and the settings alone, so that users who may see no node are told it, too.
 """
 
 from __future__ import annotations

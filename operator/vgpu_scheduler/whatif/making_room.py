@@ -233,7 +233,7 @@ class _Steering:
         self._steps, self._cordoned = [], {}
         for number, goal in enumerate(order):
             kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
-            if self._others_wait:  # whoever waits, too, would take what becomes free before all is done
+            if self._others_wait:  # other pods that wait would take what becomes free before all is done
                 self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
             if not self._steered(goal, kept, strict=strict):
                 return False

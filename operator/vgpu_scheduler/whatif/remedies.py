@@ -1,6 +1,6 @@
 """The smallest changes, each alone, after which a pod that waits would fit.
 
-A remedy is the objects as they would have to be, so that whoever doubts it can put them into the cluster and look.
+A remedy is the objects as they would have to be, so that a user who doubts it can put them into the cluster and look.
 Within each kind it is minimal: of an amount one step more would not do, and of several pods none could go on.
 """
 

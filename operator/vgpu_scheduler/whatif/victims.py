@@ -22,7 +22,7 @@ _ANOTHERS_BUDGET: Final = "(a budget of its namespace)"
 def as_counted(world: World, preemption: Preemption) -> Preemption:
     """Return a preemption whose victims have the budgets that their evictions would violate now.
 
-    A pod that is terminating violates none any more: whoever allowed its eviction has counted it.
+    A pod that is terminating violates none any more: the API server has counted it.
     """
     known = (world.engine.state.pod(victim.uid) for victim in preemption.victims)
     to_be_evicted = [pod for pod in known if pod is not None and not pod.deleting]

@@ -1,4 +1,4 @@
-"""Lists of objects as they are written, with the rights of whoever asks."""
+"""Lists of objects as they are written, with the rights of the user."""
 
 from __future__ import annotations
 

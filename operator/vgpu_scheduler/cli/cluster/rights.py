@@ -1,4 +1,4 @@
-"""What whoever runs a command may do in a live cluster."""
+"""What the user of a command may do in a live cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def namespaces_to_delete_pods_in(cluster: ClusterOptions, namespaces: Iterable[str]) -> frozenset[str]:
-    """Return in which of some namespaces whoever asks may delete pods; what nobody answers counts as no."""
+    """Return in which of some namespaces the user may delete pods; what nobody answers counts as no."""
     return asyncio.run(_allowed(cluster, sorted(set(namespaces)), {"verb": "delete", "resource": "pods"}))
 
 

@@ -40,7 +40,7 @@ from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newe
 
 Object = Mapping[str, Any]
 OnProgress = Callable[[str], None]
-"""Is called with what is being read, for whoever waits."""
+"""Is called with what is being read, for a user who waits."""
 
 _AT_ONCE: Final = 8
 _OBSERVED: Final[Sequence[Kind[Any]]] = [CLUSTER_POLICIES, POLICIES, NODES, QUOTAS, PODS, CLAIMS, VOLUMES, *STORAGE]

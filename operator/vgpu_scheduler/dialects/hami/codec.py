@@ -114,7 +114,7 @@ def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()):
         raise CodecError(f"{quoted(where)}: {name} {quoted(text)} is not an integer")
-    # int() refuses thousands of digits, leading zeros included, and whoever may create pods may write them.
+    # int() refuses thousands of digits, leading zeros included, and users who may create pods may write them.
     significant = digits.lstrip("0")
     number = int(significant or "0") if len(significant) <= _MOST_DIGITS else largest + 2
     number = -number if text[:1] == "-" else number

@@ -1,4 +1,4 @@
-"""What pods ask of HAMi's cards that is followed otherwise than whoever wrote it may think."""
+"""What pods ask of HAMi's cards that is followed otherwise than their authors may think."""
 
 from __future__ import annotations
 

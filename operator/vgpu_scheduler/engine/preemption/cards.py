@@ -62,7 +62,7 @@ class CardSearch:
         Returns
         -------
         Victims or None
-            None if the pod fits on no card of the node, whoever of them ends. What depends on more than one card has
+            None if the pod fits on no card of the node, whichever of them end. What depends on more than one card has
             not been asked.
         """
         may_use, by_count = self._allocator.may_use(self._matrix, self._cards), dict[int, list[_Card]]()

@@ -227,7 +227,7 @@ class Preemptions:
 
         What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
         room is there. Else others are searched that would have to leave that node, too. Without any that end so,
-        nothing is kept but what every nominated pod has, whoever nominated it.
+        nothing is kept but what every nominated pod has, also one that others nominated.
         """
         waiting = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):

@@ -80,7 +80,7 @@ class _Segments:
 
 
 class TenantTable:
-    """The pods on the cards of one dialect; those that may never end, whoever asks, are left out.
+    """The pods on the cards of one dialect; those that may never be evicted are left out.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class TenantTable:
 
 
 class RequestTable:
-    """What the pods on nodes request of these; those that may never end, whoever asks, are left out.
+    """What the pods on nodes request of these; those that may never be evicted are left out.
 
     Parameters
     ----------
