@@ -19,7 +19,7 @@ PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", H
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
 _PROTECTED_NODE: Final = Rejection((PROTECTED,), resolvable=False)
-MOST_CANDIDATES: Final = 32
+MOST_CANDIDATES: Final = 16
 """How many candidates are compared at most."""
 
 

@@ -6,6 +6,7 @@ lower the priority, the less is free, so the lowest one that is enough is found 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -57,19 +58,28 @@ class PriorityLevels:
             self._tenants[dialect] = TenantTable(self._state, dialect)
         return self._tenants[dialect]
 
-    def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Lowest:
-        """Return the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
+    def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[Lowest]:
+        """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
+
+        First those where the end of all pods of the lowest priority that there is is enough, which is asked for once,
+        then all others: often nobody asks for these.
 
         Parameters
         ----------
         rows
             Node rows, shape (n,).
-
         """
-        levels = np.unique(self._requests.refresh(rows).priority)
+        levels = self._requests.priorities(rows)
         levels = levels[levels < preemptor.pod.priority]
         if not levels.size or not rows.size:
-            return Lowest(rows[:0], rows[:0], np.empty(0))
+            return
+        fits = self._fits(preemptor, rows, np.full(rows.shape[0], levels[0] + 1))
+        yield self._found(rows[fits], np.full(np.count_nonzero(fits), levels[0]))
+        if levels.size > 1:
+            yield self._bisected(preemptor, rows[~fits], levels[1:])
+
+    def _bisected(self, preemptor: Preemptor, rows: NDArray[np.int64], levels: NDArray[np.int64]) -> Lowest:
+        """Return the nodes where the end of all pods up to one of some priorities is enough, with the lowest."""
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
         fits = self._fits(preemptor, rows, levels[highest] + 1)
         rows, lowest, highest = rows[fits], lowest[fits], highest[fits]
@@ -77,7 +87,10 @@ class PriorityLevels:
             middle = (lowest[open_] + highest[open_]) // 2
             fits = self._fits(preemptor, rows[open_], levels[middle] + 1)
             highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
-        priority, starts = levels[highest], np.empty(rows.shape[0])
+        return self._found(rows, levels[highest])
+
+    def _found(self, rows: NDArray[np.int64], priority: NDArray[np.int64]) -> Lowest:
+        starts = np.empty(rows.shape[0])
         latest_starts(rows, priority, self._requests.refresh(rows), starts)
         return Lowest(rows, priority, starts)
 

@@ -60,12 +60,12 @@ class SearchOrder:
         """
         nodes = self._state.nodes
         kept = self._with_room_kept(rows)
-        found = self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows)
         for row in kept:
             yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
-        for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
-            priority, start = int(found.priority[number]), float(found.start[number])
-            yield (0, priority, priority - MIN_PRIORITY, 1, -start), nodes.name(int(found.rows[number]))
+        for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
+            for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
+                priority, start = int(found.priority[number]), float(found.start[number])
+                yield (0, priority, priority - MIN_PRIORITY, 1, -start), nodes.name(int(found.rows[number]))
 
     def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
         """Return those of some rows where room is kept for somebody, by name."""

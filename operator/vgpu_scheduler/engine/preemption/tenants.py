@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -137,6 +138,13 @@ class RequestTable:
         self._state = state
         self._resources = 0
         self._segments = _Segments()
+        self._priorities = Counter[int]()
+        """How many of the pods have each priority."""
+
+    def priorities(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the priorities of the pods that are known, ascending, once some node rows are up to date."""
+        self.refresh(rows)
+        return np.array(sorted(priority for priority, count in self._priorities.items() if count), dtype=np.int64)
 
     def refresh(self, rows: NDArray[np.int64]) -> PodRequests:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
@@ -144,9 +152,12 @@ class RequestTable:
         if self._resources != len(nodes.resources):
             self._resources = len(nodes.resources)
             self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources))
+            self._priorities.clear()
         segments = self._segments
         for row in segments.stale(nodes, rows):
             there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
+            self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
+            self._priorities.update(pod.priority for pod, _ in there)
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
                 segments.columns[0][number], segments.columns[1][number] = pod.priority, started(pod)
                 segments.columns[2][number] = 0

@@ -1,0 +1,55 @@
+"""Up to which priority all pods of a node have to end so that a pod fits there: as asking node by node says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.engine.builders import asks, pod
+from tests.engine.test_engine_preemption import random_world
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.preemption import Preemptor
+from vgpu_scheduler.engine.preemption.levels import PriorityLevels
+from vgpu_scheduler.kube import Pod
+
+
+def least(engine: Engine, asked: Pod, node: str) -> int | None:
+    """Return the lowest priority up to which the end of all pods of a node is enough; None if none is."""
+    state = engine.state
+    there = [each for held in state.reservations(node) if (each := state.pod(held.uid)) is not None]
+    for priority in sorted({each.priority for each in state.pods() if each.priority < asked.priority}):
+        gone = [each.uid for each in there if each.priority <= priority]
+        if engine.cycle.on_node.fits_without(asked, node, gone) is not None:
+            return priority
+    return None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    engine = random_world(rng)
+    levels, found_later = PriorityLevels(engine.state), 0
+    for number in range(15):
+        resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))
+        asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
+        engine.state.observe_pod(asked, {})
+        pod_class = engine.cycle.classes.of(asked)
+        assert isinstance(pod_class, Fitted)
+        full = [name for name in ("a", "b", "m") if engine.cycle.on_node.fits_without(asked, name, ()) is None]
+        rows = np.array([engine.state.nodes.row(name) for name in full], dtype=np.int64)
+        batches = list(levels.lowest(Preemptor(asked, pod_class.node, pod_class.cluster), rows))
+        found = {
+            engine.state.nodes.name(row): priority
+            for batch in batches
+            for row, priority in zip(batch.rows.tolist(), batch.priority.tolist(), strict=True)
+        }
+        naive = {name: priority for name in full if (priority := least(engine, asked, name)) is not None}
+        assert found == naive
+        found_later += sum(batch.rows.size for batch in batches[1:])
+        held = sorted(each.uid for each in engine.state.reservations())
+        for uid in held[: int(rng.integers(0, 3))]:
+            engine.remove_pod(uid, 0.0)
+        engine.observe_pod(pod(f"new{number}", asks(1, 1000), priority=int(rng.integers(-2, 6))), 0.0)
+        engine.attempt(0.0)
+    assert found_later
