@@ -13,7 +13,6 @@ from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy
 from tests.simulation.cluster import MIG
 
-from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.runtime.assembly import engine_options
@@ -187,8 +186,8 @@ def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
     fleet.come("high", 5, asks(gpumem=3000))
     fleet.decide()
     assert fleet.last["high"].preemption is None
-    fleet.now = 601.0
-    fleet.engine.queue.wake(["uid-high"], fleet.now, QueueEvent.TIMEOUT)
+    assert fleet.last["high"].again_at == 600.0
+    fleet.now = 600.0  # nothing else has to happen
     fleet.decide()
     assert fleet.last["high"].preemption is not None
 

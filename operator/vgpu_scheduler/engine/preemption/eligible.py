@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ def may_preempt_at(pod: Pod, rules: PreemptionRules) -> float:
     return created + rules.delay
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class VictimFilter:
     """Tells which pods of lower priority may be victims of one pod.
 
@@ -42,6 +43,9 @@ class VictimFilter:
         Seconds since 1970.
     excluded
         The UIDs of pods that have turned out to be no victims.
+    first_at
+        When the first of the pods that it was asked about, and that have not run for as long as their policies say, may
+        be one, in seconds since 1970; infinite if there is none.
     """
 
     state: State
@@ -51,6 +55,7 @@ class VictimFilter:
     protected: Collection[str]
     moment: float
     excluded: Collection[str] = ()
+    first_at: float = math.inf
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be one."""
@@ -62,8 +67,12 @@ class VictimFilter:
         if self.rules.victims is Victims.OWN and pod.scheduler_name not in self.scheduler_names:
             return False
         own = self.policies.resolve(pod).preemption
-        ran = 0.0 if pod.start_time is None else self.moment - pod.start_time
-        return own.preemptible and (own.min_runtime == 0.0 or ran >= own.min_runtime)
+        if not own.preemptible or own.min_runtime == 0.0:
+            return own.preemptible
+        may_at = (self.moment if pod.start_time is None else pod.start_time) + own.min_runtime
+        if self.moment < may_at:
+            self.first_at = min(self.first_at, may_at)
+        return self.moment >= may_at
 
 
 class Exceeded(NamedTuple):

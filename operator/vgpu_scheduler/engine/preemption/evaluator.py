@@ -136,7 +136,9 @@ class Evaluator:
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return PreemptionResult()
-        found = self._victim_search(pod_class, now).where_some_end(_preemptor(pod, pod_class), node, ending)
+        may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
+        search = self._victim_search(pod_class, now, may_end)
+        found = search.where_some_end(_preemptor(pod, pod_class), node, ending)
         if not isinstance(found, Victims):
             return PreemptionResult()
         others = [each for each in found.pods if each not in ending]
@@ -181,7 +183,9 @@ class Evaluator:
         self.searches += 1
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
-        best = self._victim_search(pod_class, now).best(_preemptor(pod, pod_class), found, closed, self._order)
+        may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
+        search = self._victim_search(pod_class, now, may_end)
+        best = search.best(_preemptor(pod, pod_class), found, closed, self._order)
         if best.victims is None and best.over_limit is not None:
             return self._answer(pod, pod_class, best.over_limit, now)
         if best.victims is not None:
@@ -191,18 +195,18 @@ class Evaluator:
             NO_VICTIMS.text: best.searched - best.protected,
             NOT_HELPFUL.text: nodes - best.searched,
         }
-        return PreemptionResult(
-            reason=unschedulable_message(nodes, {text: count for text, count in counts.items() if count})
-        )
+        reason = unschedulable_message(nodes, {text: count for text, count in counts.items() if count})
+        again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
+        return PreemptionResult(reason=reason, again_at=again_at)
 
-    def _victim_search(self, pod_class: Fitted, now: float) -> VictimSearch:
+    def _victim_search(self, pod_class: Fitted, now: float, may_end: VictimFilter) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is Budgets.EXCEED
         return VictimSearch(
             self._state,
             self._cycle.nominated,
             self._budgets,
-            self._victim_filter(rules, now),
+            may_end,
             exceed=exceed,
             within_limits=lambda found: self._over_limit(rules, self._evicted(found), now) is None,
         )
