@@ -217,7 +217,8 @@ class EvictingWorld(BindingWorld):
             that it is refused with.
         """
         request.leader.requests.remove(request)
-        response = ApiResponse(int(fate), b'{"message": "no"}') if fate.isdigit() else None
+        message = b'{"message": "User sim cannot create resource"}' if fate == "403" else b'{"message": "no"}'
+        response = ApiResponse(int(fate), message) if fate.isdigit() else None
         if fate in {"succeeds", "lost"}:
             if not request.leader.leads:
                 REACHED[f"late: {request.method} {_what(request)}"] += 1

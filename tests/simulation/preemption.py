@@ -31,7 +31,7 @@ RULES: Final[tuple[Obj | None, ...]] = (
     {"mayPreempt": False},
     None,
 )
-FATES: Final = (*("succeeds",) * 6, "lost", "dropped", "403", "404", "409", "429", "500", "503")
+FATES: Final = (*("succeeds",) * 6, "lost", "dropped", "403", "404", "409", "422", "429", "500", "503")
 _MIG_CARD: Final = f"{NAMES[1]}-1"
 _HOUR: Final = 3600.0
 _AGE: Final = 90.0
@@ -186,6 +186,22 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             self.api.put(BUDGETS, {"metadata": metadata, "spec": spec, "status": {"disruptionsAllowed": allowed}})
         elif known is not None:
             self.api.delete(known)
+
+    @precondition(lambda self: self._evictions())
+    @rule(pick=picks, names=st.sampled_from([("one",), ("one", "two")]))
+    def budgets_come_before_an_eviction(self, pick: int, names: tuple[str, ...]) -> None:
+        """A victim gets a label that budgets select right before its eviction comes."""
+        requests = self._evictions()
+        request = requests[pick % len(requests)]
+        victim = self.api.pods.get(request.body["deleteOptions"]["preconditions"]["uid"])
+        if victim is not None and victim.namespace == "default":
+            self.api.put_pod(replace(victim, labels={"app": "db"}))
+            for name in names:
+                self.budget_changes(name, 0)
+            self.finish(request)
+
+    def _evictions(self) -> list[Request]:
+        return [request for request in self.requests() if request.path.endswith("/eviction")]
 
     # The evictor -----------------------------------------------------------------------------------------------------
 

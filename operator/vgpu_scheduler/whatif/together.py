@@ -20,6 +20,7 @@ from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, is_cordoned, uncordoned
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few
+from vgpu_scheduler.whatif.turns import placed
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes_together", "changes_together"]
@@ -154,7 +155,9 @@ def _first_changes(waiting: WaitingPod) -> Iterator[tuple[Remedy, WaitingPod]]:
         changed_node = uncordoned(node)
         waiting.world.replace_node(changed_node)
         try:
-            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(changed_node,)), waiting
+            with placed(waiting.world, waiting.before):  # who is served before may go to the node that is opened
+                alone = WaitingPod(waiting.world, waiting.pod)
+                yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(changed_node,)), alone
         finally:
             waiting.world.replace_node(node)
 
