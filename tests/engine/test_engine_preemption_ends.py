@@ -181,6 +181,7 @@ def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change(
     change(1, app="web")
     evaluator.exclude("uid-low", 600.0)
     assert not is_victim()
+    assert evaluator.search(high, fleet.now).again_at == 600.0
     change(2, app="db")
     assert is_victim(), "no budget selects it any more"
     evaluator.exclude("uid-low", 600.0)

@@ -20,7 +20,6 @@ from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, is_cordoned, uncordoned
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few
-from vgpu_scheduler.whatif.turns import placed
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes_together", "changes_together"]
@@ -149,15 +148,15 @@ def _first_changes(waiting: WaitingPod) -> Iterator[tuple[Remedy, WaitingPod]]:
         changed = waiting.rewritten(remedy.pod or waiting.written)
         if waiting.cycle.decide(changed.ours).message != before:
             yield remedy, changed
+    if waiting.before:
+        return  # they may take what both changes open, and where they go depends on both
     cordoned = [name for name, node in sorted(waiting.world.nodes.items()) if is_cordoned(node)]
     for name in cordoned[:_MOST_FIRST]:
         node = waiting.world.nodes[name]
         changed_node = uncordoned(node)
         waiting.world.replace_node(changed_node)
         try:
-            with placed(waiting.world, waiting.before):  # who is served before may go to the node that is opened
-                alone = WaitingPod(waiting.world, waiting.pod)
-                yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(changed_node,)), alone
+            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", "", objects=(changed_node,)), waiting
         finally:
             waiting.world.replace_node(node)
 

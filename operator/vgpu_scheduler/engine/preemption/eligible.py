@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -42,10 +42,10 @@ class VictimFilter:
     moment
         Seconds since 1970.
     excluded
-        The UIDs of pods that have turned out to be no victims.
+        Until when pods that have turned out to be no victims are none, by UID, in seconds since 1970.
     first_at
-        When the first of the pods that it was asked about, and that have not run for as long as their policies say, may
-        be one, in seconds since 1970; infinite if there is none.
+        When the first of the pods that it was asked about may be a victim that may not be one yet: it is excluded, or
+        has not run for as long as its policy says. In seconds since 1970; infinite if there is none.
     """
 
     state: State
@@ -54,13 +54,16 @@ class VictimFilter:
     scheduler_names: Collection[str]
     protected: Collection[str]
     moment: float
-    excluded: Collection[str] = ()
+    excluded: Mapping[str, float] = field(default_factory=dict)
     first_at: float = math.inf
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be one."""
         held = self.state.reservation(pod.uid)
-        if pod.is_static or pod.namespace in self.protected or pod.uid in self.excluded:
+        if pod.uid in self.excluded:
+            self.first_at = min(self.first_at, self.excluded[pod.uid])
+            return False
+        if pod.is_static or pod.namespace in self.protected:
             return False
         if held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell

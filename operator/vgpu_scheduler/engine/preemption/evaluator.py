@@ -212,7 +212,8 @@ class Evaluator:
         )
 
     def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
-        moment, excluded = now + self.unix_ahead, {uid for uid in self._excluded if self._is_excluded(uid, now)}
+        moment, ahead = now + self.unix_ahead, self.unix_ahead
+        excluded = {uid: until + ahead for uid, (until, _) in self._excluded.items() if self._is_excluded(uid, now)}
         return VictimFilter(
             self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded
         )
