@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.kube import Encoded
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -48,6 +51,22 @@ class BindContext:
     may_write: Callable[[float], bool]
     observe: Callable[[str, Encoded], None]
     port: EventPort = field(default_factory=EventPort)
+
+    async def request(
+        self, method: str, path: str, body: object, seconds: float, content_type: str = "application/json"
+    ) -> ApiResponse | None:
+        """Send a request whose answer may not come, which is logged; return the answer, None if there is none.
+
+        Parameters
+        ----------
+        seconds
+            How long the API server may take.
+        """
+        try:
+            return await self.api.request(method, path, body, content_type=content_type, timeout=seconds)
+        except ApiUnreachableError as error:
+            log.warning("%s %s: %s", method, path, error)
+            return None
 
 
 class Background:

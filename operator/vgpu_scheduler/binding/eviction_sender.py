@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.evictions import (
     EvictionAnswer,
@@ -25,7 +24,6 @@ __all__ = ["EvictionSender"]
 
 log = logging.getLogger(__name__)
 
-_JSON = "application/json"
 _NOT_SENT = EvictionResult(EvictionAnswer.UNKNOWN, "", 1.0)
 
 
@@ -38,27 +36,19 @@ class EvictionSender:
         What it works with.
     timeout
         Seconds that the API server may take for a write.
-    request
-        Sends a request, and returns the answer; None if there was none.
     """
 
-    def __init__(
-        self,
-        context: BindContext,
-        timeout: float,
-        request: Callable[[str, str, object, str], Awaitable[ApiResponse | None]],
-    ) -> None:
+    def __init__(self, context: BindContext, timeout: float) -> None:
         self._context = context
         self._preemptions = context.engine.preemptions
         self._timeout = timeout
-        self._request = request
 
     async def send(self, uid: str, pod: Pod, preemption: Preemption) -> EvictionResult:
         """Send what ends a victim once."""
         rules = self._preemptions.rules_of(uid)
         if not self._context.may_write(self._timeout):
             return _NOT_SENT
-        result = classify_eviction(await self._request("POST", eviction_path(pod), eviction_body(pod), _JSON))
+        result = await self._send("POST", eviction_path(pod), eviction_body(pod))
         if rules.budgets is Budgets.EXCEED and result.answer in {
             EvictionAnswer.PROTECTED,
             EvictionAnswer.SEVERAL_BUDGETS,
@@ -69,6 +59,9 @@ class EvictionSender:
             self._context.reporter.preempted(pod, uid, preemption.node)
             log.info(Keyed("Preempted pod", pod=pod.key, node=preemption.node, preemptor=uid))
         return result
+
+    async def _send(self, method: str, path: str, body: object, form: str = "application/json") -> EvictionResult:
+        return classify_eviction(await self._context.request(method, path, body, self._timeout, form))
 
     async def _delete(self, pod: Pod) -> EvictionResult:
         """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
@@ -82,9 +75,9 @@ class EvictionSender:
         }
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        marked = classify_eviction(await self._request("PATCH", f"{path}/status", body, STRATEGIC_PATCH))
+        marked = await self._send("PATCH", f"{path}/status", body, STRATEGIC_PATCH)
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
         if not self._context.may_write(self._timeout):
             return _NOT_SENT
-        return classify_eviction(await self._request("DELETE", path, delete_options(pod), _JSON))
+        return await self._send("DELETE", path, delete_options(pod))

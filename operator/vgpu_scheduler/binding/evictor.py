@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
 from vgpu_scheduler.binding.eviction_sender import EvictionSender
@@ -118,9 +118,9 @@ class Evictor:
         self._timeout = timeout
         self._leave_lane = leave_lane
         self._record = EvictionRecord(context, timeout)
-        self._sender = EvictionSender(context, timeout, self._request)
+        self._sender = EvictionSender(context, timeout)
         self._tasks = Background()
-        self._nominations = Nominations(context, timeout, self._request)
+        self._nominations = Nominations(context, timeout)
         self._under_way: dict[str, _UnderWay] = {}
         """By the UID of the pod that gets the room."""
         self._protected: Counter[str] = Counter()
@@ -321,15 +321,6 @@ class Evictor:
 
     def _is_wanted(self, uid: str, preemption: Preemption) -> bool:
         return self._preemptions.of(uid) is preemption
-
-    async def _request(
-        self, method: str, path: str, body: object, content_type: str = "application/json"
-    ) -> ApiResponse | None:
-        try:
-            return await self._context.api.request(method, path, body, content_type=content_type, timeout=self._timeout)
-        except ApiUnreachableError as error:
-            log.warning("%s %s: %s", method, path, error)
-            return None
 
     # All that is under way -------------------------------------------------------------------------------------------
 

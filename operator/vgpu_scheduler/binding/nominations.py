@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse
+from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.kube import DecodeError, Pod, managers_of
 
@@ -16,7 +15,6 @@ MANAGER: Final = "vgpu-scheduler"
 """What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
 
 _NOT_FOUND: Final = 404
-_Request = Callable[[str, str, object, str], Awaitable[ApiResponse | None]]
 
 
 class Nominations:
@@ -28,16 +26,13 @@ class Nominations:
         What it works with.
     timeout
         Seconds that the API server may take for a write.
-    request
-        Sends a request, and returns the answer; None if there was none.
     """
 
-    def __init__(self, context: BindContext, timeout: float, request: _Request) -> None:
+    def __init__(self, context: BindContext, timeout: float) -> None:
         self._context = context
         self._preemptions = context.engine.preemptions
         self._state = context.engine.state
         self._timeout = timeout
-        self._request = request
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """Where pods were nominated to, by UID, until they are bound or that is taken back.
 
@@ -68,7 +63,7 @@ class Nominations:
             pod = self._state.pod(uid)
             if pod is None or (uid, node) in self._looked_at or node in self._nodes.get(uid, ()):
                 continue
-            answer = await self._request("GET", _path(pod), None, "application/json")
+            answer = await self._context.request("GET", _path(pod), None, self._timeout)
             if answer is None or not answer.ok:
                 is_complete &= answer is not None and answer.status == _NOT_FOUND
                 continue
@@ -95,7 +90,7 @@ class Nominations:
             return False
         self.add(uid, node)
         body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
-        answer = await self._request("PATCH", f"{_path(pod)}/status", body, MERGE_PATCH)
+        answer = await self._context.request("PATCH", f"{_path(pod)}/status", body, self._timeout, MERGE_PATCH)
         if answer is None or not answer.ok:
             return False
         self._context.observe("Pod", answer.body)
@@ -119,7 +114,7 @@ class Nominations:
             # The version makes it fail where the pod was nominated anew meanwhile.
             metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
             body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
-            answer = await self._request("PATCH", f"{_path(pod)}/status", body, MERGE_PATCH)
+            answer = await self._context.request("PATCH", f"{_path(pod)}/status", body, self._timeout, MERGE_PATCH)
             if answer is not None and answer.ok:
                 self._context.observe("Pod", answer.body)
             else:
