@@ -9,6 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.containers import containers_of
 
 Object = Mapping[str, Any]
 
@@ -17,7 +18,6 @@ _MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MIB: Final = 2**20
 _PERCENT: Final = 100
-_FIELDS: Final = ("initContainers", "containers")
 _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 """Dialects in which a container says how much it wants of all its cards together, and not of each."""
 
@@ -115,25 +115,23 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
     read
         The same pod.
     """
-    spec = pod.get("spec") or {}
-    for field in _FIELDS:
-        for index, container in enumerate(spec.get(field) or ()):
-            name, resources = str(container.get("name", "")), container.get("resources") or {}
-            asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            for resource, quantity in asked.items():
-                measured = _measured(resource, str(quantity))
-                if measured is not None:
-                    steps, suffix = measured
-                    yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
-            for dialect in dialects.owners(read):
-                for part, unsaid in _unsaid_memory(asked, dialect, read):
-                    yield Amount(field, index, name, (part,), _MIB, unsaid)
-                for part, most in _unsaid_cores(asked, dialect):
-                    yield Amount(field, index, name, (part,), most, "it asks for none, and counts as all of its cards")
-                if dialect.name in _SUMS_OVER_CARDS:
-                    cards, parts = _cards(asked, dialect, read)
-                    if len(parts) > 1:
-                        yield Amount(field, index, name, parts, cards)
+    for field, index, container in containers_of(pod):
+        name, resources = str(container.get("name", "")), container.get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for resource, quantity in asked.items():
+            measured = _measured(resource, str(quantity))
+            if measured is not None:
+                steps, suffix = measured
+                yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
+        for dialect in dialects.owners(read):
+            for part, unsaid in _unsaid_memory(asked, dialect, read):
+                yield Amount(field, index, name, (part,), _MIB, unsaid)
+            for part, most in _unsaid_cores(asked, dialect):
+                yield Amount(field, index, name, (part,), most, "it asks for none, and counts as all of its cards")
+            if dialect.name in _SUMS_OVER_CARDS:
+                cards, parts = _cards(asked, dialect, read)
+                if len(parts) > 1:
+                    yield Amount(field, index, name, parts, cards)
 
 
 def _measured(resource: str, quantity: str) -> tuple[int, str] | None:

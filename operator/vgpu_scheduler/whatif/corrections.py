@@ -6,12 +6,13 @@ That follows from the pod and the settings alone, so that users who may see no n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.kube import QuantityError, has_unit, to_int, to_milli
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
@@ -20,7 +21,6 @@ __all__ = ["Corrected", "corrected"]
 
 Object = Mapping[str, Any]
 
-_FIELDS: Final = ("initContainers", "containers")
 _AMOUNTS: Final = ("limits", "requests")
 _MIB: Final = 2**20
 _MOST_OF_A_CARD: Final = 2**20
@@ -77,7 +77,7 @@ def corrected(world: World, written: Object) -> Corrected:
 def _respelt(world: World, written: Object) -> Corrected:
     """Write the resources of devices whose names are misspelt as they are called."""
     texts: dict[str, None] = {}
-    for field, index, container in _containers(written):
+    for field, index, container in containers_of(written):
         asked = {name for places in _AMOUNTS for name in _listed(container, places)}
         for name in sorted(asked):
             meant = world.engine.usage_warnings.meant_by(name)
@@ -167,7 +167,7 @@ def _refusal(world: World, written: Object) -> str:
 
 def _set(written: Object, container: str, resource: str, amount: str, text: str) -> Corrected | None:
     """Return a pod of which a container asks for an amount of a resource; None where there is no such container."""
-    for field, index, each in _containers(written):
+    for field, index, each in containers_of(written):
         if each.get("name") == container:
             places = [place for place in _AMOUNTS if resource in _listed(each, place)] or ["limits"]
 
@@ -187,22 +187,19 @@ def _without(written: Object, path: str) -> Object | None:
             return None
         gone = volumes.pop(int(volume[1])).get("name")
         spec["volumes"] = volumes
-        for field in _FIELDS:
-            if field in spec:
-                spec[field] = [
-                    {**each, "volumeMounts": [m for m in each.get("volumeMounts") or () if m.get("name") != gone]}
-                    for each in spec[field]
-                ]
-        return {**written, "spec": spec}
+        return {**written, "spec": with_containers(spec, lambda each: _without_mounts(each, gone))}
     name = path.removeprefix("spec.")
     if name not in spec:
         return None
     del spec[name]
     if name == "resourceClaims":
-        for field in _FIELDS:
-            if field in spec:
-                spec[field] = [_without_claims(each) for each in spec[field]]
+        spec = with_containers(spec, _without_claims)
     return {**written, "spec": spec}
+
+
+def _without_mounts(container: Object, volume: object) -> Object:
+    mounts = [each for each in container.get("volumeMounts") or () if each.get("name") != volume]
+    return {**container, "volumeMounts": mounts}
 
 
 def _without_claims(container: Object) -> Object:
@@ -212,7 +209,7 @@ def _without_claims(container: Object) -> Object:
 
 def _in_mebibytes(world: World, written: Object) -> Corrected | None:
     """Ask one amount of memory in MiB that says more with its unit than any card has; None where none does."""
-    for _, _, container in _containers(written):
+    for _, _, container in containers_of(written):
         for place in _AMOUNTS:
             for name, quantity in _listed(container, place).items():
                 called = str(container.get("name", ""))
@@ -241,13 +238,6 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     if (limited is not None and limited.bytes) or most < _MOST_OF_A_CARD or amount < _MOST_OF_A_CARD:
         return 0
     return amount // (_MIB * max(most // amount, 1))
-
-
-def _containers(written: Object) -> Iterator[tuple[str, int, Object]]:
-    spec = written.get("spec") or {}
-    for field in _FIELDS:
-        for index, container in enumerate(spec.get(field) or ()):
-            yield field, index, container
 
 
 def _listed(container: Object, place: str) -> Object:

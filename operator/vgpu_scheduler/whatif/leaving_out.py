@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any, Final
 
+from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
@@ -12,7 +13,6 @@ __all__ = ["leave_out", "without_resources"]
 
 Object = Mapping[str, Any]
 
-_FIELDS: Final = ("initContainers", "containers")
 _PLACES: Final = ("limits", "requests")
 _COUNT: Final = 0
 """The dimension of resources that count devices."""
@@ -32,7 +32,9 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
             continue
         if node := waiting.node(written):
             asking = [
-                str(each.get("name", "")) for each in _containers(waiting.written) if not _asked(each).isdisjoint(group)
+                str(each.get("name", ""))
+                for _, _, each in containers_of(waiting.written)
+                if not _asked(each).isdisjoint(group)
             ]
             where = f"{'container' if len(asking) == 1 else 'containers'} {', '.join(asking)}"
             yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
@@ -43,7 +45,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
 
     Some cards are kept, and memory is: a container without its share of it gets whole cards.
     """
-    asked = dict.fromkeys(name for each in _containers(waiting.written) for name in sorted(_asked(each)))
+    asked = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
     known = {
         name: about for each in waiting.world.engine.dialects for name, about in each.inventory.device_resources.items()
     }
@@ -63,11 +65,6 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
             yield (name,)
 
 
-def _containers(written: Object) -> Iterator[Object]:
-    for field in _FIELDS:
-        yield from (written.get("spec") or {}).get(field) or ()
-
-
 def _asked(container: Object) -> set[str]:
     resources = container.get("resources") or {}
     return {name for place in _PLACES for name in resources.get(place) or {}}
@@ -75,11 +72,7 @@ def _asked(container: Object) -> set[str]:
 
 def without_resources(written: Object, names: Collection[str]) -> Object:
     """Return a pod that asks for none of some resources."""
-    spec = dict(written["spec"])
-    for field in _FIELDS:
-        if spec.get(field):
-            spec[field] = [_asking_less(container, names) for container in spec[field]]
-    return {**written, "spec": spec}
+    return {**written, "spec": with_containers(written["spec"], lambda each: _asking_less(each, names))}
 
 
 def _asking_less(container: Object, names: Collection[str]) -> Object:
