@@ -197,6 +197,10 @@ class Bench:
         items = (await self.call("GET", "/apis/events.k8s.io/v1/events")).json()["items"]
         return [(item["reason"], item["note"]) for item in items]
 
+    async def tells(self, reason: str, text: str = "") -> bool:
+        """Tell whether there is an event of a reason whose note contains a text."""
+        return any(found == reason and text in note for found, note in await self.events())
+
     def sent(self, verb: str, resource: str) -> int:
         """Count our requests."""
         return self.cluster.requests.total(user_agent=AGENT, verb=verb, resource=resource)

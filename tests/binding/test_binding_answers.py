@@ -318,7 +318,7 @@ async def test_refused_for_good_is_reported(tmp_path: Path) -> None:
         b.cluster.inject(Fault(resource="pods/binding", status=403, times=1))
         await send(b)
         await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
-        assert await b.events() == [("BindingFailed", "403: fault injected")]
+        await b.until(lambda: b.tells("BindingFailed", "403: fault injected"))
         assert await unlocked(b)
 
 

@@ -100,8 +100,10 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         assert b.wake.is_set()
         [closure] = b.engine.closed_nodes.closures("node-a")
         assert (closure.cause, closure.lock) == (Cause.PLUGIN_SILENT, LOCK)
-        await b.until(lambda: _reported(b, "node-a has not answered for 30 s"))
-        await b.until(lambda: _reported(b, "the device plugin of NVIDIA does not answer pod default/silent"))
+        await b.until(lambda: b.tells("BindingFailed", "node-a has not answered for 30 s"))
+        await b.until(
+            lambda: b.tells("DevicePluginSilent", "the device plugin of NVIDIA does not answer pod default/silent")
+        )
         assert (await b.node("node-a"))[LOCK].endswith(",default,silent")  # a bound pod keeps it, however long
         b.clock.ahead += 31.0  # it does not open by itself, and draws nobody any more
         assert b.submit() == 0
@@ -110,10 +112,6 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         b.clock.ahead += 31.0
         await b.until(lambda: b.submit() == 1)
         await b.until(lambda: bound(b) == ["silent", "waits"])
-
-
-async def _reported(b: Bench, text: str) -> bool:
-    return any(text in note for _, note in await b.events())
 
 
 async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ async def test_a_token_of_a_pod_that_cannot_be_read_closes_the_node_until_it_is_
         assert b.submit() == 0
         [closure] = b.engine.closed_nodes.closures("node-a")
         assert (closure.cause, closure.lock, closure.value) == (Cause.POD_UNREADABLE, ANY_CARD, "default/odd")
-        await b.until(lambda: _told(b, "PodUnreadable", "pod default/odd cannot be read"))
+        await b.until(lambda: b.tells("PodUnreadable", "pod default/odd cannot be read"))
         listed = b.sent("list", "pods")
         if ended == "deleted":
             await b.call("DELETE", f"{PODS}/odd", {"gracePeriodSeconds": 0})
@@ -314,7 +314,3 @@ async def test_a_node_of_cards_without_turns_is_closed_by_a_pod_that_cannot_be_r
         b.clock.ahead += 10.0
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
-
-
-async def _told(b: Bench, reason: str, text: str) -> bool:
-    return any(found == reason and note.startswith(text) for found, note in await b.events())

@@ -167,7 +167,7 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
             b.observer.observe(POD_KIND, pod)
         assert b.submit() == 1
         await b.until(lambda: (Step.BOUND, "other") in b.steps)
-        await b.until(lambda: _told(b, "whether pod default/doubted was bound here is not known"))
+        await b.until(lambda: b.tells("BindingInDoubt", "whether pod default/doubted was bound here is not known"))
         if fate in {"read", "sweep", "not carried out"}:
             for fault in refused if fate != "sweep" else refused[1:]:
                 b.cluster.heal(fault)
@@ -223,7 +223,3 @@ async def test_it_ends_at_once_and_gives_nothing_back(tmp_path: Path) -> None:
         async with asyncio.timeout(2.0):
             await b.binder.stop(10.0)
         assert phase(b, made) is Phase.IN_DOUBT
-
-
-async def _told(b: Bench, text: str) -> bool:
-    return any(text in note for _, note in await b.events())

@@ -49,6 +49,8 @@ async def test_a_rejected_pod_is_told_of_and_replaced_elsewhere(tmp_path: Path) 
             assert b.engine.state.reservation(pod.uid) is None
         assert sorted(nodes) == ["node-a", "node-b"]
         assert b.engine.closed_nodes.rejected.counts == {"OutOfcpu": 2}
+        for node in nodes:
+            await b.until(lambda node=node: b.tells("RejectedByKubelet", f"the kubelet of node {node} rejected"))
         told = [note for reason, note in await b.events() if reason == "RejectedByKubelet"]
         assert told == [
             f"the kubelet of node {node} rejected the pod: OutOfcpu; for 60 s pods like it go to other nodes"
@@ -62,5 +64,6 @@ async def test_a_rejected_pod_is_told_of_and_replaced_elsewhere(tmp_path: Path) 
         await b.until(lambda: b.engine.state.pod(waiting.uid).node_name)
         await reject(b, "r")
         await b.until(lambda: b.engine.state.pod(waiting.uid).terminal)
+        await b.until(lambda: b.tells("RejectsPods"))
         repeated = [note for reason, note in await b.events() if reason == "RejectsPods"]
         assert repeated == ["the kubelet rejects pods that were placed here with what is known of the node: OutOfcpu"]

@@ -88,10 +88,7 @@ async def test_a_node_takes_nobody_whose_turn_a_pod_has_lost(tmp_path: Path) -> 
         assert "1 node(s) had a pod that never took its devices" in told
         assert await decided(b, "two", {NUMBER: 2, MEMORY: 2000}) == "Running"
 
-        async def is_told() -> bool:
-            return any(reason == "DevicesNotTaken" for reason, _ in await b.events())
-
-        await b.until(is_told)
+        await b.until(lambda: b.tells("DevicesNotTaken"))
         [note] = [note for reason, note in await b.events() if reason == "DevicesNotTaken"]
         assert "pod default/rejected" in note
         assert "delete it" in note
