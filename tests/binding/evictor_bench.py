@@ -182,6 +182,13 @@ async def bench(monkeypatch: pytest.MonkeyPatch, **rules: Any) -> AsyncIterator[
         await made.reporter.stop(1.0)
 
 
+def nominate(pod: Obj, node: str, manager: str = "vgpu-scheduler") -> None:
+    """Have a pod be nominated to a node by somebody."""
+    pod["status"]["nominatedNodeName"] = node
+    written = {"f:status": {"f:nominatedNodeName": {}}}
+    pod["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": written}]
+
+
 async def some_looks() -> None:
     """Let the evictor look around several times."""
     await asyncio.sleep(10 * PACE)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.binding.evictor_bench import PACE, Obj, PolicyApi, bench, some_looks
+from tests.binding.evictor_bench import PACE, Obj, PolicyApi, bench, nominate, some_looks
 from tests.engine.builders import asks, cards, node_object, pod_object
 from tests.policy.resources import policy
 
@@ -76,13 +76,12 @@ async def test_a_victim_that_a_budget_protects_is_asked_for_again_where_an_earli
         ]
         b.see(PODS, ends)
         b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
-        b.api.pods["high"]["status"]["nominatedNodeName"] = "n"
+        nominate(b.api.pods["high"], "n")
         b.see(PODS, b.api.pods["high"])
         b.eviction_api.refusals.append(429)
         b.eviction_api.retry_after = PACE
-        b.engine.preemptions.restore(b.clock.monotonic())
+        await b.evictor.take_over()
         under_way = b.engine.preemptions.of("uid-high")
-        b.evictor.resume()
         await b.until(lambda: b.eviction_api.wrote == ["POST high-low/eviction"] * 2)
         assert b.engine.preemptions.of("uid-high") is under_way is not None
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.binding.evictor_bench import PACE, bench, some_looks
+from tests.binding.evictor_bench import PACE, EvictorBench, bench, nominate, some_looks
 from tests.engine.builders import asks, cards, node_object, pod_object
 from tests.policy.resources import policy
 
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.intake import NODES, PODS
 
 
@@ -40,15 +43,75 @@ async def test_a_nomination_of_an_earlier_leader_is_taken_back_and_one_of_anybod
     async with bench(monkeypatch, mayPreempt=may_preempt) as b:
         b.runs("low", priority=9)
         high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
-        high["status"]["nominatedNodeName"] = "n"
-        written = {"f:status": {"f:nominatedNodeName": {}}}
-        high["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": written}]
+        nominate(high, "n", manager)
         b.see(PODS, high)
         b.evictor.resume()
         await some_looks()
         assert b.eviction_api.wrote == ["PATCH high/status"] * is_taken_back
         assert ("nominatedNodeName" in high["status"]) is not is_taken_back
         assert len(b.eviction_api.read) == 1
+
+
+def half_ends(b: EvictorBench, manager: str) -> None:
+    """Have half of the card be left by a pod that a drain has evicted, and a pod be nominated that needs all of it."""
+    b.runs("high-low", memory=4000, priority=1)
+    b.runs("low", memory=4000)
+    ends = b.api.pods["low"]
+    ends["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"
+    ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    b.see(PODS, ends)
+    high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
+    nominate(high, "n", manager)
+    b.see(PODS, high)
+
+
+async def test_nobody_is_evicted_and_nothing_is_kept_for_a_pod_that_somebody_else_nominated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        half_ends(b, "karpenter")
+        await b.evictor.take_over()
+        await some_looks()
+        assert not b.eviction_api.wrote
+        assert not b.engine.state.holds
+
+
+async def test_a_leader_that_takes_over_asks_again_whose_a_nomination_is_until_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        half_ends(b, "vgpu-scheduler")
+        request, asked = b.eviction_api.request, 0
+
+        async def unsure(method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+            nonlocal asked
+            asked += method == "GET"
+            if method == "GET" and asked < 3:
+                if asked == 1:
+                    raise ApiUnreachableError("no answer")
+                return ApiResponse(503, b"{}")
+            return await request(method, path, body, **more)
+
+        monkeypatch.setattr(b.eviction_api, "request", unsure)
+        await b.evictor.take_over()
+        assert b.is_kept()
+        await b.until(lambda: "POST high-low/eviction" in b.eviction_api.wrote)
+
+
+async def test_nothing_is_kept_for_a_nomination_of_which_nobody_says_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        half_ends(b, "vgpu-scheduler")
+
+        async def silent(*_: Any, **__: Any) -> ApiResponse:
+            raise ApiUnreachableError("no answer")
+
+        monkeypatch.setattr(b.eviction_api, "request", silent)
+        await b.evictor.take_over()
+        await some_looks()
+        assert not b.eviction_api.wrote
+        assert not b.engine.state.holds
 
 
 async def test_a_nomination_that_is_shown_only_after_it_was_given_up_is_taken_back(

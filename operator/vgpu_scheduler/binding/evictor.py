@@ -42,6 +42,8 @@ _EXCLUDED_FOR = 600.0
 """Seconds."""
 _MOST_TRIES = 240
 """How often a victim is tried to be evicted, or its record to be written, before its pod is decided anew."""
+_MOST_READS = 5
+"""How often it is tried to find out who has written the nominations that a new leader finds."""
 _LATE = 60.0
 """Seconds for which writes of an earlier leader may still arrive."""
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
@@ -140,6 +142,20 @@ class Evictor:
         work = self._nominate_and_evict(decision, decision.preemption, note)
         self._tasks.start(self._guarded(decision.uid, work), f"preempt-{decision.pod}")
 
+    async def take_over(self) -> None:
+        """Keep the room again that an earlier leader kept, and go on with what it began.
+
+        The pods of a nomination are asked first who wrote it: for one of anybody else nothing is kept and nobody is
+        evicted. If nobody says so for some seconds, nothing is kept for it either.
+        """
+        for _ in range(_MOST_READS):
+            if await self._nominations.adopt(self._preemptions.restorable()):
+                break
+            await asyncio.sleep(_PACE)
+        foreign = {uid for uid, node in self._preemptions.restorable() if not self._nominations.is_own(uid, node)}
+        self._preemptions.restore(self._now(), foreign)
+        self.resume()
+
     def resume(self) -> None:
         """Go on with the preemptions that an earlier leader began, as far as the engine knows them."""
         self._adopts, self._adopt_until = True, self._now() + _LATE
@@ -157,7 +173,7 @@ class Evictor:
             try:
                 self._look_for_overdue()
                 if self._adopts:
-                    is_complete = await self._nominations.adopt_others()
+                    is_complete = await self._nominations.adopt(self._preemptions.nominated())
                     self._adopts = not is_complete or self._now() < self._adopt_until
                 await self._nominations.take_back()
                 for uid, found in list(self._under_way.items()):

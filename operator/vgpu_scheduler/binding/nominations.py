@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Final
 
 from vgpu_scheduler.apiclient import MERGE_PATCH
@@ -50,8 +51,13 @@ class Nominations:
         for uid, found in self._preemptions.under_way():
             self._nodes[uid].add(found.node)
 
-    async def adopt_others(self) -> bool:
-        """Take over the other nominations that an earlier leader wrote; those of anybody else stay as they are.
+    async def adopt(self, nominations: Iterable[tuple[str, str]]) -> bool:
+        """Take over those of some nominations that an earlier leader wrote; those of anybody else stay as they are.
+
+        Parameters
+        ----------
+        nominations
+            The UIDs of pods, and the nodes that they are nominated to.
 
         Returns
         -------
@@ -59,13 +65,15 @@ class Nominations:
             False if it is not known of all whose they are.
         """
         is_complete = True
-        for uid, node in self._preemptions.nominated():
+        for uid, node in nominations:
             pod = self._state.pod(uid)
-            if pod is None or (uid, node) in self._looked_at or node in self._nodes.get(uid, ()):
+            if pod is None or (uid, node) in self._looked_at or self.is_own(uid, node):
                 continue
             answer = await self._context.request("GET", _path(pod), None, self._timeout)
-            if answer is None or not answer.ok:
-                is_complete &= answer is not None and answer.status == _NOT_FOUND
+            if answer is None:
+                return False  # nor would it answer about the others
+            if not answer.ok:
+                is_complete &= answer.status == _NOT_FOUND
                 continue
             try:
                 writers = managers_of(answer.body, "Pod", "status", "nominatedNodeName")
@@ -75,6 +83,10 @@ class Nominations:
             if MANAGER in writers:
                 self._nodes[uid].add(node)
         return is_complete
+
+    def is_own(self, uid: str, node: str) -> bool:
+        """Tell whether this scheduler has nominated a pod to a node, as far as is known."""
+        return node in self._nodes.get(uid, ())
 
     def is_nominated(self, uid: str, node: str) -> bool:
         """Tell whether a pod is shown as nominated to a node."""

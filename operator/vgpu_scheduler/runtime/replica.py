@@ -194,7 +194,7 @@ class Replica:
         """Learn what the last leader did, then decide."""
         await self._sweeps.sweep(unknown=False)
         await self._binder.look_at_closed_nodes()
-        self._resume_preemptions()
+        await self._resume_preemptions()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True
         await first_of(
@@ -203,13 +203,12 @@ class Replica:
             ("preemptions", self._evictor.run()),
         )
 
-    def _resume_preemptions(self) -> None:
+    async def _resume_preemptions(self) -> None:
         """Keep the room that the last leader kept, and go on with the evictions that it began."""
-        preemptions, now = self._engine.preemptions, self._clock.monotonic()
-        preemptions.evaluator.unix_ahead = self._clock.now().timestamp() - now
+        evaluator = self._engine.preemptions.evaluator
+        evaluator.unix_ahead = self._clock.now().timestamp() - self._clock.monotonic()
         if self._engine.preemption:
-            preemptions.restore(now)
-            self._evictor.resume()
+            await self._evictor.take_over()
 
     def _policy_status(self) -> PolicyStatusWriter:
         effective_policies = self._engine.effective_policies

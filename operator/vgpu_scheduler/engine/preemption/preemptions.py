@@ -222,17 +222,27 @@ class Preemptions:
 
     # Another leader's ------------------------------------------------------------------------------------------------
 
-    def restore(self, now: float) -> None:
+    def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
 
         What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
         room is there. Else others are searched that would have to leave that node, too. Without any that end so,
-        nothing is kept but what every nominated pod has, also one that others nominated.
+        nothing is kept but what every nominated pod has.
+
+        Parameters
+        ----------
+        foreign
+            The UIDs of pods that somebody else nominated: they have no more than that, whoever ends.
         """
-        waiting = [pod for pod in self._nominated() if self._may_be_restored(pod)]
+        waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 self._restore(pod, now)
+
+    def restorable(self) -> list[tuple[str, str]]:
+        """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
+        found = (pod for pod in self._nominated() if self._may_be_restored(pod) and self._ending(pod))
+        return [(pod.uid, pod.nominated_node_name) for pod in found]
 
     def nominated(self) -> list[tuple[str, str]]:
         """Return the pods of ours that wait and are nominated to a node, by UID, with that node."""
