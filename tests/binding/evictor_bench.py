@@ -90,26 +90,42 @@ class EvictionApi(QuickApi):
 
 
 class PolicyApi:
-    """An API server that has the status of the policy, too.
+    """An API server that has the status of policies, too.
 
     Attributes
     ----------
-    evictions
-        Those that it records.
+    recorded
+        The evictions that each policy records, by its name.
+    refuses
+        The name of a policy to which nothing is written.
+    on_write
+        Called with the name of a policy after something was written to it.
     """
 
     def __init__(self, request: Any) -> None:
-        self.evictions: list[Obj] = []
+        self.recorded: dict[str, list[Obj]] = {}
+        self.refuses = ""
+        self.on_write: Any = lambda _: None
         self._request = request
+
+    @property
+    def evictions(self) -> list[Obj]:
+        """Those that the policy of the bench records."""
+        return self.recorded.get("preempts", [])
 
     async def request(self, method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
         """Carry a request out."""
         if "policies/" not in path:
             response: ApiResponse = await self._request(method, path, body, **more)
             return response
+        name = path.removesuffix("/status").rpartition("/")[2]
+        if method == "PATCH" and name == self.refuses:
+            return ApiResponse(422, b'{"kind": "Status", "message": "no"}')
         if method == "PATCH":
-            self.evictions = body["status"]["evictions"]
-        found = {"metadata": {"uid": "p", "resourceVersion": "1"}, "status": {"evictions": self.evictions}}
+            self.recorded[name] = body["status"]["evictions"]
+            self.on_write(name)
+        status = {"evictions": self.recorded.get(name, [])}
+        found = {"metadata": {"uid": "p", "resourceVersion": "1"}, "status": status}
         return ApiResponse(200, json.dumps(found).encode())
 
 

@@ -108,6 +108,8 @@ class QuickBench:
     ----------
     leads
         Whether the lease is held.
+    may_write
+        Tells whether it will be in so many seconds.
     """
 
     def __init__(
@@ -123,11 +125,12 @@ class QuickBench:
         self.engine = engine or make_engine()
         self.reporter = Reporter(client, EventSource("vgpu-scheduler", "test"), self.clock)
         self.leads = True
+        self.may_write: Callable[[float], bool] = lambda _: self.leads
         self.ended = asyncio.Event()
         self.port = EventPort()
         self.observer = Observer(self.engine, self.clock.monotonic, self.port, self.reporter.problem)
         context = self.context = BindContext(
-            client, self.engine, self.reporter, self.clock, lambda _: self.leads,
+            client, self.engine, self.reporter, self.clock, self._may_write,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.port,
         )  # fmt: skip
         hooks = BinderHooks(on_attempt=lambda _: self.ended.set())
@@ -142,6 +145,9 @@ class QuickBench:
         for number in range(nodes):
             self.api.nodes[f"n{number}"] = node_object(f"n{number}", cards(f"n{number}", 8))
             self.see(NODES, self.api.nodes[f"n{number}"])
+
+    def _may_write(self, seconds: float) -> bool:
+        return self.may_write(seconds)
 
     def see(self, kind: Kind[Any], found: Object) -> None:
         """Take in an object as a watch shows it."""

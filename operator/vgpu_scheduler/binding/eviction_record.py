@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import Pod
@@ -39,8 +42,30 @@ class Recorded(Enum):
     """A policy allows no more within the hour: another leader, of which this one does not know yet, has had some."""
 
 
+@dataclass(slots=True)
+class _Entry:
+    """The record of one pod in one policy, as long as anybody relies on it who may evict the pod.
+
+    Attributes
+    ----------
+    mine
+        What was written here, or may have been, while nobody else had recorded the pod.
+    trials
+        How many rely on it.
+    counts
+        Whether one of them has evicted the pod, or may have.
+    """
+
+    mine: set[Eviction] = field(default_factory=set)
+    trials: int = 0
+    counts: bool = False
+
+
 class EvictionRecord:
     """Writes which pods are about to be evicted: the next leader counts them, too.
+
+    Several pods may have the same victim. What one of them has recorded the others rely on, and it is taken back only
+    when the last of them has not evicted the victim. What was recorded already when it came to that is left alone.
 
     Parameters
     ----------
@@ -53,72 +78,115 @@ class EvictionRecord:
     def __init__(self, context: BindContext, timeout: float) -> None:
         self._context = context
         self._timeout = timeout
+        self._entries: defaultdict[tuple[PolicyKey, str], _Entry] = defaultdict(_Entry)
+        """By policy and by the UID of the pod."""
+        self._turns: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Who reads a policy relies on what is there: until that is noted, nobody else here takes it back."""
 
-    async def write(self, rules: PreemptionRules, victim: Pod) -> Recorded:
-        """Record a pod in all policies that limit evictions under some rules; what one does not take decides."""
+    async def write(self, rules: PreemptionRules, victim: Pod, relied_on: set[PolicyKey]) -> Recorded:
+        """Record a pod in all policies that limit evictions under some rules; what one does not take decides.
+
+        Parameters
+        ----------
+        relied_on
+            The policies that the trial to evict the pod relies on so far; those of the rules are added.
+        """
         for key, limit in rules.quotas:
-            recorded = await self._write_in(key, limit, victim)
+            async with self._turns[key]:
+                entry = self._entries[key, victim.uid]
+                entry.trials += key not in relied_on
+                relied_on.add(key)
+                recorded = await self._write_in(key, limit, victim, entry)
             if recorded is not Recorded.YES:
                 return recorded
         return Recorded.YES
 
-    async def take_back(self, rules: PreemptionRules, victim: str) -> None:
-        """Record a pod, by its UID, as evicted no more: it was not evicted, and nothing on its way will evict it.
+    async def settle(self, victim: str, relied_on: Collection[PolicyKey], *, counts: bool) -> None:
+        """Take in that a trial to evict a pod is over.
 
-        What cannot be written is counted for an hour.
+        A record of this leader that nobody relies on any more is taken back, unless it counts. What cannot be written
+        is counted for an hour.
+
+        Parameters
+        ----------
+        victim
+            The UID of the pod.
+        relied_on
+            The policies that the trial relied on.
+        counts
+            Whether it has evicted the pod, or may have.
         """
-        for key, _ in rules.quotas:
-            try:
-                await self._take_back_from(key, victim)
-            except ApiUnreachableError as error:
-                log.warning("eviction is still recorded in policy %s: %s", key[-1], error)
+        for key in relied_on:
+            async with self._turns[key]:
+                entry = self._entries[key, victim]
+                entry.trials -= 1
+                entry.counts |= counts
+                if entry.trials:
+                    continue
+                del self._entries[key, victim]
+                if entry.mine and not entry.counts:
+                    await self._take_back_from(key, victim, entry)
 
-    async def _take_back_from(self, key: PolicyKey, victim: str) -> None:
-        path, now = policy_path(*key), self._context.clock.now()
-        for _ in range(_TRIES):
-            read = await self._context.api.request("GET", path, timeout=self._timeout)
-            found = read.json() if read.ok else {}
-            is_recorded = any(one.uid == victim for one in recent_evictions(found.get("status"), now))
-            if not is_recorded or not self._context.may_write(self._timeout):
-                return
-            written = await self._patch(path, found, without_eviction(found.get("status"), victim, now))
-            if written.status != _CONFLICT:
-                return
-
-    async def _patch(self, path: str, found: Mapping[str, Any], status: Mapping[str, Any]) -> ApiResponse:
-        """Write the evictions in the status of a policy, if it is still as it was found."""
-        metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
-        body = {"metadata": metadata, "status": {"evictions": status["evictions"]}}
-        return await self._context.api.request(
-            "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
-        )
-
-    async def _write_in(self, key: PolicyKey, limit: int, victim: Pod) -> Recorded:
-        path, now = policy_path(*key), self._context.clock.now()
+    async def _write_in(self, key: PolicyKey, limit: int, victim: Pod, entry: _Entry) -> Recorded:
+        now = self._context.clock.now().replace(microsecond=0)  # as it is written
         _, namespace, _ = key
         # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
         named = victim.uid if namespace and namespace != victim.namespace else victim.key
         eviction = Eviction(now, named, victim.uid, victim.node_name)
+
+        def with_it(status: object) -> dict[str, Any] | Recorded:
+            recent = recent_evictions(status, now)
+            known = [one for one in recent if one.uid == victim.uid]
+            if any(abs(now - one.time) < _FRESH for one in known):
+                return Recorded.YES
+            if len(recent) - len(known) >= limit:
+                return Recorded.OVER_LIMIT
+            if entry.mine.issuperset(known):  # else somebody may have evicted it, of which only the record tells
+                entry.mine.add(eviction)
+            return with_eviction(status, eviction, now)
+
+        return await self._change(key, with_it)
+
+    async def _take_back_from(self, key: PolicyKey, victim: str, entry: _Entry) -> None:
+        now = self._context.clock.now()
+
+        def without_it(status: object) -> dict[str, Any] | Recorded:
+            known = {one for one in recent_evictions(status, now) if one.uid == victim}
+            is_mine = bool(known) and known <= entry.mine
+            return without_eviction(status, victim, now) if is_mine else Recorded.YES
+
+        await self._change(key, without_it)
+
+    async def _change(self, key: PolicyKey, change: Callable[[object], dict[str, Any] | Recorded]) -> Recorded:
+        """Read a policy and write what is to become of its status, again while others write meanwhile.
+
+        Parameters
+        ----------
+        change
+            Returns that status, or what came of it where nothing is to be written.
+        """
+        path = policy_path(*key)
         try:
             for _ in range(_TRIES):
                 read = await self._context.api.request("GET", path, timeout=self._timeout)
                 if not read.ok:
                     break
                 found = read.json()
-                status = found.get("status")
-                recent = recent_evictions(status, now)
-                if any(one.uid == victim.uid and abs(now - one.time) < _FRESH for one in recent):
-                    return Recorded.YES
-                if sum(one.uid != victim.uid for one in recent) >= limit:
-                    return Recorded.OVER_LIMIT
+                changed = change(found.get("status"))
+                if isinstance(changed, Recorded):
+                    return changed
                 if not self._context.may_write(self._timeout):
-                    return Recorded.NO
-                written = await self._patch(path, found, with_eviction(status, eviction, now))
+                    break
+                metadata = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
+                body = {"metadata": metadata, "status": {"evictions": changed["evictions"]}}
+                written = await self._context.api.request(
+                    "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
+                )
                 if written.ok:
                     return Recorded.YES
                 if written.status != _CONFLICT:
-                    log.warning("eviction was not recorded in policy %s: %s", key[-1], written.message)
-                    return Recorded.NO
+                    log.warning("evictions were not recorded in policy %s: %s", key[-1], written.message)
+                    break
         except ApiUnreachableError as error:
-            log.warning("eviction was not recorded in policy %s: %s", key[-1], error)
+            log.warning("evictions were not recorded in policy %s: %s", key[-1], error)
         return Recorded.NO

@@ -24,8 +24,6 @@ __all__ = ["EvictionSender"]
 
 log = logging.getLogger(__name__)
 
-_NOT_SENT = EvictionResult(EvictionAnswer.UNKNOWN, "", 1.0)
-
 
 class EvictionSender:
     """Sends what ends victims.
@@ -43,18 +41,15 @@ class EvictionSender:
         self._preemptions = context.engine.preemptions
         self._timeout = timeout
 
-    async def send(self, uid: str, pod: Pod, preemption: Preemption) -> EvictionResult:
-        """Send what ends a victim once."""
+    async def send(self, uid: str, pod: Pod, preemption: Preemption) -> EvictionResult | None:
+        """Send what ends a victim once; return what the answer means, None if the lease is late and it was not sent."""
         rules = self._preemptions.rules_of(uid)
         if not self._context.may_write(self._timeout):
-            return _NOT_SENT
-        result = await self._send("POST", eviction_path(pod), eviction_body(pod))
-        if rules.budgets is Budgets.EXCEED and result.answer in {
-            EvictionAnswer.PROTECTED,
-            EvictionAnswer.SEVERAL_BUDGETS,
-        }:
-            result = await self._delete(pod)
-        if result.answer is EvictionAnswer.EVICTED:
+            return None
+        asked = await self._send("POST", eviction_path(pod), eviction_body(pod))
+        is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
+        result = await self._delete(pod) if is_protected and rules.budgets is Budgets.EXCEED else asked
+        if result is not None and result.answer is EvictionAnswer.EVICTED:
             self._preemptions.evicted(pod.uid)
             self._context.reporter.preempted(pod, uid, preemption.node)
             log.info(Keyed("Preempted pod", pod=pod.key, node=preemption.node, preemptor=uid))
@@ -63,7 +58,7 @@ class EvictionSender:
     async def _send(self, method: str, path: str, body: object, form: str = "application/json") -> EvictionResult:
         return classify_eviction(await self._context.request(method, path, body, self._timeout, form))
 
-    async def _delete(self, pod: Pod) -> EvictionResult:
+    async def _delete(self, pod: Pod) -> EvictionResult | None:
         """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
         now = self._context.clock.now()
         condition = {
@@ -79,5 +74,5 @@ class EvictionSender:
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
         if not self._context.may_write(self._timeout):
-            return _NOT_SENT
+            return None
         return await self._send("DELETE", path, delete_options(pod))

@@ -21,7 +21,7 @@ from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
-from vgpu_scheduler.policy import PreemptionRules
+from vgpu_scheduler.policy import PolicyKey
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -86,8 +86,8 @@ class _Trial:
     ----------
     is_recorded
         Whether its eviction was recorded since one was sent last.
-    recorded_by
-        The rules under which it was recorded; None if it never was.
+    relied_on
+        The policies whose records it relies on.
     unsure
         Whether an eviction was sent of which nobody knows whether it was carried out.
     tries
@@ -95,7 +95,7 @@ class _Trial:
     """
 
     is_recorded: bool = False
-    recorded_by: PreemptionRules | None = None
+    relied_on: set[PolicyKey] = field(default_factory=set)
     unsure: bool = False
     tries: int = 0
 
@@ -252,10 +252,12 @@ class Evictor:
             Whether other victims end already: one that a budget protects is asked for again then.
         """
         trial = _Trial()
-        result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
-        is_evicted = result is not None and result.answer is EvictionAnswer.EVICTED
-        if trial.recorded_by is not None and not trial.unsure and not is_evicted:
-            await self._record.take_back(trial.recorded_by, victim.uid)
+        counts = True  # unless it is known to have come to nothing
+        try:
+            result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
+            counts = trial.unsure or (result is not None and result.answer is EvictionAnswer.EVICTED)
+        finally:
+            await self._record.settle(victim.uid, trial.relied_on, counts=counts)
         return result
 
     async def _try_until_clear(
@@ -286,8 +288,10 @@ class Evictor:
                 self._withdraw(uid, victim, forbidden)
                 return None
             result = await self._sender.send(uid, pod, preemption)
-            self.stats.answers[result.answer] += 1
             trial.is_recorded = False  # where it takes long to evict it, the record says when it was tried last
+            if result is None:
+                continue
+            self.stats.answers[result.answer] += 1
             trial.unsure |= result.answer is EvictionAnswer.UNKNOWN
             if not result.is_to_be_tried_again(some_end=some_end):
                 return result
@@ -306,10 +310,8 @@ class Evictor:
             renewed = await self._nominations.renew(uid, preemption.node)
             await asyncio.sleep(0.0 if renewed else _PACE)
             return True
-        rules = self._preemptions.rules_of(uid)
-        recorded = await self._record.write(rules, victim)
+        recorded = await self._record.write(self._preemptions.rules_of(uid), victim, trial.relied_on)
         trial.is_recorded = recorded is Recorded.YES
-        trial.recorded_by = rules if trial.is_recorded else trial.recorded_by
         await asyncio.sleep(_PACE if recorded is Recorded.NO else 0.0)
         return recorded is not Recorded.OVER_LIMIT
 
