@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from tests.binding.evictor_bench import PACE, Obj, PolicyApi, bench, nominate, s
 from tests.engine.builders import asks, cards, node_object, pod_object
 from tests.policy.resources import policy
 
-from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.intake import NODES, PODS
 
 
@@ -262,3 +264,62 @@ async def test_a_preemption_that_breaks_off_is_begun_anew(monkeypatch: pytest.Mo
         b.clock.seconds += 31.0
         await b.until(lambda: not b.is_kept())
         assert not b.engine.state.holds
+
+
+async def test_an_eviction_whose_answer_is_lost_is_told_and_counted_once_its_victim_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+
+        def carried_out(what: str) -> None:
+            if what == "low/eviction":
+                b.see_pod("low")
+                raise ApiUnreachableError("cut, but carried out")
+
+        b.eviction_api.on_write = carried_out
+        b.preempts()
+        told = ("Preempted", "Preempted by pod uid-high on node n")
+        await b.until(lambda: told in b.eviction_api.events)
+        await some_looks()
+        assert b.eviction_api.wrote.count("POST low/eviction") == 1
+        assert b.evictor.stats.answers == {EvictionAnswer.UNKNOWN: 1, EvictionAnswer.EVICTED: 1}
+
+
+async def test_a_victim_that_ends_by_itself_is_not_told_to_be_preempted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+
+        def deleted(what: str) -> None:
+            if what == "high/status":
+                b.api.pods["low"]["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"
+                b.eviction_api.encoded(b.api.pods["low"])
+                b.see_pod("low")
+
+        b.eviction_api.on_write = deleted
+        b.preempts()
+        await b.until(lambda: "PATCH high/status" in b.eviction_api.wrote)
+        await some_looks()
+        assert not [reason for reason, _ in b.eviction_api.events if reason == "Preempted"]
+        assert not b.evictor.stats.answers
+
+
+async def test_times_of_policies_follow_the_wall_clock_when_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        await some_looks()
+        before, now = b.engine.preemptions.evaluator.unix_ahead, b.clock.now
+        monkeypatch.setattr(b.clock, "now", lambda: now() + timedelta(hours=1))
+        await b.until(lambda: b.engine.preemptions.evaluator.unix_ahead != before)
+        assert b.engine.preemptions.evaluator.unix_ahead == before + 3600.0
+
+
+async def test_what_budgets_protected_is_forgotten_with_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.eviction_api.refusals.append(429)
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await some_looks()
+        assert b.evictor._protected
+        b.engine.remove_pod("uid-low", b.clock.monotonic())
+        await b.until(lambda: not b.evictor._protected)

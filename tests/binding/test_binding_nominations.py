@@ -156,3 +156,20 @@ async def test_a_nomination_that_is_lost_is_written_again(monkeypatch: pytest.Mo
         assert high["status"]["nominatedNodeName"] == "n"
         await some_looks()
         assert b.eviction_api.wrote.count("PATCH high/status") == 2
+
+
+async def test_a_nomination_stays_while_room_is_kept_for_a_pod_that_could_not_be_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low")
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        b.engine.remove_pod("uid-low", b.clock.monotonic())
+        assert b.tried().placement is not None
+        b.engine.unreserve("uid-high", b.clock.monotonic())
+        assert b.engine.state.holds.get("uid-high") is not None
+        await some_looks()
+        assert b.api.pods["high"]["status"]["nominatedNodeName"] == "n"
+        b.engine.preemptions.withdraw("uid-high")
+        await b.until(lambda: "nominatedNodeName" not in b.api.pods["high"]["status"])

@@ -50,10 +50,14 @@ class EvictionSender:
         is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
         result = await self._delete(pod) if is_protected and rules.budgets is Budgets.EXCEED else asked
         if result is not None and result.answer is EvictionAnswer.EVICTED:
-            self._preemptions.evicted(pod.uid)
-            self._context.reporter.preempted(pod, uid, preemption.node)
-            log.info(Keyed("Preempted pod", pod=pod.key, node=preemption.node, preemptor=uid))
+            self.tell(uid, pod, preemption)
         return result
+
+    def tell(self, uid: str, victim: Pod, preemption: Preemption) -> None:
+        """Count a victim as evicted for a pod, and say so."""
+        self._preemptions.evicted(victim.uid)
+        self._context.reporter.preempted(victim, uid, preemption.node)
+        log.info(Keyed("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
     async def _send(self, method: str, path: str, body: object, form: str = "application/json") -> EvictionResult:
         return classify_eviction(await self._context.request(method, path, body, self._timeout, form))

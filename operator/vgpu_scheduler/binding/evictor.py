@@ -171,6 +171,7 @@ class Evictor:
         """Look after what is under way, until cancelled."""
         while True:
             try:
+                self._preemptions.evaluator.unix_ahead = self._context.clock.now().timestamp() - self._now()
                 self._look_for_overdue()
                 if self._adopts:
                     is_complete = await self._nominations.adopt(self._preemptions.nominated())
@@ -273,8 +274,12 @@ class Evictor:
                 continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
-                ends = pod is not None and pod.deleting and not pod.terminal
-                return EvictionResult(EvictionAnswer.EVICTED if ends else EvictionAnswer.GONE)
+                if pod is None or pod.terminal or not pod.deleting:
+                    return EvictionResult(EvictionAnswer.GONE)
+                if trial.unsure:  # it was carried out, and the answer is lost
+                    self.stats.answers[EvictionAnswer.EVICTED] += 1
+                    self._sender.tell(uid, pod, preemption)
+                return EvictionResult(EvictionAnswer.EVICTED)
             if not pod.node_name:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
@@ -344,6 +349,8 @@ class Evictor:
 
     def _look_for_overdue(self) -> None:
         """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
+        for uid in [uid for uid in self._protected if self._state.pod(uid) is None]:
+            del self._protected[uid]
         moment, overdue = self._context.clock.now().timestamp(), 0
         self._under_way = {uid: self._entry(uid, found) for uid, found in self._preemptions.under_way()}
         self.stats.longest = self._now() - min((of.since for of in self._under_way.values()), default=self._now())

@@ -111,7 +111,7 @@ class Nominations:
     async def take_back(self) -> None:
         """Take back the nominations of pods for which no room is kept any more, and which still wait."""
         for uid, nodes in list(self._nodes.items()):
-            if self._preemptions.of(uid) is not None:
+            if self._state.holds.get(uid) is not None:  # for those that left, or for a bind that has failed
                 continue
             pod = self._state.pod(uid)
             if pod is None or pod.node_name or pod.terminal:
