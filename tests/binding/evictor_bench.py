@@ -21,7 +21,7 @@ from vgpu_scheduler.model import Decision
 
 Obj = dict[str, Any]
 PACE = 0.002
-NO_RIGHT = b'{"kind": "Status", "message": "User us cannot create resource"}'
+NO_RIGHT = b"""{"kind": "Status", "message": "pods \\"low\\" is forbidden: User \\"us\\" cannot create resource \\"pods/eviction\\" in API group \\"\\" in the namespace \\"default\\""}"""  # noqa: E501
 
 
 class EvictionApi(QuickApi):

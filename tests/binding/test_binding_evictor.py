@@ -55,7 +55,7 @@ async def test_a_missing_right_is_told_and_tried_again_when_it_may_be_there(monk
         b.clock.seconds += 11.0
         told = b.tried()
         assert told.preemption is None
-        assert "the right to evict is missing: pods/eviction: 403: User us cannot create resource" in told.message
+        assert told.message.endswith('the right to evict is missing: user "us" cannot create pods/eviction.')
         b.clock.seconds += 61.0
         again = b.tried()
         assert again.preemption is not None, again.message

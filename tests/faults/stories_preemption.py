@@ -226,7 +226,8 @@ async def denied(stage: Stage, random: Random) -> None:
         await scene.high_comes()
 
         async def is_said() -> bool:
-            return "the right to evict is missing: pods/eviction: 403" in await stage.message("high")
+            said = 'the right to evict is missing: user "somebody" cannot create pods/eviction.'
+            return said in await stage.message("high")
 
         await stage.until(is_said, "the condition to say that a right is missing")
         assert not scene.evicted()

@@ -6,6 +6,7 @@ import logging
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, EvictionRight
 from vgpu_scheduler.binding.evictions import (
     EvictionAnswer,
     EvictionResult,
@@ -46,7 +47,7 @@ class EvictionSender:
         rules = self._preemptions.rules_of(uid)
         if not self._context.may_write(self._timeout):
             return None
-        asked = await self._send("POST", eviction_path(pod), eviction_body(pod))
+        asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
         is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
         result = await self._delete(pod) if is_protected and rules.budgets is Budgets.EXCEED else asked
         if result is not None and result.answer is EvictionAnswer.EVICTED:
@@ -59,8 +60,10 @@ class EvictionSender:
         self._context.reporter.preempted(victim, uid, preemption.node)
         log.info(Keyed("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
-    async def _send(self, method: str, path: str, body: object, form: str = "application/json") -> EvictionResult:
-        return classify_eviction(await self._context.request(method, path, body, self._timeout, form))
+    async def _send(
+        self, right: EvictionRight, method: str, path: str, body: object, form: str = "application/json"
+    ) -> EvictionResult:
+        return classify_eviction(await self._context.request(method, path, body, self._timeout, form), right)
 
     async def _delete(self, pod: Pod) -> EvictionResult | None:
         """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
@@ -74,9 +77,9 @@ class EvictionSender:
         }
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        marked = await self._send("PATCH", f"{path}/status", body, STRATEGIC_PATCH)
+        marked = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
         if not self._context.may_write(self._timeout):
             return None
-        return await self._send("DELETE", path, delete_options(pod))
+        return await self._send(DELETE, "DELETE", path, delete_options(pod))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding.eviction_rights import EVICT, EvictionRight, missing_right
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["EvictionAnswer", "EvictionResult", "classify_eviction", "delete_options", "eviction_body", "eviction_path"]
 
-_NOT_FOUND, _CONFLICT, _FORBIDDEN, _THROTTLED, _SERVER_ERROR = 404, 409, 403, 429, 500
+_NOT_FOUND, _CONFLICT, _THROTTLED, _SERVER_ERROR = 404, 409, 429, 500
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 """What API servers answer with status 500 where two budgets select a pod."""
 _ANOTHER_POD = "precondition"
 """In what API servers say, in lower case, where a pod has another UID than the request names."""
-_NO_RIGHT = re.compile(r"cannot (create|delete|patch) resource")
-"""What API servers say where a right is missing; other refusals with the same status are about one pod."""
 _DEFAULT_RETRY = 5.0
 
 
@@ -32,7 +30,7 @@ class EvictionAnswer(Enum):
     SEVERAL_BUDGETS = "several budgets"
     """500 where two budgets select the pod: it is never evicted that way."""
     DENIED = "denied"
-    """403: the right is missing."""
+    """403, or 422 from the policy that narrows our patches: the right is missing."""
     REFUSED = "refused"
     """Any other 4xx: the same request will be refused again."""
     UNKNOWN = "unknown"
@@ -40,11 +38,22 @@ class EvictionAnswer(Enum):
 
 
 class EvictionResult(NamedTuple):
-    """What an answer means, with the text of the API server, and after how many seconds to come again."""
+    """What an answer means.
+
+    Attributes
+    ----------
+    message
+        The text of the API server, which names the victim; where a right is missing, what that is, for everybody.
+    retry_after
+        After how many seconds to come again.
+    right
+        The right that was needed.
+    """
 
     answer: EvictionAnswer
     message: str = ""
     retry_after: float = _DEFAULT_RETRY
+    right: EvictionRight = EVICT
 
     def is_to_be_tried_again(self, *, some_end: bool) -> bool:
         """Tell whether the same victim is asked for again, as nothing is clear or others end for the same pod."""
@@ -54,13 +63,12 @@ class EvictionResult(NamedTuple):
 _REFUSALS = {
     _NOT_FOUND: EvictionAnswer.GONE,
     _CONFLICT: EvictionAnswer.GONE,
-    _FORBIDDEN: EvictionAnswer.DENIED,
     _THROTTLED: EvictionAnswer.PROTECTED,
 }
 
 
-def classify_eviction(response: ApiResponse | None) -> EvictionResult:
-    """Classify the answer to an eviction or a deletion; None stands for no answer."""
+def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT) -> EvictionResult:
+    """Classify the answer to an eviction or a deletion, which needs a right; None stands for no answer."""
     if response is None:
         return EvictionResult(EvictionAnswer.UNKNOWN, "no answer", 1.0)
     if response.ok:
@@ -68,8 +76,9 @@ def classify_eviction(response: ApiResponse | None) -> EvictionResult:
     message = f"{response.status}: {response.message}"
     if response.status == _CONFLICT and _ANOTHER_POD not in response.message.lower():
         return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0)  # somebody else wrote at the same time
-    if response.status == _FORBIDDEN and not _NO_RIGHT.search(response.message):
-        return EvictionResult(EvictionAnswer.REFUSED, message)
+    missing = missing_right(right, response)
+    if missing:
+        return EvictionResult(EvictionAnswer.DENIED, missing, right=right)
     if response.status >= _SERVER_ERROR:
         several = _SEVERAL_BUDGETS in response.message
         return EvictionResult(EvictionAnswer.SEVERAL_BUDGETS if several else EvictionAnswer.UNKNOWN, message, 1.0)

@@ -16,6 +16,7 @@ from typing import Any
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
+from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.eviction_sender import EvictionSender
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
@@ -46,6 +47,7 @@ _MOST_READS = 5
 """How often it is tried to find out who has written the nominations that a new leader finds."""
 _LATE = 60.0
 """Seconds for which writes of an earlier leader may still arrive."""
+_REFUSED = frozenset({403, 422})
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 
@@ -213,10 +215,12 @@ class Evictor:
         if response is None or not response.ok:
             message = "no answer" if response is None else f"{response.status}: {response.message}"
             log.info(Keyed("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))
-            if response is not None and response.status in {403, 422}:  # the right is missing, or its component
-                self._preemptions.evaluator.deny(f"pods/status: {response.message}", self._now() + _RIGHTS_AGAIN)
+            is_refused = response is not None and response.status in _REFUSED
+            if response is not None and is_refused:
+                self._deny(NOMINATE, missing_right(NOMINATE, response))
                 self._context.reporter.not_scheduled(pod, reason, decision.message, note)
-            self._preemptions.retry(uid, self._now(), _PACE)
+            # It may be about this pod alone: others go on meanwhile.
+            self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN if is_refused else _PACE)
             self._context.port.decide_again()
             return
         self._context.observe("Pod", response.body)
@@ -274,12 +278,7 @@ class Evictor:
                 continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
-                if pod is None or pod.terminal or not pod.deleting:
-                    return EvictionResult(EvictionAnswer.GONE)
-                if trial.unsure:  # it was carried out, and the answer is lost
-                    self.stats.answers[EvictionAnswer.EVICTED] += 1
-                    self._sender.tell(uid, pod, preemption)
-                return EvictionResult(EvictionAnswer.EVICTED)
+                return self._ends_already(uid, preemption, pod, trial)
             if not pod.node_name:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
@@ -303,6 +302,15 @@ class Evictor:
             await asyncio.sleep(result.retry_after)
         return None
 
+    def _ends_already(self, uid: str, preemption: Preemption, victim: Pod | None, trial: _Trial) -> EvictionResult:
+        """Say what has become of a victim that need not be evicted any more."""
+        if victim is None or victim.terminal or not victim.deleting:
+            return EvictionResult(EvictionAnswer.GONE)
+        if trial.unsure:  # its eviction was carried out, and the answer is lost
+            self.stats.answers[EvictionAnswer.EVICTED] += 1
+            self._sender.tell(uid, victim, preemption)
+        return EvictionResult(EvictionAnswer.EVICTED)
+
     def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: _Trial) -> str:
         """Say why a victim must not be evicted any more; empty if it may."""
         if trial.tries >= _MOST_TRIES:
@@ -325,7 +333,7 @@ class Evictor:
         log.info(Keyed("Victim was not evicted", pod=victim.pod, preemptor=uid, err=result.message))
         now = self._now()
         if result.answer is EvictionAnswer.DENIED:
-            self._preemptions.evaluator.deny(f"pods/eviction: {result.message}", now + _RIGHTS_AGAIN)
+            self._deny(result.right, result.message)
         if result.answer in {EvictionAnswer.SEVERAL_BUDGETS, EvictionAnswer.REFUSED}:
             self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
         if result.answer is EvictionAnswer.PROTECTED:
@@ -335,6 +343,11 @@ class Evictor:
                 self._preemptions.evaluator.exclude(victim.uid, now + _EXCLUDED_FOR)
         self._preemptions.retry(uid, now, result.retry_after)
         self._context.port.decide_again()
+
+    def _deny(self, right: EvictionRight, missing: str) -> None:
+        """Have nobody preempt others for a while who needs a right that is missing, if one is."""
+        if missing:
+            self._preemptions.evaluator.deny(missing, self._now() + _RIGHTS_AGAIN, exceeding=right.exceeding)
 
     def _withdraw(self, uid: str, victim: Victim, reason: str) -> None:
         """Have a pod decided anew for which a victim must not end any more."""

@@ -92,7 +92,8 @@ class Evaluator:
         self._order = SearchOrder(cycle.state)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
-        self._denied, self._denied_until = "", 0.0
+        self._denied: dict[str, tuple[float, bool]] = {}
+        """Until when rights are taken to be missing, and whether only those who exceed budgets need them."""
 
     def exclude(self, victim: str, until: float = math.inf) -> None:
         """Take in that a pod cannot be evicted: it is nobody's victim until some time, or a change of its budgets."""
@@ -111,9 +112,15 @@ class Evaluator:
         """Take in that a pod is gone."""
         self._excluded.pop(uid, None)
 
-    def deny(self, reason: str, until: float) -> None:
-        """Take in that the right to evict is missing: nobody is searched for until some time."""
-        self._denied, self._denied_until = reason, until
+    def deny(self, right: str, until: float, *, exceeding: bool = False) -> None:
+        """Take in that a right is missing: nobody is searched for until some time.
+
+        Parameters
+        ----------
+        exceeding
+            Whether that is only so for pods that may exceed disruption budgets.
+        """
+        self._denied[right] = until, exceeding
 
     def search(self, pod: Pod, now: float) -> PreemptionResult:
         """Say how a pod that fits nowhere gets room now, or why it does not; nothing is kept for it."""
@@ -165,10 +172,9 @@ class Evaluator:
 
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> PreemptionResult | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
-        if now < self._denied_until:
-            return PreemptionResult(
-                reason=f"the right to evict is missing: {self._denied}.", again_at=self._denied_until
-            )
+        for right, (until, exceeding) in self._denied.items():
+            if now < until and (rules.budgets is Budgets.EXCEED or not exceeding):
+                return PreemptionResult(reason=f"the right to evict is missing: {right}.", again_at=until)
         may_at = may_preempt_at(pod, rules) - self.unix_ahead if rules.delay else now
         if now < may_at:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
