@@ -323,3 +323,24 @@ async def test_what_budgets_protected_is_forgotten_with_the_pod(monkeypatch: pyt
         assert b.evictor._protected
         b.engine.remove_pod("uid-low", b.clock.monotonic())
         await b.until(lambda: not b.evictor._protected)
+
+
+async def test_nobody_else_is_evicted_on_a_node_that_is_cordoned_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        b.runs("low", memory=4000)
+        b.runs("lower", memory=4000, priority=1)
+        b.eviction_api.retry_after = 5 * PACE
+
+        def cordon(what: str) -> None:
+            if what.endswith("/eviction") and not b.eviction_api.refusals:
+                b.eviction_api.refusals.extend([429] * 3)  # the second victim has to be asked for again
+                b.api.nodes["n"]["metadata"]["resourceVersion"] = "5000"
+                b.api.nodes["n"]["spec"] = {"unschedulable": True}
+                b.see(NODES, b.api.nodes["n"])
+
+        b.eviction_api.on_write = cordon
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        for _ in range(4):
+            await some_looks()
+        assert len([pod for pod in b.api.pods.values() if "deletionTimestamp" in pod["metadata"]]) == 1

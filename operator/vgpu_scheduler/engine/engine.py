@@ -222,6 +222,7 @@ class Engine:
         hint = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
+        self.preemptions.node_changed(node.name, now)
         self._requeuer.hint(hint, now)
         return problems
 

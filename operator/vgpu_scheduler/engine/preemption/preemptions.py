@@ -101,7 +101,7 @@ class Preemptions:
         if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
             self.withdraw(pod.uid)
             return decision
-        if self._is_waiting_for_victims(pod.uid) and self.evaluator.might_help_on(pod, self._under_way[pod.uid].node):
+        if self._is_waiting_for_victims(pod.uid) and self._can_be_placed_on(self._state.holds.get(pod.uid)):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
         self.withdraw(pod.uid)
@@ -210,9 +210,13 @@ class Preemptions:
         self.evaluator.limits.commit(victim)
 
     def forbids(self, uid: str, victim: Pod, now: float) -> str:
-        """Return why a pod must not end for another one any more, as policies are now; empty if it may."""
-        pod = self._state.pod(uid)
-        return "the pod is gone" if pod is None else self.evaluator.forbids(pod, victim, now)
+        """Return why a pod must not end for another one any more, as policies and its node are now; empty if it may."""
+        pod, found = self._state.pod(uid), self.of(uid)
+        if pod is None or found is None:
+            return "the pod is gone" if pod is None else "no room is kept for the pod any more"
+        if not self._can_be_placed_on(self._state.holds.get(uid)):
+            return f"node {found.node} does not take the pod any more"
+        return self.evaluator.forbids(pod, victim, now)
 
     def retry(self, uid: str, now: float, wait: float) -> None:
         """Give up a preemption that cannot be carried out, and have its pod tried again after so many seconds."""
@@ -286,6 +290,27 @@ class Preemptions:
         if found is not None:
             shared = {victim.uid for _, other in self.under_way() for victim in other.victims}
             self.evaluator.limits.release({victim.uid for victim in found.victims} - shared)
+
+    def node_changed(self, node: str, now: float) -> None:
+        """Take in that a node is another: whom it does not take any more, whoever leaves, is decided anew."""
+        for hold in self._state.holds.on(node):
+            if not self._can_be_placed_on(hold):
+                self.displace(hold.uid, now)
+
+    def _can_be_placed_on(self, hold: Hold | None) -> bool:
+        """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
+        pod = None if hold is None else self._state.pod(hold.uid)
+        if hold is None or pod is None or not self.evaluator.might_help_on(pod, hold.node):
+            return False
+        return all(
+            usage.charges.keys() <= self._cards_in_service(dialect, hold.node)
+            for dialect, usage in hold.claim.uses.items()
+        )
+
+    def _cards_in_service(self, dialect: str, node: str) -> set[str]:
+        row = self._state.nodes.row(node)
+        devices = () if row is None else self._state.matrix(dialect).devices(row)
+        return {device.uuid for device in devices if device.healthy and not device.cordoned}
 
     def node_gone(self, node: str, now: float) -> None:
         """Take in that a node is gone: who was to get room there is decided anew."""
