@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.binding.evictor_bench import PACE, Obj, PolicyApi, bench, nominate, some_looks
-from tests.engine.builders import asks, cards, node_object, pod_object
+from tests.engine.builders import allocation, asks, cards, node_object, pod_object
 from tests.policy.resources import policy
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
@@ -37,11 +37,29 @@ async def test_a_victim_that_does_not_end_is_told_of_and_then_waited_for_no_more
         b.clock.seconds = 30.0 + 121.0
         await b.until(lambda: not b.is_kept())
         assert not b.engine.state.holds
-        await b.until(lambda: b.evictor.stats.overdue == 0)
         await b.until(lambda: "nominatedNodeName" not in api.pods["high"]["status"])
         again = b.tried()
         assert again.preemption is None, "who does not end is no victim"
         assert api.wrote.count("POST low/eviction") == 1
+        b.clock.seconds = 30.0 + 900.0
+        await some_looks()
+        assert b.evictor.stats.overdue == 1, "it is counted until it is gone, whoever waits for it"
+        b.engine.remove_pod("uid-low", b.clock.monotonic())
+        await b.until(lambda: b.evictor.stats.overdue == 0)
+
+
+async def test_a_pod_is_not_told_the_names_of_overdue_pods_of_other_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch) as b:
+        notes = allocation("n", ("n-gpu-0", 8000, 0))
+        found = pod_object("low", asks(gpumem=8000), namespace="team", annotations=notes, nodeName="n", started=True)
+        b.api.pods["low"] = found
+        b.see(PODS, found)
+        b.preempts()
+        await b.until(lambda: "POST low/eviction" in b.eviction_api.wrote)
+        b.see_pod("low")
+        b.clock.seconds = 30.0 + 31.0
+        text = "pod uid-low on node n has not ended within its grace period"
+        await b.until(lambda: ("VictimOverdue", text) in b.eviction_api.events)
 
 
 async def test_a_missing_right_is_told_and_tried_again_when_it_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

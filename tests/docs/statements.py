@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from vgpu_devcluster.resources import BUILT_IN
 from vgpu_scheduler.binding import BinderOptions
-from vgpu_scheduler.binding.evictor import GIVEN_UP_AFTER, OVERDUE_AFTER
+from vgpu_scheduler.binding.overdue import GIVEN_UP_AFTER, OVERDUE_AFTER
 from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.assumed import MOST_MOVES

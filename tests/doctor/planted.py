@@ -248,6 +248,10 @@ def overdue(objects: Objects) -> None:
     named(objects, "Pod", "web")["metadata"]["deletionTimestamp"] = ago(31)
 
 
+def nominated_while_off(objects: Objects) -> None:
+    nominee(objects, "a")
+
+
 def nominated_nowhere(objects: Objects) -> None:
     nominee(objects, "gone")
 
@@ -334,7 +338,8 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (not_ready, {("policy-not-ready", "ClusterVGPUPolicy strict")}),
     (conflicted, {("policy-conflicted", "ClusterVGPUPolicy strict")}),
     (unjudged, {("policy-unjudged", "ClusterVGPUPolicy strict")}),
-    (overdue, {("victim-overdue", "Pod default/web")}),
+    (overdue, {("victim-overdue", "Pod default/web"), ("nominated-while-off", "Pod default/waits")}),
+    (nominated_while_off, {("nominated-while-off", "Pod default/waits")}),
     (nominated_nowhere, {("nominated-nowhere", "Pod default/waits")}),
     (preemption_off, {("preemption-off", "ClusterVGPUPolicy house")}),
     (other_images, {("replica-images-differ", f"Deployment {SYSTEM}/vgpu-scheduler")}),

@@ -20,6 +20,7 @@ from tests.doctor.clusters import (
     found,
     healthy,
     look,
+    policy,
     tenant,
 )
 from tests.doctor.planted import (
@@ -334,7 +335,43 @@ def test_a_victim_is_overdue_only_where_somebody_more_important_waits_for_it_and
         objects = healthy()
         nominee(objects, node, priority)
         named(objects, "Pod", "web")["metadata"]["deletionTimestamp"] = ago(late)
-        assert names(look(objects)) == set(), (node, priority, late)
+        assert "victim-overdue" not in names(look(objects)), (node, priority, late)
+
+
+@pytest.mark.parametrize("how", ["by the scheduler", "by an eviction", "by its record"])
+def test_a_victim_is_overdue_though_nobody_waits_for_it_any_more(how: str) -> None:
+    """The pod that it was to end for has chosen another node after two minutes."""
+    objects = healthy()
+    victim = named(objects, "Pod", "web")
+    victim["metadata"]["deletionTimestamp"] = ago(700)
+    assert names(look(objects)) == set()
+    reason = {"by the scheduler": "PreemptionByScheduler", "by an eviction": "EvictionByEvictionAPI"}.get(how)
+    if reason is None:
+        metadata = victim["metadata"]
+        record = {"time": ago(800), "pod": "default/web", "uid": metadata["uid"], "node": "a"}
+        made = policy("house")
+        objects["ClusterVGPUPolicy"] = [{**made, "status": {**made["status"], "evictions": [record]}}]
+    else:
+        victim["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+    report = look(objects, expected=expecting(preemption=how == "by an eviction"))
+    assert ("victim-overdue", "Pod default/web") in found(report)
+    assert "it was evicted and was to end 700 s ago; it is still on node a" in messages(report)
+
+
+def test_a_pod_that_a_drain_evicts_is_nobodys_victim_where_preemption_is_off() -> None:
+    objects = healthy()
+    victim = named(objects, "Pod", "web")
+    victim["metadata"]["deletionTimestamp"] = ago(700)
+    victim["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    assert names(look(objects)) == set()
+
+
+def test_nominations_that_nobody_takes_back_are_named_where_preemption_is_off() -> None:
+    objects = healthy()
+    nominee(objects, "a")
+    assert ("nominated-while-off", "Pod default/waits") in found(look(objects))
+    assert look(objects).healthy, "an autoscaler may have nominated it"
+    assert "nominated-while-off" not in names(look(objects, expected=expecting(preemption=True)))
 
 
 def test_preemption_that_is_on_or_not_asked_for_is_no_finding() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,9 @@ from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, miss
 from vgpu_scheduler.binding.eviction_sender import EvictionSender
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
+from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, EventReason, Preemption, Victim
+from vgpu_scheduler.model import Decision, Preemption, Victim
 from vgpu_scheduler.policy import PolicyKey
 from vgpu_scheduler.telemetry import Keyed
 
@@ -31,10 +32,6 @@ _PACE = 1.0
 """Seconds between two looks at what is under way."""
 _LEAVES_LANE_AFTER = 0.2
 """Seconds between two looks at a victim that is about to be bound."""
-OVERDUE_AFTER = 30.0
-"""Seconds after its grace period from which on a victim is overdue."""
-GIVEN_UP_AFTER = 120.0
-"""Seconds after its grace period from which on nobody waits for a victim any more."""
 _RIGHTS_AGAIN = 60.0
 """Seconds for which no evictions are tried after one was denied."""
 _MOST_PROTECTED = 3
@@ -58,7 +55,7 @@ class EvictorStats:
     answers: Counter[EvictionAnswer] = field(default_factory=Counter)
     nominated: int = 0
     overdue: int = 0
-    """Victims that should have ended and have not, now."""
+    """Victims that should have ended and have not, now: those that nobody waits for any more, too."""
     longest: float = 0.0
     """Seconds since the oldest preemption began that is under way; 0 if none is."""
 
@@ -130,6 +127,7 @@ class Evictor:
         self._protected: Counter[str] = Counter()
         """How often the API server has protected a pod that no budget seems to protect, by UID."""
         self._adopts, self._adopt_until = False, 0.0
+        self._overdue = OverdueVictims(context)
         self.stats = EvictorStats()
 
     def submit(self, decision: Decision, note: str = "") -> None:
@@ -174,6 +172,7 @@ class Evictor:
         while True:
             try:
                 self._preemptions.evaluator.unix_ahead = self._context.clock.now().timestamp() - self._now()
+                self._forget_gone()
                 self._look_for_overdue()
                 if self._adopts:
                     is_complete = await self._nominations.adopt(self._preemptions.nominated())
@@ -362,34 +361,32 @@ class Evictor:
 
     def _look_for_overdue(self) -> None:
         """Tell of victims that should have ended long ago; who waits too long for one is decided anew."""
-        for uid in [uid for uid in self._protected if self._state.pod(uid) is None]:
-            del self._protected[uid]
-        moment, overdue = self._context.clock.now().timestamp(), 0
         self._under_way = {uid: self._entry(uid, found) for uid, found in self._preemptions.under_way()}
         self.stats.longest = self._now() - min((of.since for of in self._under_way.values()), default=self._now())
         for uid, found in list(self._under_way.items()):
-            asked = found.asked_at
-            for victim in self._preemptions.still_there(uid):
-                pod = self._state.pod(victim.uid)
-                if asked is not None and pod and not pod.deleting and self._now() - asked >= OVERDUE_AFTER:
-                    self._withdraw(uid, victim, "its eviction was answered, and it does not end")
-                    break
-                late = 0.0 if pod is None or pod.ends_by is None else moment - pod.ends_by
-                if late < OVERDUE_AFTER:
-                    continue
-                overdue += 1
-                waiting = self._state.pod(uid)
-                if waiting is not None:
-                    text = (
-                        f"pod {victim.pod} on node {pod.node_name if pod else ''} has not ended within its grace period"
-                    )
-                    self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)
-                if late >= GIVEN_UP_AFTER:
-                    self._preemptions.evaluator.exclude(victim.uid)
-                    self._preemptions.retry(uid, self._now(), 0.0)
-                    self._context.port.decide_again()
-                    break
-        self.stats.overdue = overdue
+            there = self._preemptions.still_there(uid)
+            unmoved = self._unmoved(found, there)
+            given_up = self._overdue.look(uid, there)
+            if unmoved is not None:
+                self._withdraw(uid, unmoved, "its eviction was answered, and it does not end")
+            elif given_up is not None:
+                self._preemptions.evaluator.exclude(given_up.uid)
+                self._preemptions.retry(uid, self._now(), 0.0)
+                self._context.port.decide_again()
+        self._overdue.forget_gone()
+        self.stats.overdue = len(self._overdue)
+
+    def _unmoved(self, found: _UnderWay, there: Collection[Victim]) -> Victim | None:
+        """Return a victim that is still there, was asked to end long ago and does not; None if there is none."""
+        if found.asked_at is None or self._now() - found.asked_at < OVERDUE_AFTER:
+            return None
+        known = ((victim, self._state.pod(victim.uid)) for victim in there)
+        return next((victim for victim, pod in known if pod is not None and not pod.deleting), None)
+
+    def _forget_gone(self) -> None:
+        """Forget how often pods were protected that are gone."""
+        for uid in [uid for uid in self._protected if self._state.pod(uid) is None]:
+            del self._protected[uid]
 
     def _now(self) -> float:
         return self._context.clock.monotonic()

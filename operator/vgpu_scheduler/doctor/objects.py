@@ -278,12 +278,18 @@ class ResourceSlice(_Object, frozen=True):
     spec: SliceSpec = SliceSpec()
 
 
+class PolicyObjectStatus(ConditionedStatus, frozen=True):
+    """What became of a policy, and the evictions that it has recorded, as they were written."""
+
+    evictions: Any = None
+
+
 class PolicyObject(_Object, frozen=True):
     """A VGPUPolicy or ClusterVGPUPolicy, of which what became of it matters, and little of what it says."""
 
     metadata: Meta = Meta()
     spec: dict[str, Any] = {}
-    status: ConditionedStatus = ConditionedStatus()
+    status: PolicyObjectStatus = PolicyObjectStatus()
 
 
 def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.engine import BY_PREEMPTION
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, read_evictions
 
 OVERDUE = Diagnosis(
     "victim-overdue",
     Severity.WARNING,
-    "The pod was to end within its grace period and has not, and a pod of higher priority is nominated to its node and"
-    " waits for its room. Its kubelet does not answer, or a finalizer or a process that cannot be killed holds it. The"
-    " scheduler deletes no pod by force; after two minutes the one that waits may choose another node.",
+    "The pod was to end within its grace period and has not: a pod of higher priority is nominated to its node and"
+    " waits for its room, or it was evicted, and whoever waited for it has chosen others since. Its kubelet does not"
+    " answer, or a finalizer or a process that cannot be killed holds it. The scheduler deletes no pod by force; after"
+    " two minutes the one that waits may choose others.",
     "Look at its node and its finalizers, and delete the pod by force only if nothing of it runs any more.",
 )
 NOWHERE = Diagnosis(
@@ -33,6 +35,14 @@ OFF = Diagnosis(
     "Install manifests/preemption (preemption.enabled of the chart), which has the rights and the setting, or remove"
     " mayPreempt from the policy.",
 )
+NOMINATED_WHILE_OFF = Diagnosis(
+    "nominated-while-off",
+    Severity.INFO,
+    "The pod is nominated to a node, and the setting preemption is off: no room is kept for it there, and a nomination"
+    " that the scheduler wrote while it was on is not taken back. Its requests count on that node. One of an autoscaler"
+    " is as it should be.",
+    "Clear status.nominatedNodeName if no autoscaler wrote it (metadata.managedFields says who did).",
+)
 _OVERDUE_AFTER = 30.0
 """Seconds after its grace period from which on a victim is overdue, as for the scheduler."""
 
@@ -46,18 +56,40 @@ def nominations(seen: Seen) -> Iterator[Finding]:
             continue
         if pod.nominated_node_name in nodes:
             nominated.setdefault(pod.nominated_node_name, []).append(pod)
+            if not seen.expected.options.preemption:
+                yield NOMINATED_WHILE_OFF.of(_ref(pod), f"it is nominated to node {pod.nominated_node_name}")
         else:
             yield NOWHERE.of(_ref(pod), f"it is nominated to node {pod.nominated_node_name}, which is not there")
+    recorded = _recorded(seen)
     for pod in seen.pods:
         late = 0.0 if pod.ends_by is None else seen.server.now.timestamp() - pod.ends_by
+        if not pod.deleting or pod.terminal or late < _OVERDUE_AFTER:
+            continue
         waiting = [each for each in nominated.get(pod.node_name, ()) if each.priority > pod.priority]
-        if pod.deleting and not pod.terminal and late >= _OVERDUE_AFTER and waiting:
+        if waiting:
             first = min(waiting, key=lambda each: (-each.priority, each.key))
             others = f" and {counted(len(waiting) - 1, 'other')}" if len(waiting) > 1 else ""
             yield OVERDUE.of(
                 _ref(pod),
                 f"it was to end {late:.0f} s ago, and pod {first.key}{others} is nominated to its node {pod.node_name}",
             )
+        elif pod.uid in recorded or _was_preempted(seen, pod):
+            text = f"it was evicted and was to end {late:.0f} s ago; it is still on node {pod.node_name}"
+            yield OVERDUE.of(_ref(pod), text)
+
+
+def _recorded(seen: Seen) -> set[str]:
+    """Return the UIDs of the pods that policies record as evicted within the last hour."""
+    policies = [policy for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in seen.policies(kind)]
+    return {one.uid for policy in policies for one in read_evictions({"evictions": policy.status.evictions})[0]}
+
+
+def _was_preempted(seen: Seen, pod: Pod) -> bool:
+    """Tell whether a pod ends for another one, as far as it says: evictions of drains look the same."""
+    if pod.disruption == "PreemptionByScheduler":
+        return True
+    is_evicted = pod.disruption in BY_PREEMPTION and seen.expected.options.preemption
+    return is_evicted and seen.asks_for_devices(pod)
 
 
 def _is_nominated(seen: Seen, pod: Pod) -> bool:
@@ -80,6 +112,6 @@ def off(seen: Seen) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check("nominated-pods", ("Pod", "Node"), (OVERDUE, NOWHERE), nominations),
+    Check("nominated-pods", ("Pod", "Node"), (OVERDUE, NOWHERE, NOMINATED_WHILE_OFF), nominations),
     Check("preemption-allowed", (CLUSTER_KIND,), (OFF,), off),
 )

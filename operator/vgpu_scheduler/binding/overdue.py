@@ -1,0 +1,62 @@
+"""Victims that do not end: they are told of and counted until they are gone, even when nobody waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import EventReason, Victim
+
+__all__ = ["GIVEN_UP_AFTER", "OVERDUE_AFTER", "OverdueVictims"]
+
+OVERDUE_AFTER = 30.0
+"""Seconds after its grace period from which on a victim is overdue."""
+GIVEN_UP_AFTER = 120.0
+"""Seconds after its grace period from which on nobody waits for a victim any more."""
+
+
+class OverdueVictims:
+    """Knows the victims that should have ended and have not.
+
+    Parameters
+    ----------
+    context
+        What it works with.
+    """
+
+    def __init__(self, context: BindContext) -> None:
+        self._context = context
+        self._state = context.engine.state
+        self._known: set[str] = set()
+        """The UIDs of victims that were found overdue, until they are gone."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._known)
+
+    def look(self, uid: str, victims: Collection[Victim]) -> Victim | None:
+        """Tell a pod of the overdue ones among its victims that are still there; return one that is given up."""
+        moment, given_up = self._context.clock.now().timestamp(), None
+        for victim in victims:
+            pod = self._state.pod(victim.uid)
+            late = 0.0 if pod is None or pod.ends_by is None else moment - pod.ends_by
+            if pod is None or late < OVERDUE_AFTER:
+                continue
+            self._known.add(victim.uid)
+            waiting = self._state.pod(uid)
+            if waiting is not None:
+                self._tell(waiting, pod)
+            if late >= GIVEN_UP_AFTER:
+                given_up = victim
+        return given_up
+
+    def forget_gone(self) -> None:
+        """Forget those that have ended."""
+        self._known = {uid for uid in self._known if (pod := self._state.pod(uid)) is not None and not pod.terminal}
+
+    def _tell(self, waiting: Pod, victim: Pod) -> None:
+        # Who may read the events of a pod need not see the pods of other namespaces.
+        named = victim.key if victim.namespace == waiting.namespace else victim.uid
+        text = f"pod {named} on node {victim.node_name} has not ended within its grace period"
+        self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)
