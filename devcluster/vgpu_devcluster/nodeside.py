@@ -56,6 +56,8 @@ class NodeSide:
     ----------
     counts
         ``allocated``, ``failed``, ``running``, ``deleted``, ``unanswered``: pods so far.
+    dead
+        The nodes whose kubelets see nothing of what becomes of their pods.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class NodeSide:
         seed: int = 0,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.dead: set[str] = set()
         self._client = NodeClient(url, token=token, tls=tls)
         self._plugin = DevicePlugin(self._client, delay)
         self._nodes = self._plugin.nodes
@@ -306,7 +309,7 @@ class NodeSide:
             if kind == "SYNCED":
                 self._synced += 1
                 self._changed.set()
-            elif pod["spec"]["nodeName"] in self._nodes:
+            elif pod["spec"]["nodeName"] in self._nodes.keys() - self.dead:
                 self._observe(kind, pod)
 
     def _observe(self, kind: str, pod: Object) -> None:

@@ -71,8 +71,8 @@ class Rule:
         The answer, where there is one.
     name
         A text that their path has to have.
-    times, every
-        How many are hit at most, and which ones: the first, and each one so many later.
+    times, every, first
+        How many are hit at most, and which ones: the one after so many (``first``), and each one so many later.
     held
         Set when a request is kept back.
     go_on
@@ -87,6 +87,7 @@ class Rule:
     name: str = ""
     times: int = 1
     every: int = 1
+    first: int = 0
     retry_after: float = 0.0
     held: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
@@ -102,7 +103,7 @@ class Rule:
         if what is not self.what or self.name not in path or self.hits >= self.times:
             return False
         self.seen += 1
-        if (self.seen - 1) % self.every:
+        if self.seen <= self.first or (self.seen - 1 - self.first) % self.every:
             return False
         self.hits += 1
         self.path = path

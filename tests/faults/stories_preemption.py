@@ -11,12 +11,12 @@ from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import OPERATOR
 from tests.e2e.preempting import budget, preemption_policy
 from tests.faults.catalogue import Fault, Story, lister
-from tests.faults.pods import Object, pod
+from tests.faults.pods import Object, on, pod
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Cast, Stage
 from tests.faults.stories_operator import SHORT
 
-from vgpu_devcluster import NVIDIA
+from vgpu_devcluster import BEHAVIOUR, NVIDIA
 
 PREEMPTING = Cast(settings={"VGPU_LEASE__DURATION": "15", "VGPU_PREEMPTION": "true"})
 """An operator that waits for answers as long as it takes to do something meanwhile: a third of this."""
@@ -263,10 +263,10 @@ for _way, (_do, _status) in UNSURE.items():
 # Leaders that die ----------------------------------------------------------------------------------------------------
 
 
-def _killed_after(what: What, name: str = "") -> Story:
+def _killed_after(what: What, name: str = "", first: int = 0) -> Story:
     async def played(stage: Stage, random: Random) -> None:
         async with crowded(stage, perHour=2) as scene:
-            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name))
+            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name, first=first))
             await scene.high_comes(15000)
             await asyncio.wait_for(rule.held.wait(), 30)
             stage.process.kill()
@@ -282,15 +282,128 @@ def _killed_after(what: What, name: str = "") -> Story:
     return played
 
 
-KILLS: dict[str, tuple[What, str]] = {
-    "the nomination": (What.CONDITION, "/high/status"),
-    "the record of an eviction": (What.RECORD, ""),
-    "the first of two evictions": (What.EVICTION, ""),
+KILLS: dict[str, tuple[What, str, int]] = {
+    "the nomination": (What.CONDITION, "/high/status", 0),
+    "the record of an eviction": (What.RECORD, "", 0),
+    "the first of two evictions": (What.EVICTION, "", 0),
+    "the last of two evictions": (What.EVICTION, "", 1),
 }
-for _after, (_what, _name) in KILLS.items():
+for _after, (_what, _name, _first) in KILLS.items():
     story(
         f"killed after {_after}",
         "SIGKILL of the leader while the answer is on its way; the policy allows two evictions within the hour",
         "the pod is bound; its two victims are evicted and recorded once, and no other pod is",
         KILLED,
-    )(_killed_after(_what, _name))
+    )(_killed_after(_what, _name, _first))
+
+
+def _killed_while_exceeding(what: What, name: str) -> Story:
+    async def played(stage: Stage, random: Random) -> None:
+        async with crowded(stage, budgets="Exceed") as scene:
+            await scene.put_budget("low", 0, app="low")
+            stage.count("budget created")
+            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name))
+            await scene.high_comes()
+            await asyncio.wait_for(rule.held.wait(), 30)
+            stage.process.kill()
+            stage.count("operator killed")
+            rule.go_on.set()
+            await scene.high_is_bound()
+            assert len(await scene.there()) == len(LOW)
+
+    return played
+
+
+for _after, _what, _name in (
+    ("the mark of a victim", What.CONDITION, "/pods/low-"),
+    ("the deletion of a victim", What.OTHER, "/pods/low-"),
+):
+    story(
+        f"killed after {_after}",
+        "SIGKILL of the leader while the answer is on its way; the policy exceeds a budget that allows no disruption",
+        "the pod is bound; one victim is deleted, and no other pod is",
+        KILLED,
+    )(_killed_while_exceeding(_what, _name))
+
+
+# Victims that do not end ---------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def crowd_on(stage: Stage, node: str, *pods: Object) -> AsyncIterator[Scene]:
+    """Have pods come to a node, and a policy that lets others preempt them."""
+    async with stage.http.post(POLICIES, json=preemption_policy()) as answer:
+        assert answer.status in {201, 409}, await answer.text()
+    try:
+        for each in pods:
+            each["spec"] |= on(node)
+        await stage.come(*pods)
+        yield Scene(stage)
+    finally:
+        async with stage.http.delete(f"{POLICIES}/preempts") as answer:
+            assert answer.status in {200, 404}, await answer.text()
+
+
+@fault(
+    "victim on a dead node",
+    "the kubelet of the victim's node sees nothing any more; two and a half minutes later the pod is deleted by force",
+    checked="an event and the metric name it; after two minutes the pod gets the room of another one on another node",
+    cast=PREEMPTING,
+    nodes={"gpu-0": (NVIDIA,), "gpu-1": (NVIDIA,)},
+    preemption=True,
+)
+async def dead_node(stage: Stage, random: Random) -> None:
+    async def overdue(number: int) -> bool:
+        return await stage.process.metric("vgpu_scheduler_overdue_victims") == number
+
+    dies, keeps = tenant("dies", "low", 15000), tenant("keeps", "highest", 15000)
+    others = [tenant(name, "high", 15000) for name in ("mid-0", "mid-1")]
+    async with crowd_on(stage, "gpu-1", dies, keeps) as scene, crowd_on(stage, "gpu-0", *others):
+        await stage.some_run(4)
+        stage.nodes.dead.add("gpu-1")
+        stage.count("kubelet dead")
+        await stage.come(tenant("comes", "highest", 15000))
+        await stage.until(lambda: overdue(1), "the victim to be overdue", 60.0)
+        assert scene.evicted() == {"dies"}
+
+        async def is_told() -> bool:
+            text = "pod default/dies on node gpu-1 has not ended within its grace period"
+            return ("VictimOverdue", text) in await stage.events("comes")
+
+        await stage.until(is_told, "the event about it")
+        await stage.until(lambda: stage.bound("comes"), "the pod to be bound elsewhere", 150.0)
+        assert await stage.bound("comes") == "gpu-0"
+        assert len(scene.evicted()) == 2, scene.answers()
+        assert await overdue(1), "it is counted until it is gone"
+        stage.nodes.dead.clear()
+        await stage.delete("dies", gracePeriodSeconds=0)
+        await stage.until(lambda: overdue(0), "nobody to be overdue")
+
+
+@story(
+    "victim holds the lock of its node",
+    "the plugin is allocating for the victim when it is evicted",
+    "the lock stays the victim's until the plugin has answered; then it ends, and the pod is bound",
+)
+async def holds_the_lock(stage: Stage, random: Random) -> None:
+    holder, keeps = tenant("holder", "low", 15000), tenant("keeps", "highest", 15000)
+    holder["metadata"]["annotations"][BEHAVIOUR] = "held"
+
+    async def lock() -> str:
+        async with stage.http.get("/api/v1/nodes/gpu-0") as answer:
+            return str((await answer.json())["metadata"]["annotations"].get("hami.io/mutex.lock", ""))
+
+    async with crowd_on(stage, "gpu-0", keeps) as scene:
+        await stage.some_run(1)
+        await stage.come(holder)
+        await stage.one_is_allocating()
+        stage.count("plugin holds")
+        taken = await lock()
+        assert taken.endswith("holder"), taken
+        await scene.high_comes(15000)
+        await scene.answered([("holder", 201)])
+        assert await lock() == taken
+        assert not await stage.bound("high")
+        stage.nodes.let_go()
+        await scene.high_is_bound()
+        assert await scene.there() == {"keeps", "high"}
