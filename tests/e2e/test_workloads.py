@@ -213,9 +213,10 @@ async def test_room_that_kube_scheduler_made_is_kept_for_its_pod(
             await zones.create(takes("nominee", "40", priorityClassName="urgent", **theirs))
 
             async def nominated() -> bool:
-                return bool((await zones.pod("nominee"))["status"].get("nominatedNodeName") == "a1")
+                is_leaving = "deletionTimestamp" in (await zones.pod("victim"))["metadata"]
+                return is_leaving and (await zones.pod("nominee"))["status"].get("nominatedNodeName") == "a1"
 
-            await zones.until(nominated, "the nomination")
+            await zones.until(nominated, "the nomination, and the victim's end, which may come later")
         await patch(zones, path, {"metadata": {"finalizers": None}})  # its scheduler is gone, and cannot bind it
         await zones.create(takes("ours", "30"))
         message = "1 Insufficient cpu"
