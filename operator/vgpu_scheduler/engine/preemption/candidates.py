@@ -20,7 +20,7 @@ NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling",
 
 _PROTECTED_NODE: Final = Rejection((PROTECTED,), resolvable=False)
 MOST_CANDIDATES: Final = 16
-"""How many candidates are compared at most."""
+"""How many candidates are compared at most, once there is one among them that violates no budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,9 @@ class Compared:
 
     @property
     def enough(self) -> bool:
-        """Whether as many candidates were found as are compared."""
-        return len(self._victims) >= MOST_CANDIDATES
+        """Whether as many candidates were found as are compared; as long as each violates a budget, none are enough."""
+        keeps_budgets = self._cheapest is not None and not self._cheapest.violations
+        return keeps_budgets and len(self._victims) >= MOST_CANDIDATES
 
     def best(self) -> Best:
         """Return the cheapest victims."""

@@ -108,8 +108,9 @@ class VictimSearch:
     def best(self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
-        Where more is short than a card, at most :data:`MOST_CANDIDATES` nodes are compared, those first where the
-        lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a tenth of all.
+        Where more is short than a card, at most :data:`MOST_CANDIDATES` nodes are compared, more only as long as all of
+        them violate budgets: those first where the lowest priorities are enough, then by name. kube-scheduler compares
+        a hundred, or a tenth of all.
 
         Parameters
         ----------
