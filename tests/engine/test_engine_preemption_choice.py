@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
-from tests.engine.builders import asks, cards, node
+from tests.engine.builders import asks, cards, node, pod
 from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_preemption import budget
 
@@ -26,3 +27,107 @@ def test_no_budget_is_violated_while_there_is_a_node_where_none_is(gpus: int, vi
     preemption = fleet.last["high"].preemption
     assert preemption is not None
     assert [(victim.pod, victim.budgets) for victim in preemption.victims] == [(f"default/p{violating:02}", ())]
+
+
+def victims(fleet: Fleet, name: str) -> list[tuple[str, bool]]:
+    """Return the victims of a pod, and whether each is bound."""
+    found = fleet.last[name].preemption
+    return [(victim.pod.partition("/")[2], victim.bound) for victim in found.victims] if found else []
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_who_only_waits_to_be_bound_costs_nothing_beside_others(gpus: int) -> None:
+    fleet = Fleet([node("a", cards("a", gpus)), node("b", cards("b", gpus))])
+    fleet.waiting_in_lanes = {"waits"}
+    fleet.come("b1", 1, asks(gpu=gpus, gpumem=8000))
+    fleet.decide()
+    fleet.come("a0", 0, asks(gpu=gpus, gpumem=4000))
+    fleet.decide()
+    fleet.come("waits", 3, asks(gpu=gpus, gpumem=4000))
+    fleet.decide()
+    assert fleet.node_of("waits") == fleet.node_of("a0")
+    fleet.come("high", 5, asks(gpu=gpus, gpumem=8000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("waits", False), ("a0", True)]
+
+
+def test_who_only_waits_to_be_bound_keeps_its_place_where_it_makes_no_difference() -> None:
+    fleet = Fleet([node("a", cards("a", 2))])
+    fleet.waiting_in_lanes = {"waits"}
+    fleet.come("runs", 0, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("waits", 0, asks(gpumem=4000))
+    fleet.decide()
+    fleet.come("runs too", 1, asks(gpumem=4000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("runs", True)]
+
+
+def test_nobody_is_evicted_while_the_room_of_who_only_waits_is_enough_on_any_node() -> None:
+    """However many nodes come first by name where such a pod waits whose room is not enough."""
+    names = [f"n{number:03}" for number in range(150)]
+    fleet = Fleet([node(name, cards(name, 1)) for name in names])
+    for number in range(len(names) - 2):
+        fleet.waiting_in_lanes.add(f"w{number}")
+        fleet.come(f"w{number}", 3, asks(gpumem=4000))
+        fleet.decide()
+        fleet.come(f"x{number}", 0, asks(gpumem=4000))
+        fleet.decide()
+    fleet.come("runs", 0, asks(gpumem=8000))
+    fleet.decide()
+    fleet.waiting_in_lanes.add("z")
+    fleet.come("z", 3, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("z", False)]
+
+
+def test_of_those_that_only_wait_the_least_important_one_gives_its_place_back() -> None:
+    names = ["a", "b", "c"]
+    fleet = Fleet([node(name, cards(name, 1)) for name in names])
+    fleet.waiting_in_lanes = {"w3", "w1", "w2"}
+    for priority in (3, 1, 2):
+        fleet.come(f"w{priority}", priority, asks(gpumem=8000))
+        fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("w1", False)]
+
+
+def test_who_only_waits_to_be_bound_violates_no_budget() -> None:
+    fleet = Fleet([node("a", cards("a", 1)), node("b", cards("b", 1))])
+    fleet.waiting_in_lanes = {"waits"}
+    fleet.come("a0", 0, asks(gpumem=4000))
+    fleet.decide()
+    fleet.come("waits", 3, asks(gpumem=4000), labels={"app": "kept"})
+    fleet.decide()
+    fleet.come("b1", 1, asks(gpumem=8000))
+    fleet.decide()
+    for name in ("kept", "kept too"):
+        fleet.engine.budgets.observe(msgspec.structs.replace(budget("kept", 0), uid=name, name=name))
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("waits", False), ("a0", True)]
+
+
+def test_who_is_bound_meanwhile_costs_what_it_costs() -> None:
+    """Nothing that is in use of its node changes by that."""
+    fleet = Fleet([node("a", cards("a", 1)), node("b", cards("b", 1))])
+    fleet.waiting_in_lanes = {"waits"}
+    fleet.come("waits", 3, asks(gpumem=8000))
+    fleet.decide()
+    fleet.come("runs", 1, asks(gpumem=8000))
+    fleet.decide()
+    evaluator = fleet.engine.preemptions.evaluator
+    high = pod("high", asks(gpumem=8000), priority=5)
+    fleet.engine.state.observe_pod(high, {})
+    found = evaluator.search(high, 0.0).preemption
+    assert found is not None
+    assert [victim.pod for victim in found.victims] == ["default/waits"]
+    fleet.engine.confirmed("uid-waits")
+    found = evaluator.search(high, 0.0).preemption
+    assert found is not None
+    assert [victim.pod for victim in found.victims] == ["default/runs"]

@@ -11,15 +11,26 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
+from vgpu_scheduler.kernels import NO_PRIORITY
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.state import Phase
 
 
 def least(engine: Engine, asked: Pod, node: str) -> int | None:
-    """Return the lowest priority up to which the end of all pods of a node is enough; None if none is."""
+    """Return the lowest priority up to which the end of all pods of a node is enough; None if none is.
+
+    Those that only wait to be bound give their places back before anybody ends.
+    """
     state = engine.state
     there = [each for held in state.reservations(node) if (each := state.pod(held.uid)) is not None]
-    for priority in sorted({each.priority for each in state.pods() if each.priority < asked.priority}):
-        gone = [each.uid for each in there if each.priority <= priority]
+    waiting = {each.uid for each in there if state.reservation(each.uid).phase is Phase.ASSUMED}
+    lower = {each.priority for each in state.pods() if each.priority < asked.priority}
+    for priority in (NO_PRIORITY, *sorted(lower)):
+        gone = [
+            each.uid
+            for each in there
+            if each.priority <= priority or (each.uid in waiting and each.priority < asked.priority)
+        ]
         if engine.cycle.on_node.fits_without(asked, node, gone) is not None:
             return priority
     return None

@@ -9,6 +9,7 @@ from tests.naive.victims import Card, Cost, Tenant, cheapest_set
 
 from vgpu_scheduler.kernels import (
     MOST_SETS,
+    NEVER_BELOW,
     NO_PRIORITY,
     CardAsk,
     Costs,
@@ -16,6 +17,8 @@ from vgpu_scheduler.kernels import (
     SetScratch,
     Tenants,
     cheapest_at_least,
+    take_off_waiting,
+    without_waiting,
 )
 from vgpu_scheduler.state import DeviceMatrix
 
@@ -30,10 +33,11 @@ def random_card(rng: np.random.Generator, *, most: int) -> Card:
             int(rng.choice(priorities)),
             float(rng.choice([10.0, 20.0, np.inf])),
             (1, int(rng.integers(0, 5)) * 1000, int(rng.choice([0, 10, 50]))),
+            bool(rng.random() < 0.2),
         )
         for _ in range(int(rng.integers(0, most + 1)))
     ]
-    tenants.sort(key=lambda tenant: (-tenant.priority, tenant.start))
+    tenants.sort(key=lambda tenant: (not tenant.costs_nothing, -tenant.priority, tenant.start))
     used = tuple(sum(tenant.amounts[d] for tenant in tenants) + int(rng.choice([0, 0, 1])) for d in range(DIMENSIONS))
     total = tuple(amount + int(rng.integers(0, 3)) for amount in used)
     return Card(total, used, tuple(tenants), bool(rng.random() < 0.9))
@@ -58,16 +62,20 @@ def by_kernel(
         np.concatenate([[0], of_node[:-1]]).astype(np.int64),
         of_node,
         np.array([position for position, _ in entries], dtype=np.int64),
-        np.array([tenant.priority for _, tenant in entries], dtype=np.int64),
+        np.array([NEVER_BELOW if one.costs_nothing else one.priority for _, one in entries], dtype=np.int64),
         np.array([tenant.start for _, tenant in entries], dtype=np.float64),
         np.array([tenant.amounts for _, tenant in entries], dtype=np.int64).reshape(-1, DIMENSIONS),
+        np.array([one.priority if one.costs_nothing else NEVER_BELOW for _, one in entries], dtype=np.int64),
     )
     may_use = np.array([card.may_use for card in cards], dtype=np.bool_)
     ask = CardAsk(priority, np.array(needed, dtype=np.int64), np.array(percent, dtype=np.int64), may_use)
     count = len(nodes)
     into = Costs(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
     scratch = SetScratch(np.zeros((2**MOST_SETS, DIMENSIONS), dtype=np.int64), np.zeros(2**MOST_SETS, dtype=np.int64))
-    cheapest_at_least(columns, tenants, ask, np.arange(count), scratch, into)
+    rows = np.arange(count)
+    take_off_waiting(rows, tenants, ask, columns)
+    cheapest_at_least(columns, tenants, ask, rows, scratch, into)
+    without_waiting(columns, tenants, ask, rows, into)
     return [
         None if highest == NO_PRIORITY else (int(highest), int(total), int(pods), -float(start))
         for highest, total, pods, start in zip(*into, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -19,11 +20,15 @@ class Tenant:
     priority: int
     start: float
     amounts: Amounts
+    costs_nothing: bool = False
 
 
 @dataclass(frozen=True)
 class Card:
-    """A card with its pods, the most important first; what else is used has no pod that may end."""
+    """A card with its pods, the most important first, those that cost nothing before them.
+
+    What else is used has no pod that may end.
+    """
 
     total: Amounts
     used: Amounts
@@ -36,8 +41,10 @@ def cheapest_set(card: Card, needed: Amounts, percent: Amounts, priority: int) -
     lower = [tenant for tenant in card.tenants if tenant.priority < priority]
     if not card.may_use:
         return None
-    sets = chain.from_iterable(combinations(lower, size) for size in range(1, len(lower) + 1))
-    return min((cost_of(gone) for gone in sets if is_enough(card, gone, needed, percent)), default=None)
+    free = [tenant for tenant in lower if tenant.costs_nothing]
+    paid = [tenant for tenant in lower if not tenant.costs_nothing]
+    sets = chain.from_iterable(combinations(paid, size) for size in range(0 if free else 1, len(paid) + 1))
+    return min((cost_of(gone) for gone in sets if is_enough(card, [*gone, *free], needed, percent)), default=None)
 
 
 def is_enough(card: Card, gone: Sequence[Tenant], needed: Amounts, percent: Amounts) -> bool:
@@ -51,7 +58,9 @@ def is_enough(card: Card, gone: Sequence[Tenant], needed: Amounts, percent: Amou
 
 
 def cost_of(gone: Sequence[Tenant]) -> Cost:
-    """Return what it costs that some pods end."""
+    """Return what it costs that some pods end; nobody's end costs less than anything."""
+    if not gone:
+        return -(2**31), 0, 0, -math.inf
     highest = max(tenant.priority for tenant in gone)
     total = sum(tenant.priority + 2**31 for tenant in gone)
     return highest, total, len(gone), -min(tenant.start for tenant in gone if tenant.priority == highest)

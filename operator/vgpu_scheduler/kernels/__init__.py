@@ -66,6 +66,7 @@ from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
+    NEVER_BELOW,
     CardAsk,
     Costs,
     PodRequests,
@@ -74,6 +75,8 @@ from vgpu_scheduler.kernels.victims import (
     cheapest_at_least,
     latest_starts,
     take_off_below,
+    take_off_waiting,
+    without_waiting,
 )
 
 __all__ = [
@@ -90,6 +93,7 @@ __all__ = [
     "KEY_USED_MEMORY",
     "MEMORY",
     "MOST_SETS",
+    "NEVER_BELOW",
     "NO_CARD",
     "NO_GROUP",
     "NO_LINE",
@@ -162,4 +166,6 @@ __all__ = [
     "share_score",
     "stale_rows",
     "take_off_below",
+    "take_off_waiting",
+    "without_waiting",
 ]

@@ -21,20 +21,23 @@ MOST_SETS = 12
 """Up to how many pods on a card all sets of them are compared; of more pods the cost of one alone is the bound."""
 LOWEST_PRIORITY = -(2**31)
 """The lowest priority that there is."""
+NEVER_BELOW = 2**31
+"""Above every priority: what stands in the place of one that does not count."""
 
 
 class Tenants(NamedTuple):
     """What pods hold of devices, an entry for each pod and device: ``E`` of them.
 
-    The entries of node row ``r`` are ``first[r] : last[r]``, by device; those of a device by importance.
+    The entries of node row ``r`` are ``first[r] : last[r]``, by device; those of a device by priority, then by start.
     """
 
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
     position: NDArray[np.int64]  # (E,) of the device on its node
-    priority: NDArray[np.int64]  # (E,)
+    priority: NDArray[np.int64]  # (E,) of who would have to end; NEVER_BELOW for who only waits to be bound
     start: NDArray[np.float64]  # (E,) seconds since 1970; infinite for a pod that has not begun
     amounts: NDArray[np.int64]  # (E, K)
+    waiting: NDArray[np.int64]  # (E,) the priority of who only waits to be bound; NEVER_BELOW for others
 
 
 class CardAsk(NamedTuple):
@@ -102,6 +105,50 @@ def cheapest_at_least(
             if begin < end and ask.may_use[card.device] and _does(columns, tenants, ask, card):
                 _compare(columns, tenants, ask, card, scratch, into)
             entry = end
+
+
+@entry_kernel
+def take_off_waiting(rows: NDArray[np.int64], tenants: Tenants, ask: CardAsk, columns: DeviceColumns) -> None:
+    """Take what pods of lower priority hold that only wait to be bound off what is in use: their end costs nothing.
+
+    Parameters
+    ----------
+    rows
+        Node rows, shape (n,).
+    columns
+        The device matrix; ``used`` is changed.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for entry in range(tenants.first[row], tenants.last[row]):
+            if tenants.waiting[entry] < ask.priority:
+                device = columns.first[row] + tenants.position[entry]
+                for dimension in range(ask.amounts.shape[0]):
+                    columns.used[device, dimension] -= tenants.amounts[entry, dimension]
+
+
+@entry_kernel
+def without_waiting(
+    columns: DeviceColumns, tenants: Tenants, ask: CardAsk, rows: NDArray[np.int64], into: Costs
+) -> None:
+    """Write the least there is to be paid, no pod of the lowest priority, where pods that wait to be bound are enough.
+
+    Parameters
+    ----------
+    columns
+        The device matrix without what these hold; see :func:`take_off_waiting`.
+    rows
+        Node rows, shape (n,).
+    into
+        Written at these rows, where it is so.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for entry in range(tenants.first[row], tenants.last[row]):
+            device = columns.first[row] + tenants.position[entry]
+            may_be_enough = tenants.waiting[entry] < ask.priority and ask.may_use[device]
+            if may_be_enough and _does(columns, tenants, ask, _Card(row, device, entry, entry)):
+                _keep_cheaper(into, row, LOWEST_PRIORITY, 0, 0, np.inf)
 
 
 @kernel
@@ -193,15 +240,17 @@ class PodRequests(NamedTuple):
 
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
-    priority: NDArray[np.int64]  # (P,)
+    priority: NDArray[np.int64]  # (P,) as that of tenants
     start: NDArray[np.float64]  # (P,) as that of tenants
     amounts: NDArray[np.int64]  # (P, R)
+    waiting: NDArray[np.int64]  # (P,) as that of tenants
 
 
 @entry_kernel
 def take_off_below(
     rows: NDArray[np.int64],
     below: NDArray[np.int64],
+    waiting_below: int,
     pods: PodRequests,
     requested: NDArray[np.int64],
     tenants: Tenants,
@@ -215,6 +264,8 @@ def take_off_below(
         Node rows, shape (n,).
     below
         By row, the priority that pods keep their room from on; shape (N,).
+    waiting_below
+        The priority that those keep it from on that only wait to be bound.
     pods, tenants
         Who requests what of nodes, and who holds what of devices.
     requested
@@ -225,11 +276,11 @@ def take_off_below(
     for i in range(rows.shape[0]):
         row = rows[i]
         for pod in range(pods.first[row], pods.last[row]):
-            if pods.priority[pod] < below[row]:
+            if pods.priority[pod] < below[row] or pods.waiting[pod] < waiting_below:
                 for resource in range(pods.amounts.shape[1]):
                     requested[resource, row] -= pods.amounts[pod, resource]
         for entry in range(tenants.first[row], tenants.last[row]):
-            if tenants.priority[entry] < below[row]:
+            if tenants.priority[entry] < below[row] or tenants.waiting[entry] < waiting_below:
                 device = devices.first[row] + tenants.position[entry]
                 for dimension in range(tenants.amounts.shape[1]):
                     devices.used[device, dimension] -= tenants.amounts[entry, dimension]

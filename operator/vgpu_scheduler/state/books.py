@@ -132,7 +132,10 @@ class Books:
         return volumes | counted | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
 
     def restate(self, reservation: Reservation) -> None:
-        """Replace a reservation by one that is charged the same, so that no version moves."""
+        """Replace a reservation by one that is charged the same, so that no version of what is in use moves."""
+        row = self._indexes.nodes.row(reservation.node)
+        if row is not None and self._reservations[reservation.uid].phase is Phase.ASSUMED:
+            self._indexes.nodes.note_bound(row)
         self._reservations[reservation.uid] = reservation
         self.note_change(reservation.uid)
 

@@ -55,6 +55,7 @@ class NodeTable:
         self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._clock = 0
         self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._times_bound = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
         self._soft_taints = 0
         self._features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
@@ -107,6 +108,11 @@ class NodeTable:
     def static_version(self) -> NDArray[np.int64]:
         """Like ``version``, for labels, taints, cordon and allocatable amounts only; shape (capacity,)."""
         return self._static_version
+
+    @property
+    def holders_version(self) -> NDArray[np.int64]:
+        """Like ``version``; it rises, too, when a pod that waited to be bound there is bound; shape (capacity,)."""
+        return self._version + self._times_bound
 
     @property
     def unschedulable(self) -> NDArray[np.bool_]:
@@ -289,6 +295,10 @@ class NodeTable:
         self._static_version[row] += int(static)
         self._tick(row)
 
+    def note_bound(self, row: int) -> None:
+        """Note that a pod that holds something of a node does not wait to be bound any more."""
+        self._times_bound[row] += 1
+
     def _tick(self, row: int) -> None:
         self._clock += 1
         self._version[row] = self._clock
@@ -307,6 +317,7 @@ class NodeTable:
         other._version = self._version.copy()
         other._clock = self._clock
         other._static_version = self._static_version.copy()
+        other._times_bound = self._times_bound.copy()
         other._taints = self._taints.copy()
         other._soft_taints = self._soft_taints
         other._features = self._features.copy()
@@ -364,6 +375,7 @@ class NodeTable:
         self._unschedulable = np.pad(self._unschedulable, (0, more))
         self._version = np.pad(self._version, (0, more))
         self._static_version = np.pad(self._static_version, (0, more))
+        self._times_bound = np.pad(self._times_bound, (0, more))
         self._resources.grow(capacity)
         self._taints.grow(capacity)
         self._features.grow(capacity)

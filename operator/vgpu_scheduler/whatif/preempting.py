@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
+from vgpu_scheduler.engine.preemption import Victims
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import title
@@ -201,12 +202,12 @@ def _compared(node: str, candidates: Candidates) -> Iterator[str]:
     """Say what the end of pods on the node that was chosen costs, and on others."""
     chosen = candidates.victims[node]
     least = chosen.cost
-    yield f"That costs least: {_cost(chosen.pods, chosen.violations)}."
+    yield f"That costs least: {_cost(chosen)}."
     others = sorted((found.cost, name) for name, found in candidates.victims.items() if name != node)
     for cost, name in others[:_MOST_OTHERS]:
         found = candidates.victims[name]
         same = "costs the same, and comes later by its name" if cost == least else "costs more"
-        yield f"Node {name} {same}: {_cost(found.pods, found.violations)}."
+        yield f"Node {name} {same}: {_cost(found)}."
     if len(others) > _MOST_OTHERS:
         yield f"{counted(len(others) - _MOST_OTHERS, 'more node')} cost no less."
     reasons: dict[str, list[str]] = {}
@@ -216,10 +217,13 @@ def _compared(node: str, candidates: Candidates) -> Iterator[str]:
         yield f"{few(names)}: {reason}."
 
 
-def _cost(pods: Sequence[Pod], violations: int) -> str:
+def _cost(found: Victims) -> str:
     """Word what the end of pods costs, in the order in which it is compared."""
+    ending, violations = found.ending, found.violations
+    if not ending:
+        return "nobody is evicted, for those only wait to be bound"
     against = f"{violations} against a disruption budget" if violations else "none against a disruption budget"
-    return f"{counted(len(pods), 'pod')}, the highest of priority {pods[0].priority}, {against}"
+    return f"{counted(len(ending), 'pod')}, the highest of priority {ending[0].priority}, {against}"
 
 
 @dataclass(frozen=True, slots=True)

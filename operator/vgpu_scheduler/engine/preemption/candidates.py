@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from vgpu_scheduler.engine.preemption.victims import Cost, Victims
+from vgpu_scheduler.engine.preemption.victims import NOTHING, Cost, Victims
 from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
 from vgpu_scheduler.model import Hint
 from vgpu_scheduler.predicates import Reason, Rejection
@@ -93,7 +93,7 @@ class Compared:
 
     def is_beaten(self, least: Cost, node: str) -> bool:
         """Tell whether victims on a node that cost at least so much are no better than what was found."""
-        return self._cheapest is not None and (least, node) >= (self._cheapest.cost, self._cheapest.node)
+        return self._cheapest is not None and (least, (), node) >= _rank(self._cheapest)
 
     def take(self, node: str, found: Victims | Rejection | None) -> None:
         """Take in what was found on a node."""
@@ -103,7 +103,7 @@ class Compared:
             return
         if found.violations and not self._exceed:
             # The number is that of kube-scheduler, which counts those who stay, too. The API server counts who ends.
-            if violating_budgets(found.pods, self._budgets):
+            if violating_budgets(found.ending, self._budgets):
                 self._rejections[node] = _PROTECTED_NODE
                 return
             found = replace(found, violations=0)
@@ -112,8 +112,13 @@ class Compared:
                 self._over_limit = found
             return
         self._victims[node] = found
-        if not self.is_beaten(found.cost, node):
+        if self._cheapest is None or _rank(found) < _rank(self._cheapest):
             self._cheapest = found
+
+    @property
+    def cost_nothing(self) -> bool:
+        """Whether the cheapest victims only wait to be bound."""
+        return self._cheapest is not None and self._cheapest.cost == NOTHING
 
     @property
     def enough(self) -> bool:
@@ -126,3 +131,8 @@ class Compared:
         protected = sum(rejection is _PROTECTED_NODE for rejection in self._rejections.values())
         compared = Candidates(self._victims, self._rejections)
         return Best(self._cheapest, self._searched, protected, compared, self._over_limit)
+
+
+def _rank(found: Victims) -> tuple[Cost, tuple[int, ...], str]:
+    """Return by what victims on different nodes are compared."""
+    return found.cost, found.given_back, found.node

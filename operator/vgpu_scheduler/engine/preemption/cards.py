@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor, Victims, by_importance, reprieve, started
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["MOST_TENANTS", "CardSearch"]
 
@@ -33,9 +33,11 @@ class CardSearch:
         The pod; its allocator takes one card.
     node
         The name of the node.
+    gone
+        What pods hold there that are gone anyway.
     """
 
-    def __init__(self, state: State, preemptor: Preemptor, node: str) -> None:
+    def __init__(self, state: State, preemptor: Preemptor, node: str, gone: Sequence[Reservation] = ()) -> None:
         row, allocator = state.nodes.row(node), preemptor.node.allocator
         assert row is not None
         assert allocator is not None
@@ -46,7 +48,7 @@ class CardSearch:
         self._node = node
         self._row = row
         pod = preemptor.pod
-        without, _ = state.supposing(node, (), state.holds.open_to(node, pod.uid, pod.priority))
+        without, _ = state.supposing(node, gone, state.holds.open_to(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
         self._cards = slice(self._first, int(self._matrix.columns.last[row]))
         self._used = state.trial.on(row, without).devices[self._dialect].used[self._cards].copy()

@@ -148,9 +148,9 @@ class Evaluator:
         found = search.where_some_end(_preemptor(pod, pod_class), node, ending)
         if not isinstance(found, Victims):
             return PreemptionResult()
-        others = [each for each in found.pods if each not in ending]
-        if not others:
+        if all(each in ending for each in found.pods):
             return self._placed(pod, pod_class, found)
+        others = [each for each in found.ending if each not in ending]
         respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         is_protected = respects and violating_budgets(others, self._budgets())
         return PreemptionResult() if is_protected else self._answer(pod, pod_class, found, now)
@@ -239,7 +239,7 @@ class Evaluator:
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = pod_class.claimed.policy.source_of.get("preemption", "")
-        return PreemptionResult(Preemption(best.node, placement, self.victims(best.pods), source))
+        return PreemptionResult(Preemption(best.node, placement, self._victims(best), source))
 
     def _evicted(self, victims: Victims) -> list[str]:
         """Return which of some victims have to be evicted; the others only wait to be bound."""
@@ -257,9 +257,9 @@ class Evaluator:
         reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
         return PreemptionResult(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
 
-    def victims(self, pods: Sequence[Pod]) -> tuple[Victim, ...]:
+    def _victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
-        violated, state = violated_budgets(pods, self._budgets()), self._state
+        violated, state = violated_budgets(best.ending, self._budgets()), self._state
         return tuple(
             Victim(
                 each.uid,
@@ -269,7 +269,7 @@ class Evaluator:
                 held.phase is not Phase.ASSUMED,
                 violated.get(each.uid, ()),
             )
-            for each in pods
+            for each in best.pods
             if (held := state.reservation(each.uid)) is not None
         )
 

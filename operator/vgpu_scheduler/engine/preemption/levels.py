@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
-from vgpu_scheduler.engine.preemption.victims import Preemptor
-from vgpu_scheduler.kernels import explain_devices, latest_starts, take_off_below
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor
+from vgpu_scheduler.kernels import NO_PRIORITY, explain_devices, latest_starts, take_off_below
 from vgpu_scheduler.state import HostPorts, InUse, State
 
 __all__ = ["PriorityLevels"]
@@ -28,7 +28,8 @@ class Lowest(NamedTuple):
     rows
         Their rows, shape (m,).
     priority
-        Up to which priority all pods of each have to end at least; one of that priority has to. Shape (m,).
+        Up to which priority all pods of each have to end at least; one of that priority has to. It is ``NO_PRIORITY``
+        where the room of those is enough that only wait to be bound. Shape (m,).
     start
         When the youngest pod of that priority began; shape (m,).
     """
@@ -52,6 +53,10 @@ class PriorityLevels:
         self._requests = RequestTable(state)
         self._tenants: dict[str, TenantTable] = {}
 
+    def any_waiting(self, rows: NDArray[np.int64]) -> bool:
+        """Tell whether a pod is known that only waits to be bound, once some node rows are up to date."""
+        return self._requests.any_waiting(rows)
+
     def tenants(self, dialect: str) -> TenantTable:
         """Return who holds what of the devices of a dialect."""
         if dialect not in self._tenants:
@@ -61,8 +66,9 @@ class PriorityLevels:
     def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[Lowest]:
         """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
 
-        First those where the end of all pods of the lowest priority that there is is enough, which is asked for once,
-        then all others: often nobody asks for these.
+        First those where it is enough that pods give their places back which only wait to be bound, then those where
+        the end of all pods of the lowest priority that there is is enough, which is asked for once, then all others:
+        often nobody asks for these. Those that only wait to be bound are gone on all of them.
 
         Parameters
         ----------
@@ -71,6 +77,11 @@ class PriorityLevels:
         """
         levels = self._requests.priorities(rows)
         levels = levels[levels < preemptor.pod.priority]
+        if rows.size and self._requests.any_waiting(rows):
+            fits = self._fits(preemptor, rows, np.full(rows.shape[0], MIN_PRIORITY))
+            enough = rows[fits]
+            yield Lowest(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
+            rows = rows[~fits]
         if not levels.size or not rows.size:
             return
         fits = self._fits(preemptor, rows, np.full(rows.shape[0], levels[0] + 1))
@@ -95,7 +106,10 @@ class PriorityLevels:
         return Lowest(rows, priority, starts)
 
     def _fits(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""
+        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,).
+
+        Those of lower priority that only wait to be bound are gone anyway.
+        """
         state, dialect = self._state, preemptor.node.dialect
         matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy
         live = matrix.columns
@@ -103,7 +117,7 @@ class PriorityLevels:
         of_row = np.zeros(state.nodes.capacity, dtype=np.int64)
         of_row[rows] = below
         requests, tenants = self._requests.refresh(rows), self.tenants(dialect).refresh(rows)
-        take_off_below(rows, of_row, requests, requested, tenants, columns)
+        take_off_below(rows, of_row, preemptor.pod.priority, requests, requested, tenants, columns)
         explain_devices(columns)
         # Ports that pods hold who stay are looked at when the node is.
         return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

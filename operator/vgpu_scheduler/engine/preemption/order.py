@@ -11,15 +11,19 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Cost, Preemptor
+from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, NOTHING, Cost, Preemptor
 from vgpu_scheduler.kernels import (
     MOST_SETS,
     NO_PRIORITY,
     CardAsk,
     Costs,
+    DeviceColumns,
     SetScratch,
+    Tenants,
     cheapest_at_least,
     stale_rows,
+    take_off_waiting,
+    without_waiting,
 )
 from vgpu_scheduler.state import State
 
@@ -51,7 +55,7 @@ class SearchOrder:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
         The second number of the cost is the priority up to which the end of all pods is enough, as far as the node
-        alone has a say.
+        alone has a say, together with those that only wait to be bound.
 
         Parameters
         ----------
@@ -65,7 +69,8 @@ class SearchOrder:
         for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
             for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
-                yield (0, priority, priority - MIN_PRIORITY, 1, -start), nodes.name(int(found.rows[number]))
+                least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - MIN_PRIORITY, 1, -start)
+                yield least, nodes.name(int(found.rows[number]))
 
     def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:
         """Return those of some rows where room is kept for somebody, by name."""
@@ -110,7 +115,7 @@ class SearchOrder:
         tenants = self._levels.tenants(part.dialect).refresh(rows)
         kept = self._of_class(part, preemptor.pod.priority, matrix.layout)
         stale = np.empty_like(rows)
-        count = stale_rows(rows, state.nodes.version, kept.seen, stale)
+        count = stale_rows(rows, state.nodes.holders_version, kept.seen, stale)
         if count:
             need, dimensions = allocator.need(), matrix.dimensions
             ask = CardAsk(
@@ -124,8 +129,25 @@ class SearchOrder:
                 sets = 2**MOST_SETS
                 scratch = SetScratch(np.zeros((sets, dimensions), dtype=np.int64), np.zeros(sets, dtype=np.int64))
                 self._scratch[dimensions] = scratch
-            cheapest_at_least(matrix.columns, tenants, ask, stale[:count], scratch, kept.costs)
+            self._write_costs(matrix.columns, tenants, ask, stale[:count], scratch, kept.costs)
         return kept.costs
+
+    def _write_costs(
+        self,
+        columns: DeviceColumns,
+        tenants: Tenants,
+        ask: CardAsk,
+        rows: NDArray[np.int64],
+        scratch: SetScratch,
+        into: Costs,
+    ) -> None:
+        if not self._levels.any_waiting(rows):
+            cheapest_at_least(columns, tenants, ask, rows, scratch, into)
+            return
+        columns = columns._replace(used=columns.used.copy())
+        take_off_waiting(rows, tenants, ask, columns)
+        cheapest_at_least(columns, tenants, ask, rows, scratch, into)
+        without_waiting(columns, tenants, ask, rows, into)
 
     def _of_class(self, part: NodePart, priority: int, layout: int) -> _OfClass:
         """Return what is kept of a class of pods of a priority; devices that were numbered anew make it void."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.candidates import MOST_CANDIDATES, NO_VICTIMS, Best, Compared
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, Best, Compared
 from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.order import SearchOrder
-from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, reprieve
+from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason
@@ -108,9 +108,9 @@ class VictimSearch:
     def best(self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
-        Where more is short than a card, at most :data:`MOST_CANDIDATES` nodes are compared, more only as long as all of
-        them violate budgets: those first where the lowest priorities are enough, then by name. kube-scheduler compares
-        a hundred, or a tenth of all.
+        Where more is short than a card, at most so many nodes are compared as :class:`.Compared` says are enough: those
+        first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a tenth of
+        all. As many are compared where pods that only wait to be bound give their places back: these cost nothing.
 
         Parameters
         ----------
@@ -121,13 +121,9 @@ class VictimSearch:
         """
         (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
         seen = Compared(budgets, self._within_limits, exceed=self._exceed, searched=int(rejected.size + short.size))
-        unbound = self._unbound_victims(preemptor, np.concatenate([rejected, short]), closed)
-        if unbound is not None:
-            seen.take(unbound.node, unbound)
-            return seen.best()
         if preemptor.node.allocator is not None and preemptor.node.allocator.takes_one_card:
             for least, node in islice(order.by_cards(preemptor, short), _MOST_LOOKED_AT):
-                if seen.is_beaten(least, node):
+                if seen.is_beaten(least, node) or (seen.enough and seen.cost_nothing):
                     break
                 if node not in closed:
                     seen.take(node, self.on_node(preemptor, node, budgets))
@@ -138,22 +134,6 @@ class VictimSearch:
             if node not in closed:
                 seen.take(node, self.on_node(preemptor, node, budgets, up_to=least[1]))
         return seen.best()
-
-    def _unbound_victims(
-        self, preemptor: Preemptor, rows: NDArray[np.int64], closed: Collection[str]
-    ) -> Victims | None:
-        """Return pods that only wait to be bound and whose room would do: nobody has to be evicted for it."""
-        state, waiting = self._state, {held.uid: held.node for held in self._state.assumed()}
-        assumed = set(waiting.values())
-        helpful = set(rows.tolist()) if assumed else set[int]()
-        assumed = {node for node in assumed if state.nodes.row(node) in helpful}
-        candidates = []
-        for node in sorted(assumed.difference(closed))[:MOST_CANDIDATES]:
-            lower = [pod for pod in self._lower(preemptor.pod, node) if pod.uid in waiting and not pod.node_name]
-            found = self._reprieved(preemptor, node, lower, ()) if lower else None
-            if isinstance(found, Victims):
-                candidates.append(found)
-        return min(candidates, key=lambda victims: victims.cost, default=None)
 
     def on_node(
         self, preemptor: Preemptor, node: str, budgets: Sequence[DisruptionBudget], up_to: int | None = None
@@ -167,8 +147,14 @@ class VictimSearch:
             it has to end then, and there is less to ask.
         """
         lower = self._lower(preemptor.pod, node)
+        unbound = self._unbound(lower)
+        found = (
+            self._reprieved(preemptor, node, [each for each in lower if each.uid in unbound], ()) if unbound else None
+        )
+        if isinstance(found, Victims):
+            return found
         if up_to is not None:
-            lowest = [each for each in lower if each.priority <= up_to]
+            lowest = [each for each in lower if each.priority <= up_to or each.uid in unbound]
             found = self._reprieved(preemptor, node, lowest, budgets) if lowest else None
             if isinstance(found, Victims) and not found.violations:
                 return found
@@ -187,10 +173,11 @@ class VictimSearch:
         found = self._reprieved(preemptor, node, ending, ())
         if isinstance(found, Victims):
             return found
-        ends, cards = dict.fromkeys((pod.uid for pod in ending), 2), set().union(*map(self._cards_of, ending))
+        ends, cards = dict.fromkeys((pod.uid for pod in ending), 3), set().union(*map(self._cards_of, ending))
         others = [pod for pod in self._lower(preemptor.pod, node) if pod.uid not in ends]
         beside = {pod.uid: 1 for pod in others if not cards.isdisjoint(self._cards_of(pod))}
-        return self._reprieved(preemptor, node, [*ending, *others], self._budgets(), {**ends, **beside})
+        unbound = dict.fromkeys(self._unbound(others), 2)
+        return self._reprieved(preemptor, node, [*ending, *others], self._budgets(), {**ends, **beside, **unbound})
 
     def _cards_of(self, pod: Pod) -> set[str]:
         held = self._state.reservation(pod.uid)
@@ -208,9 +195,15 @@ class VictimSearch:
         rejection = self.rejection(preemptor, node, lower)
         if rejection is not None:
             return rejection
+        unbound = self._unbound(lower)
         if self._depends_on_node_alone(preemptor, node):
-            return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower), turns)
-        return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower), turns)
+            return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower), turns, unbound)
+        return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower), turns, unbound)
+
+    def _unbound(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Return which of some pods only wait to be bound, by UID."""
+        held = ((pod, self._state.reservation(pod.uid)) for pod in pods)
+        return frozenset(pod.uid for pod, there in held if there is not None and waits_to_be_bound(pod, there))
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""
@@ -251,13 +244,21 @@ class VictimSearch:
             return None
         room = self._open_to(preemptor, node)
         kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
-        without, beside = state.supposing(node, (), room)
+        unbound = self._unbound(lower)
+        waiting = [pod for pod in lower if pod.uid in unbound]
+        gone = [held for pod in waiting if (held := state.reservation(pod.uid)) is not None]
+        without, beside = state.supposing(node, gone, room)
         if beside or not kept.isdisjoint(pod.uid for pod in lower):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
         now = preemptor.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
-        return CardSearch(state, preemptor, node).cheapest(lower, budgets)
+        ending = [pod for pod in lower if pod.uid not in unbound]
+        found = CardSearch(state, preemptor, node, gone).cheapest(ending, budgets)
+        if found is None or not waiting:
+            return found
+        cheapest = self._reprieved(preemptor, node, [*found.pods, *waiting], budgets)
+        return cheapest if isinstance(cheapest, Victims) else None
 
     def _open_to(self, preemptor: Preemptor, node: str) -> list[str]:
         return self._state.holds.open_to(node, preemptor.pod.uid, preemptor.pod.priority)
@@ -265,7 +266,10 @@ class VictimSearch:
     def _lower(self, pod: Pod, node: str) -> list[Pod]:
         there = (self._state.pod(held.uid) for held in self._state.reservations(node))
         lower = [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
-        return lower if self._exceed else [each for each in lower if not self._has_several_budgets(each)]
+        if self._exceed:
+            return lower
+        unbound = self._unbound(lower)
+        return [each for each in lower if each.uid in unbound or not self._has_several_budgets(each)]
 
     def _has_several_budgets(self, pod: Pod) -> bool:
         """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.preemption.victims import started
-from vgpu_scheduler.kernels import PodRequests, Tenants, stale_rows
+from vgpu_scheduler.engine.preemption.victims import started, waits_to_be_bound
+from vgpu_scheduler.kernels import NEVER_BELOW, PodRequests, Tenants, stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, State
 
@@ -24,6 +24,11 @@ _FEWEST: Final = 1024
 def is_evictable(pod: Pod | None, held: Reservation) -> bool:
     """Tell whether a pod could be a victim, whatever policies say: not where its end frees nothing for sure."""
     return pod is not None and not pod.is_static and not held.closes_cards
+
+
+def _priorities(pod: Pod, held: Reservation) -> tuple[int, int]:
+    """Return the priority of a pod that would have to end, and of one that only waits to be bound."""
+    return (NEVER_BELOW, pod.priority) if waits_to_be_bound(pod, held) else (pod.priority, NEVER_BELOW)
 
 
 class _Segments:
@@ -52,7 +57,7 @@ class _Segments:
             self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
             self.first, self.last = (np.pad(column, (0, more)) for column in (self.first, self.last))
         stale = np.empty_like(rows)
-        found: list[int] = stale[: stale_rows(rows, nodes.version, self._seen, stale)].tolist()
+        found: list[int] = stale[: stale_rows(rows, nodes.holders_version, self._seen, stale)].tolist()
         return found
 
     def replace(self, row: int, count: int) -> range:
@@ -95,7 +100,9 @@ class TenantTable:
         self._state = state
         self._matrix = state.matrix(dialect)
         self._dialect = next(name for name, matrix in state.matrices.items() if matrix is self._matrix)
-        self._segments = _Segments((np.int64, 0), (np.int64, 0), (np.float64, 0), (np.int64, self._matrix.dimensions))
+        self._segments = _Segments(
+            (np.int64, 0), (np.int64, 0), (np.float64, 0), (np.int64, self._matrix.dimensions), (np.int64, 0)
+        )
 
     def refresh(self, rows: NDArray[np.int64]) -> Tenants:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
@@ -103,14 +110,15 @@ class TenantTable:
         for row in segments.stale(self._state.nodes, rows):
             entries = sorted(self._entries(row))
             for number, entry in zip(segments.replace(row, len(entries)), entries, strict=True):
-                position, (priority, start, _), amounts = entry
+                position, (priority, start, _, waiting), amounts = entry
                 segments.columns[0][number] = position
                 segments.columns[1][number], segments.columns[2][number] = -priority, start
                 segments.columns[3][number] = 0
                 segments.columns[3][number, : len(amounts)] = amounts
+                segments.columns[4][number] = waiting
         return Tenants(segments.first, segments.last, *segments.columns)
 
-    def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str], Sequence[int]]]:
+    def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str, int], Sequence[int]]]:
         """Yield position, importance and amounts of each pod on each device of a node."""
         state, matrix = self._state, self._matrix
         devices, first = matrix.devices(row), int(matrix.columns.first[row])
@@ -118,7 +126,8 @@ class TenantTable:
             pod = state.pod(held.uid)
             if pod is None or not is_evictable(pod, held):
                 continue
-            importance = -pod.priority, started(pod), pod.key
+            priority, waiting = _priorities(pod, held)
+            importance = -priority, started(pod), pod.key, waiting
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
                 device = matrix.position(row, uuid)
                 assert device is not None
@@ -139,29 +148,39 @@ class RequestTable:
         self._resources = 0
         self._segments = _Segments()
         self._priorities = Counter[int]()
-        """How many of the pods have each priority."""
+        """How many of the pods have each priority, as the columns have it."""
+
+    def any_waiting(self, rows: NDArray[np.int64]) -> bool:
+        """Tell whether a pod is known that only waits to be bound, once some node rows are up to date."""
+        self.refresh(rows)
+        return self._priorities[NEVER_BELOW] > 0
 
     def priorities(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the priorities of the pods that are known, ascending, once some node rows are up to date."""
+        """Return the priorities of the pods that are known, ascending, once some node rows are up to date.
+
+        Those that only wait to be bound are left out.
+        """
         self.refresh(rows)
-        return np.array(sorted(priority for priority, count in self._priorities.items() if count), dtype=np.int64)
+        known = (priority for priority, count in self._priorities.items() if count and priority != NEVER_BELOW)
+        return np.array(sorted(known), dtype=np.int64)
 
     def refresh(self, rows: NDArray[np.int64]) -> PodRequests:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
         nodes = self._state.nodes
         if self._resources != len(nodes.resources):
             self._resources = len(nodes.resources)
-            self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources))
+            self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources), (np.int64, 0))
             self._priorities.clear()
         segments = self._segments
         for row in segments.stale(nodes, rows):
             there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
             self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
-            self._priorities.update(pod.priority for pod, _ in there)
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
-                segments.columns[0][number], segments.columns[1][number] = pod.priority, started(pod)
+                segments.columns[0][number], segments.columns[3][number] = _priorities(pod, held)
+                segments.columns[1][number] = started(pod)
                 segments.columns[2][number] = 0
                 nodes.charge_in(segments.columns[2][number], held.requests, 1, held.pods)
+            self._priorities.update(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
         return PodRequests(segments.first, segments.last, *segments.columns)
 
     def _pods(self, row: int) -> Iterator[tuple[Pod, Reservation]]:
