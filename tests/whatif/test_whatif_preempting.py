@@ -279,3 +279,24 @@ def test_where_budgets_protect_nobody_that_would_help_none_is_named() -> None:
     found = explained(world(allows(), *full)).who_goes
     assert found is not None
     assert (found.preemption, found.protected) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "started", "created"),
+    [
+        ({"minRuntime": "1m"}, "2026-01-01T23:59:59Z", "2026-01-01T00:00:01Z"),
+        ({"delay": "2m"}, "2026-01-01T00:00:00Z", "2026-01-01T23:59:50Z"),
+    ],
+    ids=["minRuntime", "delay"],
+)
+@pytest.mark.parametrize("others", [0, 200])
+def test_no_time_passes_however_many_wait(others: int, rules: dict[str, str], started: str, created: str) -> None:
+    there = tenant("low-0", "n", "GPU-n-0", 16000, startTime=started)
+    asked = waiting("high", 16000, 9, metadata={"creationTimestamp": created})
+    rest = [waiting(f"z{number}", 16000) for number in range(others)]
+    made = world(allows(**rules), node("n", 1, 16384), there, asked, *rest)
+    told = explained(made).who_goes
+    assert told is not None
+    assert told.preemption is None
+    answers = simulate(made, made.pending.values(), as_they_are=True, explained=False, preempt=True)
+    assert [answer.preemption for answer in answers if answer.pod.name == "high"] == [None]

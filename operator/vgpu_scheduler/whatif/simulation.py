@@ -129,7 +129,7 @@ def simulate(
     preempt: bool = False,
     on_answer: Callable[[Answer], None] = lambda _: None,
 ) -> list[Answer]:
-    """Decide pods in the order of the queue: by priority, then as given.
+    """Decide pods in the order of the queue, by priority, then as given, all of them at one moment.
 
     Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
     bound: one that runs in this world already is asked about as one more. Pods behind scheduling gates come last.
@@ -147,13 +147,12 @@ def simulate(
     on_answer
         Is called with each answer as it comes.
     """
-    engine = world.engine
+    engine, now = world.engine, 0.0  # of all that is told: no time passes, whoever comes first in the queue
     waiting: dict[str, Pod] = {}
-    for number, pod in enumerate(pods):
+    for pod in pods:
         ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
-        engine.observe_pod(ours, float(number))
-    now = float(len(waiting))
+        engine.observe_pod(ours, now)
     answers: list[Answer] = []
     preempting: dict[str, Preemption] = {}
     while (decision := engine.attempt(now, explain=explained)) is not None:
