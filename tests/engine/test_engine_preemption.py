@@ -38,11 +38,11 @@ def found(engine: Engine, asked: Pod, *budgets: DisruptionBudget, spared: frozen
     return all_candidates(searching, engine.state, question, filtered, budgets)
 
 
-def budget(app: str, allowed: int, *disrupted: str) -> DisruptionBudget:
+def budget(app: str, allowed: int, *disrupted: str, name: str = "") -> DisruptionBudget:
     return DisruptionBudget(
-        uid=app,
+        uid=name or app,
         namespace="default",
-        name=app,
+        name=name or app,
         resource_version=1,
         selector=compile_label_selector({"matchLabels": {"app": app}}),
         allowed=allowed,

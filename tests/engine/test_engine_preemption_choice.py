@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from tests.engine.builders import asks, cards, node, pod
 from tests.engine.preemption_fleet import Fleet
@@ -107,7 +106,7 @@ def test_who_only_waits_to_be_bound_violates_no_budget() -> None:
     fleet.come("b1", 1, asks(gpumem=8000))
     fleet.decide()
     for name in ("kept", "kept too"):
-        fleet.engine.budgets.observe(msgspec.structs.replace(budget("kept", 0), uid=name, name=name))
+        fleet.engine.budgets.observe(budget("kept", 0, name=name))
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
     assert victims(fleet, "high") == [("waits", False), ("a0", True)]

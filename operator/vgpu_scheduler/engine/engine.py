@@ -384,8 +384,9 @@ class Engine:
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         if gated(pod) and not pod.node_name and not pod.terminal:
             self._gated.add(pod.uid)
-        else:
-            self._gated.discard(pod.uid)
+        elif pod.uid in self._gated:
+            self._gated.remove(pod.uid)
+            self.preemptions.evaluator.ungated(pod.uid, now)
         if not self.waits(pod):
             self.storage.forget(pod)
             self.preemptions.withdraw(pod.uid)

@@ -97,7 +97,7 @@ def add_preemption(metrics: Metrics, engine: Engine, evictor: Evictor) -> None:
         for answer in EvictionAnswer:
             yield {"answer": answer.value}, stats.answers[answer]
 
-    metrics.add_number(catalogue.PREEMPTION_ATTEMPTS, lambda: engine.preemptions.evaluator.searches)
+    metrics.add_number(catalogue.PREEMPTION_ATTEMPTS, lambda: engine.preemptions.evaluator.attempts)
     metrics.add(catalogue.EVICTIONS, evictions)
     metrics.add_number(catalogue.OVERDUE_VICTIMS, lambda: stats.overdue)
     metrics.add_number(catalogue.LONGEST_PREEMPTION, lambda: stats.longest)

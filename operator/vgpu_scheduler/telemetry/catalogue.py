@@ -103,7 +103,9 @@ POD_SLI = _histogram(
     20,
 )
 PREEMPTION_ATTEMPTS = Metric(
-    "scheduler_preemption_attempts_total", Kind.COUNTER, "Searches for pods that could end for one of higher priority."
+    "scheduler_preemption_attempts_total",
+    Kind.COUNTER,
+    "Attempts to have pods end for one of higher priority, those included that must not be made yet.",
 )
 PREEMPTION_VICTIMS = _histogram(
     "scheduler_preemption_victims", "Pods that have to end for one of higher priority.", {}, 1.0, 7

@@ -103,7 +103,7 @@ class Compared:
             return
         if found.violations and not self._exceed:
             # The number is that of kube-scheduler, which counts those who stay, too. The API server counts who ends.
-            if violating_budgets(found.ending, self._budgets):
+            if violating_budgets((pod for pod in found.ending if not pod.deleting), self._budgets):
                 self._rejections[node] = _PROTECTED_NODE
                 return
             found = replace(found, violations=0)

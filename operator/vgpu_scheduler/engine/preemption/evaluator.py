@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.cycle import Cycle
@@ -66,8 +66,8 @@ class Evaluator:
     ----------
     unix_ahead
         By how many seconds the time since 1970 is ahead of the time that callers hand in.
-    searches
-        How often victims were searched for.
+    attempts
+        How often it was asked whose room a pod would get that may preempt others.
     limits
         How many pods may be evicted.
     """
@@ -81,7 +81,7 @@ class Evaluator:
         protected: Collection[str] = (),
     ) -> None:
         self.unix_ahead = 0.0
-        self.searches = 0
+        self.attempts = 0
         self.limits = EvictionLimits(policies)
         self._cycle = cycle
         self._state = cycle.state
@@ -94,6 +94,8 @@ class Evaluator:
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied: dict[str, tuple[float, bool]] = {}
         """Until when rights are taken to be missing, and whether only those who exceed budgets need them."""
+        self._ungated: dict[str, float] = {}
+        """When the scheduling gates of pods went, by UID."""
 
     def exclude(self, victim: str, until: float = math.inf) -> None:
         """Take in that a pod cannot be evicted: it is nobody's victim until some time, or a change of its budgets."""
@@ -111,6 +113,11 @@ class Evaluator:
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
         self._excluded.pop(uid, None)
+        self._ungated.pop(uid, None)
+
+    def ungated(self, uid: str, now: float) -> None:
+        """Take in that the scheduling gates of a pod have gone: before that no autoscaler did anything for it."""
+        self._ungated[uid] = now
 
     def deny(self, right: str, until: float, *, exceeding: bool = False) -> None:
         """Take in that a right is missing: nobody is searched for until some time.
@@ -130,6 +137,7 @@ class Evaluator:
         rules = pod_class.claimed.policy.preemption
         if not rules.may_preempt:
             return PreemptionResult()
+        self.attempts += 1
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
     def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod]) -> PreemptionResult:
@@ -150,7 +158,7 @@ class Evaluator:
             return PreemptionResult()
         if all(each in ending for each in found.pods):
             return self._placed(pod, pod_class, found)
-        others = [each for each in found.ending if each not in ending]
+        others = [each for each in found.ending if each not in ending and not each.deleting]
         respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         is_protected = respects and violating_budgets(others, self._budgets())
         return PreemptionResult() if is_protected else self._answer(pod, pod_class, found, now)
@@ -175,18 +183,22 @@ class Evaluator:
         for right, (until, exceeding) in self._denied.items():
             if now < until and (rules.budgets is Budgets.EXCEED or not exceeding):
                 return PreemptionResult(reason=f"the right to evict is missing: {right}.", again_at=until)
-        may_at = may_preempt_at(pod, rules) - self.unix_ahead if rules.delay else now
-        if now < may_at:
-            reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
-            return PreemptionResult(reason=reason, again_at=may_at)
-        return None
+        ungated = self._ungated.get(pod.uid)
+        if not rules.delay:
+            return None
+        may_at = may_preempt_at(pod, rules) - self.unix_ahead if ungated is None else ungated + rules.delay
+        if now >= may_at:
+            return None
+        reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
+        if ungated is not None:
+            reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
+        return PreemptionResult(reason=reason, again_at=may_at)
 
     def _search(self, pod: Pod, pod_class: Fitted, now: float) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class)
         reason = ineligible(pod, self._state, found)
         if reason:
             return PreemptionResult(reason=reason)
-        self.searches += 1
         nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
@@ -214,7 +226,7 @@ class Evaluator:
             self._budgets,
             may_end,
             exceed=exceed,
-            within_limits=lambda found: self._over_limit(rules, self._evicted(found), now) is None,
+            within_limits=lambda found: self._over_limit(rules, found, now) is None,
         )
 
     def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
@@ -227,7 +239,7 @@ class Evaluator:
     def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> PreemptionResult:
         """Return how a pod gets the room of some victims, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, self._evicted(best), now)
+        too_many = self._over_limit(policy.preemption, best, now)
         if too_many is not None:
             return too_many
         return self._placed(pod, pod_class, best)
@@ -241,15 +253,23 @@ class Evaluator:
         source = pod_class.claimed.policy.source_of.get("preemption", "")
         return PreemptionResult(Preemption(best.node, placement, self._victims(best), source))
 
-    def _evicted(self, victims: Victims) -> list[str]:
-        """Return which of some victims have to be evicted; the others only wait to be bound."""
-        held = (self._state.reservation(each.uid) for each in victims.pods)
-        return [each.uid for each in held if each is not None and each.phase is not Phase.ASSUMED]
+    def reserve(self, pod: Pod, victims: Iterable[str], now: float) -> None:
+        """Count the victims of a pod towards the limits, as far as they have to be evicted."""
+        self.limits.reserve(self._policies.resolve(pod).preemption, self._evicted(victims), now + self.unix_ahead)
 
-    def _over_limit(self, rules: PreemptionRules, victims: Sequence[str], now: float) -> PreemptionResult | None:
+    def _evicted(self, victims: Iterable[str]) -> list[str]:
+        """Return which of some victims have to be evicted; the others end already, or only wait to be bound."""
+        state, found = self._state, []
+        for uid in victims:
+            pod, held = state.pod(uid), state.reservation(uid)
+            if pod is not None and held is not None and held.phase is not Phase.ASSUMED and not pod.deleting:
+                found.append(uid)
+        return found
+
+    def _over_limit(self, rules: PreemptionRules, found: Victims, now: float) -> PreemptionResult | None:
         """Say which policy does not allow so many evictions now; None if all do."""
         moment = now + self.unix_ahead
-        over = self.limits.exceeded(rules, victims, moment)
+        over = self.limits.exceeded(rules, self._evicted(pod.uid for pod in found.pods), moment)
         if over is None:
             return None
         kind, namespace, name = over.key
@@ -259,7 +279,8 @@ class Evaluator:
 
     def _victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
-        violated, state = violated_budgets(best.ending, self._budgets()), self._state
+        to_be_evicted = [pod for pod in best.ending if not pod.deleting]
+        violated, state = violated_budgets(to_be_evicted, self._budgets()), self._state
         return tuple(
             Victim(
                 each.uid,

@@ -133,8 +133,7 @@ class Preemptions:
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
         self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
-        bound = [victim.uid for victim in preemption.victims if victim.bound]
-        self.evaluator.limits.reserve(self.rules_of(pod.uid), bound, now + self.evaluator.unix_ahead)
+        self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
     def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
         """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -147,10 +148,9 @@ class VictimSearch:
             it has to end then, and there is less to ask.
         """
         lower = self._lower(preemptor.pod, node)
-        unbound = self._unbound(lower)
-        found = (
-            self._reprieved(preemptor, node, [each for each in lower if each.uid in unbound], ()) if unbound else None
-        )
+        unbound, budgets = self._unbound(lower), self._held_against(lower, budgets)
+        waiting = [each for each in lower if each.uid in unbound]
+        found = self._reprieved(preemptor, node, waiting, ()) if waiting else None
         if isinstance(found, Victims):
             return found
         if up_to is not None:
@@ -177,7 +177,8 @@ class VictimSearch:
         others = [pod for pod in self._lower(preemptor.pod, node) if pod.uid not in ends]
         beside = {pod.uid: 1 for pod in others if not cards.isdisjoint(self._cards_of(pod))}
         unbound = dict.fromkeys(self._unbound(others), 2)
-        return self._reprieved(preemptor, node, [*ending, *others], self._budgets(), {**ends, **beside, **unbound})
+        budgets = self._held_against([*ending, *others], self._budgets())
+        return self._reprieved(preemptor, node, [*ending, *others], budgets, {**ends, **beside, **unbound})
 
     def _cards_of(self, pod: Pod) -> set[str]:
         held = self._state.reservation(pod.uid)
@@ -268,8 +269,24 @@ class VictimSearch:
         lower = [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
         if self._exceed:
             return lower
-        unbound = self._unbound(lower)
-        return [each for each in lower if each.uid in unbound or not self._has_several_budgets(each)]
+        unbound = self._unbound(lower)  # nobody has to evict these
+        return [each for each in lower if each.deleting or each.uid in unbound or not self._has_several_budgets(each)]
+
+    def _held_against(self, pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Sequence[DisruptionBudget]:
+        """Return budgets against which pods that end already are not held: nobody has to evict them.
+
+        Where budgets may be exceeded these are held against them as kube-scheduler does it.
+        """
+        ending = dict[str, set[str]]()
+        for pod in () if self._exceed else pods:
+            if pod.deleting:
+                ending.setdefault(pod.namespace, set()).add(pod.name)
+        if not ending:
+            return budgets
+        return [
+            msgspec.structs.replace(budget, disrupted=budget.disrupted.union(ending.get(budget.namespace, ())))
+            for budget in budgets
+        ]
 
     def _has_several_budgets(self, pod: Pod) -> bool:
         """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""
