@@ -13,7 +13,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden.kubernetes_preemption import fast_path_differences, nominated_pods, preempt, preemption_differences
+from tests.golden.kubernetes_preemption import (
+    STORAGE,
+    fast_path_differences,
+    nominated_pods,
+    preempt,
+    preemption_differences,
+)
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
@@ -22,18 +28,9 @@ from vgpu_scheduler.engine.equivalence_classes import ClusterParts
 from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (
-    Decode,
     Pod,
-    StorageObject,
-    decode_attachment,
-    decode_claim,
-    decode_csi_driver,
-    decode_csi_node,
     decode_node,
     decode_pod,
-    decode_storage_capacity,
-    decode_storage_class,
-    decode_volume,
 )
 from vgpu_scheduler.predicates import (
     compile_predicates,
@@ -48,15 +45,6 @@ FAMILIES = (
     "resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "volumes", "gates", "mixed", "images",
     "preemption",
 )  # fmt: skip
-STORAGE: Mapping[str, Decode[StorageObject]] = {
-    "persistentvolumeclaims": decode_claim,
-    "persistentvolumes": decode_volume,
-    "storageclasses": decode_storage_class,
-    "csinodes": decode_csi_node,
-    "csidrivers": decode_csi_driver,
-    "csistoragecapacities": decode_storage_capacity,
-    "volumeattachments": decode_attachment,
-}
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 DIFFERENCES: Mapping[str, Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("kubernetes_differences.json").read_text(encoding="utf-8")

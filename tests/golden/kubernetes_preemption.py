@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from tests.policy.resources import policy
 from tests.preemption import all_candidates
 
 from vgpu_scheduler.dialects.volcano import volcano_dialect
@@ -14,11 +15,34 @@ from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preemption import NOT_HELPFUL, Preemptor, VictimSearch, ineligible
 from vgpu_scheduler.engine.preferences import Filtered
-from vgpu_scheduler.kube import Pod, decode_budget, decode_node, decode_pod
+from vgpu_scheduler.kube import (
+    Decode,
+    Pod,
+    StorageObject,
+    decode_attachment,
+    decode_budget,
+    decode_claim,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_node,
+    decode_pod,
+    decode_storage_capacity,
+    decode_storage_class,
+    decode_volume,
+)
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.predicates import Rejection, unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation, State
 
+STORAGE: Mapping[str, Decode[StorageObject]] = {
+    "persistentvolumeclaims": decode_claim,
+    "persistentvolumes": decode_volume,
+    "storageclasses": decode_storage_class,
+    "csinodes": decode_csi_node,
+    "csidrivers": decode_csi_driver,
+    "csistoragecapacities": decode_storage_capacity,
+    "volumeattachments": decode_attachment,
+}
 _OF_CLAIMS = "no new claims to deallocate, "
 """What another plugin of kube-scheduler says first; it is about dynamic resources alone."""
 
@@ -59,7 +83,51 @@ def preempt(case: dict[str, Any], state: State, preemptor: Preemptor, found: Fil
         },
         "best": {victims.node: [pod.key for pod in victims.pods] for victims in candidates.best},
         "message": message,
+        "chosen": chosen(case, state),
     }
+
+
+class Chosen(NamedTuple):
+    """What an engine does for a pod: on which node it has whom end, or why it has nobody end."""
+
+    node: str
+    victims: list[str]
+    reason: str = ""
+
+
+def chosen(case: dict[str, Any], state: State) -> Chosen | None:
+    """Return what an engine does for a pod under a policy that lets it do what kube-scheduler does.
+
+    It is None for a pod that names its node already: no engine is asked about it.
+
+    Parameters
+    ----------
+    state
+        What is known of the case: its namespaces are taken over.
+    """
+    pod = decode_pod(case["pod"])
+    if pod.node_name:
+        return None
+    names = {each.scheduler_name for each in (pod, *map(decode_pod, case["pods"]))}
+    engine = Engine(EngineOptions([volcano_dialect()], PolicyDefaults(), [*names], preemption=True))
+    for namespace, labels in state.interpod.namespaces.items():
+        engine.state.observe_namespace(namespace, labels)
+    for kind, decode in STORAGE.items():
+        for stored in case["objects"].get(kind, ()):
+            engine.state.volumes.observe(decode(stored))
+    rules = {"mayPreempt": True, "victims": "Any", "budgets": "Exceed"}
+    engine.effective_policies.observe(policy("as-kube-scheduler", {"preemption": rules}))
+    for budget in case["objects"].get("poddisruptionbudgets", ()):
+        engine.budgets.observe(decode_budget(budget))
+    for node in case["nodes"]:
+        engine.observe_node(decode_node(node), 0.0)
+    for known in case["pods"]:
+        engine.observe_pod(decode_pod(known), 0.0)
+    engine.state.observe_pod(pod, {})
+    found = engine.preemptions.evaluator.search(pod, 0.0)
+    if found.preemption is None:
+        return Chosen("", [], found.reason)
+    return Chosen(found.preemption.node, sorted(victim.pod for victim in found.preemption.victims))
 
 
 def fast_path_differences(case: dict[str, Any], feasible: Sequence[str]) -> Iterator[str]:
@@ -100,8 +168,22 @@ def preemption_differences(expect: dict[str, Any], answer: dict[str, Any] | None
         yield f"best: {sorted(answer['best'])}, not {sorted(ties)}"
     if nominated and sorted(answer["best"].get(nominated, ())) != sorted(wanted["victims"]):
         yield f"victims: {answer['best'].get(nominated)}, not {wanted['victims']}"
-    if answer["message"] != wanted["message"].removeprefix(_OF_CLAIMS):
+    message = wanted["message"].removeprefix(_OF_CLAIMS)
+    if answer["message"] != message:
         yield f"message: {answer['message']!r}, not {wanted['message']!r}"
+    if (found := answer.get("chosen")) is not None:
+        yield from _chosen_differences(found, {node: wanted["candidates"][node]["pods"] for node in ties}, message)
+
+
+def _chosen_differences(found: Chosen, wanted: dict[str, list[str]], message: str) -> Iterator[str]:
+    """Compare what an engine chose with the candidates that cost kube-scheduler least, all of which are as good."""
+    if found.node:
+        if sorted(wanted.get(found.node, ())) != found.victims:
+            yield f"chosen: {found.victims} on {found.node}, not {_shown(wanted)}"
+    elif wanted:
+        yield f"chosen: nobody, for {found.reason!r}, not {_shown(wanted)}"
+    elif f"preemption: {found.reason}" != message:
+        yield f"said: {found.reason!r}, not {message!r}"
 
 
 def _shown(by_node: dict[str, Any]) -> str:
