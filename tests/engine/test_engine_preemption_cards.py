@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 
 import numpy as np
@@ -14,6 +14,7 @@ from tests.simulation.cluster import MIG
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.engine.preemption import Preemptor, Victims
+from vgpu_scheduler.engine.preemption.cards import MOST_TENANTS
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
@@ -156,6 +157,50 @@ def test_where_more_than_one_card_matters_the_victims_are_those_of_a_naive_repri
                 cheaper += best[0].cost < naive.cost
     assert equal > len(seeds) // 8
     assert cheaper
+
+
+def shared(rng: np.random.Generator, tenants: int) -> Engine:
+    """Return an engine with a node whose one card so many pods share; some of them only wait to be bound."""
+    engine = engine_with([node("n", cards("n", 1, count=tenants + 1))])
+    for number in range(tenants):
+        resources = asks(1, int(rng.integers(1, 12)) * 50, int(rng.choice([0, 5, 8])))
+        more = {"startTime": f"2026-01-01T00:0{int(rng.integers(0, 6))}:00Z"}
+        labels = {"app": str(rng.choice(["web", "db", "none"]))}
+        each = pod(f"p{number}", resources, priority=int(rng.integers(0, 4)), labels=labels, status=more)
+        engine.observe_pod(each, 0.0)
+        engine.attempt(0.0)
+        if rng.random() < 0.9:
+            engine.confirmed(each.uid)
+    assert len(list(engine.state.reservations("n"))) == tenants
+    return engine
+
+
+@pytest.mark.parametrize(
+    "worlds",
+    [pytest.param(5, id="few"), pytest.param(40, id="many", marks=(pytest.mark.long, pytest.mark.timeout(900)))],
+)
+@pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_TENANTS + 1))
+def test_nobody_who_costs_less_would_do_on_a_card_that_many_share(tenants: int, worlds: int) -> None:
+    compared = 0
+    for seed in range(worlds):
+        rng = np.random.default_rng((seed, tenants))
+        engine = shared(rng, tenants)
+        budgets = [budget(app, int(rng.integers(0, 3))) for app in ("web", "db") if rng.random() < 0.7]
+        free = 8000 - sum(amounts[1] for amounts in on_the_card(engine))
+        asked = pod("asked", asks(1, free + int(rng.integers(2, 12)) * 100), priority=int(rng.integers(3, 6)))
+        engine.state.observe_pod(asked, {})
+        costs = [each.cost for each in found(engine, asked, *budgets).best]
+        least = cheapest(engine, asked, budgets)
+        assert costs == ([] if least is None else [least]), seed
+        compared += least is not None
+    assert compared > worlds // 2
+
+
+def on_the_card(engine: Engine) -> Iterator[Sequence[int]]:
+    """Yield what each pod holds of the one card."""
+    for held in engine.state.reservations("n"):
+        for usage in held.uses.values():
+            yield from usage.charges.values()
 
 
 def test_of_more_tenants_than_sets_can_be_asked_about_those_that_matter_are_spared() -> None:
