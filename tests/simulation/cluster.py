@@ -114,6 +114,8 @@ class SimPod:
     priority: int = 0
     node: str = ""
     nominated: str = ""
+    nominated_by: str = MANAGER
+    """Who wrote that."""
     phase: str = "Pending"
     started: bool = False
     began: int | None = None
@@ -196,8 +198,8 @@ class SimPod:
         )
         if self.nominated:
             obj["status"]["nominatedNodeName"] = self.nominated
-            written = {"f:status": {"f:nominatedNodeName": {}}}  # nobody else nominates pods here
-            obj["metadata"]["managedFields"] = [{"manager": MANAGER, "fieldsV1": written}]
+            written = {"f:status": {"f:nominatedNodeName": {}}}
+            obj["metadata"]["managedFields"] = [{"manager": self.nominated_by, "fieldsV1": written}]
         if self.began is not None:
             obj["status"]["startTime"] = datetime.fromtimestamp(self.began, UTC).isoformat()
         if self.ends_by:

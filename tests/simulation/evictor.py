@@ -12,7 +12,7 @@ from tests.kube.objects import Obj
 from tests.simulation.binder import BindingWorld
 from tests.simulation.evictions import answer_to
 from tests.simulation.leaders import SimClock
-from tests.simulation.things import BUDGETS, CLUSTER_POLICIES
+from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
 from tests.simulation.world import REACHED, SWEPT, World
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
@@ -69,12 +69,15 @@ class SimLeader:
         Whether it holds the Lease, as it knows.
     requests
         Those that it sent and that are not answered.
+    decided
+        The pods for which it has found room itself that others have to leave.
     """
 
     world: EvictingWorld
     engine: Engine
     leads: bool = True
     requests: list[Request] = field(default_factory=list)
+    decided: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         clock = SimClock(self.world)
@@ -94,7 +97,9 @@ class SimLeader:
     def begin(self) -> None:
         """Do what a leader does once it has read what there is."""
         self.engine.preemptions.restore(self.world.now)
-        REACHED["preemptions restored"] += len(self.engine.preemptions.under_way())
+        found = self.engine.preemptions.under_way()
+        REACHED["preemptions restored"] += len(found)
+        self.world.check_restored([uid for uid, _ in found])
         self.evictor.resume()
         self._tasks.append(asyncio.get_running_loop().create_task(self.evictor.run()))
 
@@ -131,7 +136,7 @@ class SimLeader:
 class EvictingWorld(BindingWorld):
     """Plays the API server towards the real evictors of the leaders: the one that leads, and the one before it."""
 
-    swept = (CLUSTER_POLICIES, BUDGETS, *SWEPT)
+    swept = (CLUSTER_POLICIES, POLICIES, BUDGETS, *SWEPT)
     options: Mapping[str, Any] = {**World.options, "preemption": True, "protected_namespaces": (PROTECTED,)}
 
     def __init__(self) -> None:
@@ -185,6 +190,7 @@ class EvictingWorld(BindingWorld):
     def _decided(self, decision: Decision) -> None:
         if decision.preemption is not None:
             assert self.leader is not None
+            self.leader.decided.add(decision.uid)
             REACHED["preemption"] += 1
             REACHED["preemption of several"] += len(decision.preemption.victims) > 1
             REACHED["preemption of one in its lane"] += not all(v.bound for v in decision.preemption.victims)
@@ -225,6 +231,8 @@ class EvictingWorld(BindingWorld):
             status, found = answer_to(self, request)
             REACHED[f"{request.method} {_what(request)}: {status}"] += 1
             response = ApiResponse(status, json.dumps(found).encode()) if fate == "succeeds" else None
+        if fate != "succeeds":
+            self.note_failure(request)
         if not request.future.done():
             if response is None:
                 request.future.set_exception(ApiUnreachableError("no answer"))
@@ -235,8 +243,20 @@ class EvictingWorld(BindingWorld):
     def check_request(self, leader: SimLeader, method: str, path: str, body: Obj | None) -> None:
         """Check a request of a leader when it is sent."""
 
+    def check_restored(self, uids: list[str]) -> None:
+        """Check for whom a leader that has just begun keeps room that an earlier one kept."""
+
     def note_eviction(self, request: Request, victim: str) -> None:
         """Take in that a pod was evicted."""
+
+    def note_records(self, request: Request, policy: SimThing, before: Mapping[str, str]) -> None:
+        """Take in which evictions a policy records now, and which it recorded before."""
+
+    def note_conflict(self, policy: str) -> None:
+        """Take in that a record was not written, for somebody else had written the policy."""
+
+    def note_failure(self, request: Request) -> None:
+        """Take in that a request was not carried out, or that its leader does not know that it was."""
 
 
 def _what(request: Request) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi, SimPod
 from tests.simulation.makers import total_of
+from tests.simulation.records import check_records
 
+from vgpu_scheduler.binding.nominations import MANAGER
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.model import Amounts, Placement, Preemption, add
 from vgpu_scheduler.policy import PolicyKey, Victims
@@ -79,9 +81,18 @@ def check_sent(machine: PreemptionMachine, engine: Engine, victim: str) -> tuple
         assert pod is not None, f"{victim} is evicted for a pod that is gone"
         assert evicted is not None
         problems = _problems(machine, engine, uid, victim, preemption)
+        if _is_nominated_by_others(machine, engine, uid):
+            problems.append("somebody else nominated it, and no leader of ours has decided that")
         if not problems:
             return engine.preemptions.rules_of(uid).quotas
     raise AssertionError(f"{victim} is evicted for {wanted}: {problems}")
+
+
+def _is_nominated_by_others(machine: PreemptionMachine, engine: Engine, uid: str) -> bool:
+    """Tell whether a leader found the nomination of a pod that another program wrote, and none of its own."""
+    pod = machine.api.pods.get(uid)
+    leaders = [each for each in (machine.leader, machine.former) if each is not None and each.engine is engine]
+    return pod is not None and pod.nominated_by != MANAGER and not any(uid in each.decided for each in leaders)
 
 
 def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str, preemption: Preemption) -> list[str]:
@@ -130,6 +141,8 @@ def check_settled(machine: PreemptionMachine) -> None:
         for pod in ending:
             machine.api.delete_pod(pod.uid)
         machine.books_are_right()
+        if not quiet:
+            check_records(machine)
         places = machine.engine.queue.counts()
         busy = any(places[place] for place in _TRIED) or machine.under_way() or machine.in_flight
         quiet = 0 if busy or ending or machine.requests() or machine.api.events else quiet + 1
@@ -146,8 +159,8 @@ def check_settled(machine: PreemptionMachine) -> None:
         assert engine.waits(known), f"{pod.name} is not waiting"
         found = engine.preemptions.evaluator.search(known, machine.now)
         assert found.preemption is None, f"{pod.name} waits, and could preempt {found.preemption}"
-        late = pod.uid in machine.nominated_late
-        assert late or not pod.nominated, f"{pod.name} is nominated to {pod.nominated}, and nothing is kept for it"
+        others = pod.uid in machine.nominated_late or pod.nominated_by != MANAGER
+        assert others or not pod.nominated, f"{pod.name} is nominated to {pod.nominated}, and nothing is kept for it"
 
 
 def _waits(pod: SimPod) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,12 +11,16 @@ import hypothesis.strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from tests.kube.objects import Obj
 from tests.simulation.cluster import OTHERS, SimCard, SimNode, SimPod
+from tests.simulation.evictions import policy_of, recorded
 from tests.simulation.evictor import PROTECTED, EvictingWorld, Request
 from tests.simulation.kept_room import check_kept_room, check_sent, check_settled, on_cards
 from tests.simulation.leaders import HeldBack
 from tests.simulation.machine import SchedulerMachine, picks
-from tests.simulation.things import BUDGETS, CLUSTER_POLICIES
+from tests.simulation.records import COUNTS_FOR, note_conflict, note_failure, note_records
+from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
 from tests.simulation.world import NAMES, REACHED, Shape
+
+from vgpu_scheduler.binding.nominations import MANAGER
 
 PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))
 POLICY: Final = "preempts"
@@ -31,11 +36,17 @@ RULES: Final[tuple[Obj | None, ...]] = (
     {"mayPreempt": False},
     None,
 )
+OF_A_NAMESPACE: Final[tuple[Obj | None, ...]] = (
+    {"perHour": 1},
+    {"perHour": 2},
+    {"perHour": 5},
+    {"minRuntime": "5s"},
+    None,
+)
+"""What a policy of the namespace says, which may only tighten what the cluster policy says."""
+DRAINING: Final = "EvictionByEvictionAPI"
 FATES: Final = (*("succeeds",) * 6, "lost", "dropped", "403", "404", "409", "422", "429", "500", "503")
 _MIG_CARD: Final = f"{NAMES[1]}-1"
-_HOUR: Final = 3600.0
-_AGE: Final = 90.0
-"""Seconds that may pass between the record of an eviction and its request."""
 
 
 class PreemptionMachine(EvictingWorld, SchedulerMachine):
@@ -51,6 +62,9 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         """By victim, when its eviction was sent, and how many the policies allowed, by their UIDs."""
         self.evicted: list[tuple[float, str, str]] = []
         """When evictions were sent, whose, and under which policy."""
+        self.conflicts = Counter[str]()
+        self.excused: set[str] = set()
+        """Pods of which a policy may say that they were evicted, although nobody can tell, and policies that may."""
         super().__init__()
 
     @initialize(
@@ -59,9 +73,13 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         nodes=st.integers(1, 2),
         others=st.integers(0, 4),
         rules=st.sampled_from(RULES[:6]),
+        tightened=st.sampled_from([None, None, *OF_A_NAMESPACE]),
     )
-    def begin(self, shapes: list[Shape], urgent: list[Shape], nodes: int, others: int, rules: Obj) -> None:
-        """Begin with a policy, nodes that are in use, and pods that want them."""
+    def begin(
+        self, shapes: list[Shape], urgent: list[Shape], nodes: int, others: int, rules: Obj, tightened: Obj | None
+    ) -> None:
+        """Begin with policies, nodes that are in use, and pods that want them."""
+        self.policy_of_the_namespace_changes(tightened)
         for name in NAMES[:nodes]:
             self._add_node(name, 2)
             for _ in range(others):
@@ -87,8 +105,11 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self.api.put_node(SimNode(name, f"{name}-{self.api.serial()}", 0, cards, others=frozenset()))
 
     def restart(self) -> None:
-        """A new process, which goes on with what the last one began."""
+        """A new process, which goes on with what the last one began; what that has recorded stays."""
+        for policy in self.policies():
+            self.excused.update(recorded(policy))
         super().restart()
+        self.excused.update(one.uid for _, found in self.under_way() for one in found.victims)
         self.begin_to_lead()
 
     # Pods ------------------------------------------------------------------------------------------------------------
@@ -135,6 +156,25 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         if ending:
             self._end(ending[pick % len(ending)], anew=anew)
 
+    @rule(pick=picks, other=picks, takes_over=st.booleans())
+    def another_program_makes_room(self, pick: int, other: int, *, takes_over: bool) -> None:
+        """A node is drained, and an autoscaler nominates a pod of ours to it; perhaps a new leader finds that."""
+        running = [pod for _, pod in sorted(self.api.pods.items()) if pod.node and not (pod.terminal or pod.deleting)]
+        waiting = [
+            pod
+            for _, pod in sorted(self.api.pods.items())
+            if pod.ours and not (pod.node or pod.terminal or pod.deleting or pod.nominated) and pod.priority > 0
+        ]
+        if running and waiting:
+            drained, pod = running[pick % len(running)], waiting[other % len(waiting)]
+            ends_by = int(self.now) + 30
+            self.api.put_pod(replace(drained, deleting=True, ends_by=ends_by, disruption=DRAINING))
+            self.api.put_pod(replace(pod, nominated=drained.node, nominated_by="karpenter"))
+            REACHED["nominated by another program"] += 1
+            if takes_over:
+                self._deliver_all()
+                self.restart()
+
     @rule(pick=picks)
     def pod_is_being_deleted(self, pick: int) -> None:
         if pod := self._a_pod(pick):
@@ -164,6 +204,21 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         known = self.api.get(CLUSTER_POLICIES, POLICY)
         if rules is not None:
             self._put_policy(POLICY, rules)
+        elif known is not None:
+            self.api.delete(known)
+
+    def policies(self) -> list[SimThing]:
+        """Return the policies that there are."""
+        return [*self.api.of(CLUSTER_POLICIES), *self.api.of(POLICIES)]
+
+    @rule(rules=st.sampled_from(OF_A_NAMESPACE))
+    def policy_of_the_namespace_changes(self, rules: Obj | None) -> None:
+        known = self.api.get(POLICIES, "default/tightens")
+        if rules is not None:
+            metadata = {"name": "tightens", "namespace": "default", "generation": self.api.serial()}
+            status = known.content["status"] if known else {}
+            kind = {"apiVersion": "vgpu-scheduler.io/v1alpha1", "kind": "VGPUPolicy"}
+            self.api.put(POLICIES, {**kind, "metadata": metadata, "spec": {"preemption": rules}, "status": status})
         elif known is not None:
             self.api.delete(known)
 
@@ -199,6 +254,45 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             for name in names:
                 self.budget_changes(name, 0)
             self.finish(request)
+
+    @precondition(lambda self: self._evictions())
+    @rule(pick=picks)
+    def victim_is_made_anew_under_its_name(self, pick: int) -> None:
+        """A victim is replaced by another pod of its name right before its eviction comes, as StatefulSets do it."""
+        requests = self._evictions()
+        request = requests[pick % len(requests)]
+        victim = self.api.pods.get(request.body["deleteOptions"]["preconditions"]["uid"])
+        if victim is not None:
+            self.api.delete_pod(victim.uid)
+            self.api.put_pod(replace(victim.anew(self.api.serial()), name=victim.name))
+            self.finish(request)
+
+    @rule(allowed=st.sampled_from([0, 0, 1]))
+    def budgets_are_exceeded(self, allowed: int) -> None:
+        """A policy lets victims end against a budget that protects them."""
+        self._put_policy(POLICY, {"mayPreempt": True, "budgets": "Exceed"})
+        self.budget_changes("one", allowed)
+        for pod in [pod for pod in self.api.pods.values() if pod.node and pod.ours and pod.namespace == "default"]:
+            self.api.put_pod(replace(pod, labels={"app": "db"}))
+        self._deliver_all()
+        self.urgent_pods_come(1, PALETTE[1], 3)
+        self.evictions_go_on(8)
+
+    @precondition(lambda self: self._recordings())
+    @rule(pick=picks)
+    def eviction_is_forbidden_once_a_policy_has_refused_its_record(self, pick: int) -> None:
+        requests = self._recordings()
+        self.finish(requests[pick % len(requests)], "422")
+        self.policy_changes({"mayPreempt": False})
+        self._deliver_all()
+        for _ in range(3):
+            self.now += 2.0
+            self.loop.turn()
+            self.evictions_go_on(4)
+
+    def _recordings(self) -> list[Request]:
+        found = [each for each in self.requests() if each.method == "PATCH" and each.leader.leads]
+        return [request for request in found if policy_of(self, request) is not None]
 
     def _evictions(self) -> list[Request]:
         return [request for request in self.requests() if request.path.endswith("/eviction")]
@@ -241,7 +335,10 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
             evicted = self.api.ever[victim]
             REACHED["victim of another scheduler"] += not evicted.ours
             REACHED["victim on a MIG card"] += any(card == _MIG_CARD for _, card in on_cards(evicted.placement))
-            uids = ((self.api.get(CLUSTER_POLICIES, key[-1]), limit) for key, limit in quotas)
+            uids = (
+                (self.api.get(POLICIES, f"{space}/{name}") if space else self.api.get(CLUSTER_POLICIES, name), limit)
+                for (_, space, name), limit in quotas
+            )
             self.quotas[victim] = self.now, tuple((policy.uid, limit) for policy, limit in uids if policy)
 
     def note_eviction(self, request: Request, victim: str) -> None:
@@ -249,9 +346,26 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         sent, quotas = self.quotas[victim]
         for policy, limit in quotas:
             self.evicted.append((sent, victim, policy))
-            recent = {uid for at, uid, of in self.evicted if of == policy and abs(sent - at) < _HOUR - _AGE}
+            recent = {uid for at, uid, of in self.evicted if of == policy and abs(sent - at) < COUNTS_FOR}
             assert len(recent) <= limit, f"{sorted(recent)} within an hour, and {limit} are allowed"
             REACHED["eviction that counts"] += 1
+        REACHED["eviction that counts in two policies"] += len(quotas) > 1
+
+    def check_restored(self, uids: list[str]) -> None:
+        """Check that no more is kept for a pod than it requests where another program has nominated it."""
+        for uid in uids:
+            pod = self.api.ever[uid]
+            if pod.nominated and pod.nominated_by != MANAGER:
+                self.wrong.append(AssertionError(f"room is kept for {pod.name}, which {pod.nominated_by} nominated"))
+
+    def note_records(self, request: Request, policy: SimThing, before: Mapping[str, str]) -> None:
+        note_records(self, request, policy, before)
+
+    def note_conflict(self, policy: str) -> None:
+        note_conflict(self, policy)
+
+    def note_failure(self, request: Request) -> None:
+        note_failure(self, request)
 
     # What must hold --------------------------------------------------------------------------------------------------
 

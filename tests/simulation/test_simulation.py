@@ -100,11 +100,21 @@ BY_PREEMPTION = (
     "eviction that counts",
     "POST eviction: 201",
     "POST eviction: 404",
+    "POST eviction: 409",
     "POST eviction: 429",
     "POST eviction: 500",
+    "marked as a victim",
+    "DELETE pod or policy: 201",
+    "nominated by another program",
+    "eviction that counts in two policies",
+    "recorded in the policy of a namespace",
+    "record taken back",
     "late: POST eviction",
     "late: PATCH status",
-    *(f"answer to an eviction: {answer}" for answer in ("evicted", "gone", "protected", "denied", "unknown")),
+    *(
+        f"answer to an eviction: {answer}"
+        for answer in ("evicted", "gone", "protected", "several budgets", "denied", "unknown")
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.kube.objects import Obj
 
-from vgpu_scheduler.intake import BUDGETS, CLAIMS, CLUSTER_POLICIES, NAMESPACES, STORAGE, VOLUMES, Kind
+from vgpu_scheduler.intake import BUDGETS, CLAIMS, CLUSTER_POLICIES, NAMESPACES, POLICIES, STORAGE, VOLUMES, Kind
 
 KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, NAMESPACES)}
 CLASSES, CSI_NODES, ATTACHMENTS = KINDS["StorageClass"], KINDS["CSINode"], KINDS["VolumeAttachment"]
@@ -68,6 +68,7 @@ __all__ = [
     "CSI_NODES",
     "KINDS",
     "NAMESPACES",
+    "POLICIES",
     "STORAGE",
     "VOLUMES",
     "SimThing",
