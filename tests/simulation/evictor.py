@@ -94,13 +94,12 @@ class SimLeader:
         assert kind == "Pod"
         self.engine.observe_pod(decode_pod(answer), self.world.now)
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Do what a leader does once it has read what there is."""
-        self.engine.preemptions.restore(self.world.now)
+        await self.evictor.take_over()
         found = self.engine.preemptions.under_way()
         REACHED["preemptions restored"] += len(found)
         self.world.check_restored([uid for uid, _ in found])
-        self.evictor.resume()
         self._tasks.append(asyncio.get_running_loop().create_task(self.evictor.run()))
 
     async def end(self) -> None:
@@ -169,10 +168,16 @@ class EvictingWorld(BindingWorld):
         self._sweep()
 
     def begin_to_lead(self) -> None:
-        """Have the new leader take over what the one before it has begun."""
-        assert self.leader is not None
-        self.loop.call_soon(self.leader.begin)
+        """Have the new leader take over what the one before it has begun, before it decides anything."""
+        leader = self.leader
+        assert leader is not None
+        beginning = self.loop.create_task(leader.begin())
         self.loop.turn()
+        while not beginning.done():
+            assert leader.requests, "it waits for something else than for an answer"
+            for request in list(leader.requests):
+                self.finish(request)
+        beginning.result()
 
     def close(self) -> None:
         """End everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH
 from vgpu_scheduler.binding.context import BindContext
@@ -42,14 +43,31 @@ class EvictionSender:
         self._preemptions = context.engine.preemptions
         self._timeout = timeout
 
-    async def send(self, uid: str, pod: Pod, preemption: Preemption) -> EvictionResult | None:
-        """Send what ends a victim once; return what the answer means, None if the lease is late and it was not sent."""
-        rules = self._preemptions.rules_of(uid)
-        if not self._context.may_write(self._timeout):
+    async def send(
+        self, uid: str, pod: Pod, preemption: Preemption, is_allowed: Callable[[], bool]
+    ) -> EvictionResult | None:
+        """Send what ends a victim once, in up to three writes.
+
+        Parameters
+        ----------
+        is_allowed
+            Tells before each write whether the victim may still end for the pod.
+
+        Returns
+        -------
+        EvictionResult or None
+            What the answer means; None if the lease is late, or it is not allowed any more, and nothing was ended.
+        """
+
+        def may_be_sent() -> bool:
+            return self._context.may_write(self._timeout) and is_allowed()
+
+        if not may_be_sent():
             return None
-        asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
-        is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
-        result = await self._delete(pod) if is_protected and rules.budgets is Budgets.EXCEED else asked
+        result: EvictionResult | None = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
+        is_protected = result.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
+        if is_protected and self._preemptions.rules_of(uid).budgets is Budgets.EXCEED:
+            result = await self._delete(pod, may_be_sent)
         if result is not None and result.answer is EvictionAnswer.EVICTED:
             self.tell(uid, pod, preemption)
         return result
@@ -65,8 +83,10 @@ class EvictionSender:
     ) -> EvictionResult:
         return classify_eviction(await self._context.request(method, path, body, self._timeout, form), right)
 
-    async def _delete(self, pod: Pod) -> EvictionResult | None:
+    async def _delete(self, pod: Pod, may_be_sent: Callable[[], bool]) -> EvictionResult | None:
         """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
+        if not may_be_sent():
+            return None
         now = self._context.clock.now()
         condition = {
             "type": "DisruptionTarget",
@@ -80,6 +100,6 @@ class EvictionSender:
         marked = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked
-        if not self._context.may_write(self._timeout):
+        if not may_be_sent():
             return None
         return await self._send(DELETE, "DELETE", path, delete_options(pod))

@@ -290,7 +290,12 @@ class Evictor:
             if forbidden:
                 self._withdraw(uid, victim, forbidden)
                 return None
-            result = await self._sender.send(uid, pod, preemption)
+
+            def is_allowed(pod: Pod = pod) -> bool:
+                nominated = self._nominations.is_nominated(uid, preemption.node)
+                return nominated and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
+
+            result = await self._sender.send(uid, pod, preemption, is_allowed)
             trial.is_recorded = False  # where it takes long to evict it, the record says when it was tried last
             if result is None:
                 continue
