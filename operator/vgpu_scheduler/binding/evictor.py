@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
@@ -290,11 +291,7 @@ class Evictor:
             if forbidden:
                 self._withdraw(uid, victim, forbidden)
                 return None
-
-            def is_allowed(pod: Pod = pod) -> bool:
-                nominated = self._nominations.is_nominated(uid, preemption.node)
-                return nominated and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
-
+            is_allowed = partial(self._may_still_end, uid, preemption, pod, victim, trial)
             result = await self._sender.send(uid, pod, preemption, is_allowed)
             trial.is_recorded = False  # where it takes long to evict it, the record says when it was tried last
             if result is None:
@@ -314,6 +311,11 @@ class Evictor:
             self.stats.answers[EvictionAnswer.EVICTED] += 1
             self._sender.tell(uid, victim, preemption)
         return EvictionResult(EvictionAnswer.EVICTED)
+
+    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: _Trial) -> bool:
+        """Tell whether a victim that was about to be ended may still end for a pod, which is nominated still."""
+        is_nominated = self._nominations.is_nominated(uid, preemption.node)
+        return is_nominated and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
 
     def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: _Trial) -> str:
         """Say why a victim must not be evicted any more; empty if it may."""
