@@ -61,6 +61,8 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self.quotas: dict[str, tuple[float, tuple[tuple[str, int], ...]]] = {}
         """By victim, when its eviction was sent, and how many the policies allowed, by their UIDs."""
         self.evicted: list[tuple[float, str, str]] = []
+        self.victims: set[str] = set()
+        """Those who were evicted, whatever limits it."""
         """When evictions were sent, whose, and under which policy."""
         self.conflicts = Counter[str]()
         self.excused: set[str] = set()
@@ -343,6 +345,7 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
 
     def note_eviction(self, request: Request, victim: str) -> None:
         """Check that no more are evicted than policies allow, whoever leads."""
+        self.victims.add(victim)
         sent, quotas = self.quotas[victim]
         for policy, limit in quotas:
             self.evicted.append((sent, victim, policy))

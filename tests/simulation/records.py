@@ -54,13 +54,13 @@ def check_records(machine: PreemptionMachine) -> None:
     """Check, once nothing is under way, that policies record nobody who was not evicted.
 
     Where a request failed, others wrote again and again, or a leader did not live to see the answer, a record may stay:
-    it counts for an hour.
+    it counts for an hour. So it does where a policy limits no more when the pod is evicted that was to count in it.
     """
     if machine.under_way() or machine.requests():
         return
-    evicted = {(victim, policy) for _, victim, policy in machine.evicted}
+    evicted = machine.victims
     for policy in machine.policies():
         for uid in () if policy.uid in machine.excused else recorded(policy):
             pod = machine.api.ever[uid]
             is_excused = uid in machine.excused or (pod.deleting and not pod.disruption)
-            assert is_excused or (uid, policy.uid) in evicted, f"{policy.key} records {uid}, who was not evicted"
+            assert is_excused or uid in evicted, f"{policy.key} records {uid}, who was not evicted"
