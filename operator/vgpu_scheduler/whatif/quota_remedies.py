@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
 __all__ = ["raise_quotas"]
 
 Object = Mapping[str, Any]
 
-_DIGITS: Final = 12
 _LARGEST: Final = 2**40
 """The most that a limit is searched up to, in steps."""
+_MOST_ROUNDS: Final = 32
+"""How often it is found out what those that are served before a pod leave of limits that are raised."""
 
 
 class _Limit(NamedTuple):
@@ -22,6 +24,19 @@ class _Limit(NamedTuple):
     quota: str
     resource: str
     now: str
+
+    @property
+    def shown(self) -> str:
+        """What the limit is, as the figures beside it are: the API server writes 10000 as 10k."""
+        return str(self.steps) if self.now.endswith(("k", "M", "G")) else self.now
+
+    @property
+    def steps(self) -> int:
+        """What the limit is; nothing where it cannot be read."""
+        try:
+            return to_int(self.now)
+        except QuantityError:
+            return 0
 
 
 def raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -34,33 +49,14 @@ def raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
     found = False
     try:
         for limit in limits:
-            value = _smallest(limit, raising.try_value(limit))
-            if value is not None:
-                raising.values = {limit: value}
+            if raising.raise_least([limit]):
                 found = True
                 yield raising.remedy()
-            raising.values = {}
-        if not found and len(limits) > 1:
-            yield from _together(raising, limits)
+        if not found and len(limits) > 1 and raising.raise_least(limits):
+            yield raising.remedy()
     finally:
         raising.values = {}
         raising.fits()
-
-
-def _together(raising: _Raising, limits: list[_Limit]) -> Iterator[Remedy]:
-    """Raise several limits, of which none could stay as it is, each as little as does."""
-    raising.values = dict.fromkeys(limits, _LARGEST)
-    if not raising.fits():
-        return
-    for limit in limits:
-        del raising.values[limit]
-        if not raising.fits():
-            raising.values[limit] = _LARGEST
-    for limit in list(raising.values):
-        value = _smallest(limit, raising.try_value(limit))
-        assert value is not None, "a pod that fits with the largest limit fits with some"
-        raising.values[limit] = value
-    yield raising.remedy()
 
 
 class _Raising:
@@ -87,29 +83,78 @@ class _Raising:
 
     def fits(self) -> str:
         """Return where the pod goes with the values; empty where it fits nowhere."""
-        for quota in self._raised():
-            self._waiting.world.replace_quota(quota)
+        self._put()
         return self._waiting.node()
 
-    def try_value(self, limit: _Limit) -> Callable[[int], bool]:
-        """Return what tells whether the pod fits with a value of one limit, while the others stay."""
+    def _fits_now(self) -> str:
+        """Return where the pod goes with the values while others are where they are."""
+        self._put()
+        return self._waiting.node_now()
 
-        def fits(value: int) -> bool:
+    def _put(self) -> None:
+        for quota in self._raised():
+            self._waiting.world.replace_quota(quota)
+
+    def raise_least(self, limits: Sequence[_Limit]) -> bool:
+        """Raise those of some limits that have to be, each to the least with which the pod fits; tell whether it does.
+
+        The more there is, the more is taken by those that are served before the pod. So it is found out what they leave
+        of the limits that it could not do without, then of those that it would need then, until that is enough.
+        """
+        if not self._raise_by_turns(limits):
+            self.values = dict.fromkeys(limits, _LARGEST)
+            if not self.fits():
+                return False
+        for limit in list(self.values):
+            self._lower(limit, self.fits)
+        return True
+
+    def _raise_by_turns(self, limits: Sequence[_Limit]) -> bool:
+        self.values = {}
+        for _ in range(_MOST_ROUNDS):
             before = self.values
-            self.values = {**before, limit: value}
-            try:
-                return bool(self.fits())
-            finally:
-                self.values = before
+            self._put()
+            with self._waiting.before_placed():
+                needed = self._needed(limits)
+            if needed is None:
+                return False
+            self.values = {limit: max(value, before.get(limit, 0)) for limit, value in (before | needed).items()}
+            if self.values == before:
+                return bool(before)
+        return False
 
-        return fits
+    def _needed(self, limits: Sequence[_Limit]) -> dict[_Limit, int] | None:
+        """Return the least of each limit that has to be raised while others are where they are; None if none do."""
+        self.values = dict.fromkeys(limits, _LARGEST)
+        if not self._fits_now():
+            return None
+        for limit in limits:
+            self._lower(limit, self._fits_now)
+        return self.values
+
+    def _lower(self, limit: _Limit, fits: Callable[[], str]) -> None:
+        """Have a limit be the least with which the pod fits while the others stay, or not be raised at all."""
+        others = {other: value for other, value in self.values.items() if other != limit}
+        low, high = limit.steps, self.values[limit]
+
+        def fits_with(value: int) -> str:
+            self.values = others if value <= low else {**others, limit: value}
+            return fits()
+
+        if fits_with(low):
+            return
+        if high == _LARGEST or fits_with(high - 1):
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if fits_with(middle) else (middle, high)
+        self.values = {**others, limit: high}
 
     def remedy(self) -> Remedy:
         """Return what is to be done, with the values that there are."""
         node = self.fits()
         title = f"ResourceQuota {self._waiting.pod.namespace}"
         worded = [
-            f"{limit.resource} of {title}/{limit.quota} to {value} (it is {limit.now})"
+            f"{limit.resource} of {title}/{limit.quota} to {value} (it is {limit.shown})"
             for limit, value in self.values.items()
         ]
         changed = {limit.quota for limit in self.values}
@@ -129,15 +174,3 @@ class _Raising:
 
 def _hard(quota: Object) -> Object:
     return (quota.get("spec") or {}).get("hard") or {}
-
-
-def _smallest(limit: _Limit, fits: Callable[[int], bool]) -> int | None:
-    """Return the smallest value of a limit with which the pod fits; None if it fits with none."""
-    now = limit.now
-    low, high = int(now) if now.isdecimal() and len(now) < _DIGITS else 0, _LARGEST
-    if not fits(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -129,9 +130,17 @@ class WaitingPod:
             return ""
         node = self._decided(ours)
         if node and self.before and written is None:
-            with placed(self.world, self.before):
+            with self.before_placed():
                 return self._decided(ours)
         return node
+
+    def node_now(self) -> str:
+        """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
+        return self._decided(self.ours)
+
+    def before_placed(self) -> AbstractContextManager[list[Pod]]:
+        """Have those that are served before the pod have their places, where they fit as the cluster is."""
+        return placed(self.world, self.before)
 
     def node_with(self, replace: Callable[[Object], object], before: Object, changed: Object) -> str:
         """Return where the pod goes if an object of the world is another for the time of the question.
@@ -154,7 +163,7 @@ class WaitingPod:
                 return False
             if not self.before:
                 return True
-            with placed(self.world, self.before):
+            with self.before_placed():
                 return self.cycle.on_node.fits_without(self.ours, node, ()) is not None
 
     def _decided(self, ours: Pod) -> str:
