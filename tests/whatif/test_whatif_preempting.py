@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.policy.resources import policy_object
 from tests.seeds import seeds
 from tests.whatif.preempting_worlds import (
     allows,
@@ -171,6 +172,40 @@ def test_where_it_is_off_it_says_what_to_set_to_a_pod_that_has_a_priority_alone(
     assert half.endswith(told.format(installed))
     for nothing_new in (world(*full, plain), world(*full, plain, preemption=False)):
         assert explained(nothing_new).who_goes is None
+
+
+def keeps_from_preempting(rng: np.random.Generator) -> list[dict[str, object]]:
+    """Return what may be why the end of pods of lower priority is no matter of preemption, or not."""
+    kind, quota = int(rng.integers(0, 4)), {"hard": {"limits.nvidia.com/gpumem": "9000"}}
+    if kind == 1:
+        return [policy_object("kept", {"preemption": {"preemptible": False}})]
+    if kind == 2:
+        metadata = {"name": "q", "namespace": "default"}
+        return [{"kind": "ResourceQuota", "metadata": metadata, "spec": quota}]
+    return [policy_object("later", {"preemption": {"minRuntime": 3600}})] if kind == 3 else []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_to_set_is_told_only_where_preemption_finds_victims_then(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, *objects = random_objects(rng)
+    objects = [each for each in objects if not each["metadata"]["name"].startswith("waits")]
+    objects += [waiting("high", int(rng.integers(8, 17)) * 1000, int(rng.choice([1, 6, 10])))]
+    for each in objects:
+        if each["kind"] == "Pod" and "nodeName" in each["spec"] and rng.random() < 0.3:
+            each["spec"]["schedulerName"] = "another"
+    kept = keeps_from_preempting(rng)
+    told = explained(world(*objects, *kept, preemption=False)).who_goes
+    allowing = [
+        policy_object(each["metadata"]["name"], {"preemption": {**each["spec"]["preemption"], "mayPreempt": True}})
+        for each in kept
+        if each["kind"] != "ResourceQuota"
+    ]
+    quotas = [each for each in kept if each["kind"] == "ResourceQuota"]
+    would = explained(world(*objects, *quotas, *(allowing or [allows()]))).who_goes
+    finds = would is not None and would.preemption is not None
+    assert (told is not None and "install manifests/preemption" in told.remedy) == finds
+    assert told is None or "preemption.mayPreempt" in told.remedy
 
 
 def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:

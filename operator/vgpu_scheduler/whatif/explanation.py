@@ -156,7 +156,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         same = (each for each in before if each.priority == pod.priority)
         at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
         first = _first(len(going), waits, at_once=at_once)
-        goes = who_goes(world, answer, helps)
+        goes = who_goes(world, answer)
         found = Explanation(answer, cards, left_out, helps, quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -11,8 +12,7 @@ from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
 from vgpu_scheduler.engine.preemption import Victims
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
-from vgpu_scheduler.policy import title
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
+from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few, indented
 from vgpu_scheduler.whatif.victims import (
@@ -143,22 +143,20 @@ class WhoGoes:
             yield from indented([_HEAD[:-1], *rows], wide=wide)
 
 
-def who_goes(world: World, answer: Answer, remedies: Iterable[Remedy] = ()) -> WhoGoes | None:
+def who_goes(world: World, answer: Answer) -> WhoGoes | None:
     """Say who would have to go for a pod that waits, or is going; None where there is nothing to be said.
 
     Parameters
     ----------
     answer
         What becomes of it without anybody's end.
-    remedies
-        What would help it.
     """
     if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
         return None
     engine, pod = world.engine, created(world, answer.pod, answer.pod.uid)
     preemptions = engine.preemptions
     if not engine.preemption or not engine.policies.resolve(pod).preemption.may_preempt:
-        remedy = _what_to_set(world, pod, remedies)
+        remedy = _what_to_set(world, pod)
         return WhoGoes(remedy=remedy) if remedy else None
     found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
     if found is not None and there:
@@ -181,13 +179,9 @@ def _state(world: World, victim: Victim) -> str:
     return f"terminating, {late:.0f} s past its grace period" if late > 0.0 else "terminating"
 
 
-def _what_to_set(world: World, pod: Pod, remedies: Iterable[Remedy]) -> str:
+def _what_to_set(world: World, pod: Pod) -> str:
     """Say what has to be set so that a pod preempts others; empty unless that would help one with a priority."""
-    if pod.priority <= 0 or pod.preemption_policy == _NEVER:
-        return ""
-    state = world.engine.state
-    ends = [[state.pod(uid) for uid in each.ended] for each in remedies if each.kind is RemedyKind.END_PODS]
-    if not any(all(each is not None and each.priority < pod.priority for each in those) for those in ends):
+    if pod.priority <= 0 or pod.preemption_policy == _NEVER or not _would_preempt(world, pod):
         return ""
     off = "" if world.engine.preemption else "install manifests/preemption"
     may = world.engine.policies.resolve(pod).preemption.may_preempt
@@ -196,6 +190,35 @@ def _what_to_set(world: World, pod: Pod, remedies: Iterable[Remedy]) -> str:
         f"Pods of lower priority are in its way, and none is evicted: {' and '.join(filter(None, (off, policy)))}"
         f" ({PAGE})."
     )
+
+
+def _would_preempt(world: World, pod: Pod) -> bool:
+    """Tell whether a pod would find victims, now or later, if it was let preempt others."""
+    for namespace in sorted({each.namespace for each in world.bound.values()}):
+        world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
+    with _let_preempt(world, pod):
+        found = world.engine.preemptions.evaluator.search(pod, 0.0)
+    return found.preemption is not None or found.again_at is not None
+
+
+@contextmanager
+def _let_preempt(world: World, pod: Pod) -> Iterator[None]:
+    """Have a cluster policy let a pod preempt others for the time of a question: the one in force, or one more."""
+    policies, rules = world.engine.effective_policies, world.engine.policies.resolve(pod)
+    titles = rules.source_of.get("preemption", "").split(", ")
+    written = next((world.policies[each] for each in titles if each.startswith(CLUSTER_KIND)), None)
+    spec = {} if written is None else written.get("spec") or {}
+    new = {"kind": CLUSTER_KIND, "metadata": {"name": "may-preempt", "uid": world.new_uid()}}
+    may = {**(written or new), "spec": {**spec, "preemption": {**(spec.get("preemption") or {}), "mayPreempt": True}}}
+    policy = replace(decode_policy(may), resource_version=0)
+    policies.observe(policy)
+    try:
+        yield
+    finally:
+        if written is None:
+            policies.remove(policy)
+        else:
+            world.replace_policy(written)
 
 
 def _compared(node: str, candidates: Candidates) -> Iterator[str]:
