@@ -164,6 +164,44 @@ def test_more_important_pods_are_let_in_first_and_those_that_are_kept_otherwise_
     assert told[-1]["quota"].endswith("uses 3000 of 5000 MiB of limits.nvidia.com/gpumem with the pods before it")
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_share_that_names_no_memory_needs_some_of_a_quota_all_the_same(api: Api, seed: int, tmp_path: Path) -> None:
+    """How much it is depends on the card: where a quota has nothing left, it is too much anyway."""
+    rng = np.random.default_rng(seed)
+    used, count = int(rng.integers(0, 5000)), int(rng.integers(1, 4))
+    left = int(rng.integers(-2, 4))
+    api.objects[:] = [quota(gpumem=max(used + left, 0)), held(used)]
+    api.refused = EVERYTHING
+    share = {f"{MEMORY}-percentage": int(rng.integers(1, 101))} if rng.random() < 0.5 else {}
+    asked = pod("p", {GPU: count, **share}, schedulerName="vgpu-scheduler")
+    asked["metadata"]["namespace"] = "team"
+    path = asking(tmp_path, asked)
+    (one,) = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    (copies,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", "max", "-o", "json").stdout)
+    room = max(used + left, 0) - used
+    assert one["exceeded"] is copies["exceeded"] is (count > room)
+    assert copies.get("copies", 0) == max(room, 0) // count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_namespaces_that_files_name_are_looked_at(api: Api, seed: int, tmp_path: Path) -> None:
+    """As kubectl creates pods in the namespaces that they name, whatever that of the context is."""
+    rng = np.random.default_rng(seed)
+    full = {f"team-{n}": bool(rng.random() < 0.5) for n in range(3)}
+    api.objects[:] = []
+    for name, is_full in full.items():
+        made = quota(gpumem=50 if is_full else 200)
+        made["metadata"] = {**made["metadata"], "namespace": name}
+        api.objects.append(made)
+    api.refused = EVERYTHING
+    asked = [pod("p", {GPU: 1, MEMORY: 100}, schedulerName="vgpu-scheduler") for _ in full]
+    for each, name in zip(asked, full, strict=True):
+        each["metadata"]["namespace"] = name
+    path = asking(tmp_path, *asked)
+    told = json.loads(run("simulate", "-f", path, "-o", "json").stdout)
+    assert {each["pod"]: each["exceeded"] for each in told} == {f"{name}/p": kept for name, kept in full.items()}
+
+
 # The quota is named --------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif import (
     WorldError,
     claim_problems,
     counted_for_quotas,
+    leaves_memory_to_cards,
     policy_remedies,
     quotas_in_the_way,
     quotas_of,
@@ -136,7 +137,8 @@ def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
     told = CardReason.ResourceQuotaNotFit.text in message
-    return reports if told and any(report.resource not in asked for report in reports) else ()
+    depends = leaves_memory_to_cards(world, pod) or any(report.resource not in asked for report in reports)
+    return reports if told and depends else ()
 
 
 def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Told:

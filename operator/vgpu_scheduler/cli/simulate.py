@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -17,33 +16,28 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
-from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours, is_ours, left_to_whom
-from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
+from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, keep_room, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
-from vgpu_scheduler.cli.policy_files import read_policies, title
+from vgpu_scheduler.cli.pods_of_files import namespaces_of, new_pods, nothing_to_place, objects_at_home, within
+from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
-    WORKLOADS,
     Answer,
     Capacity,
     World,
     WorldError,
     Written,
     capacity_of,
-    claims_of,
-    controllers_of,
     copy_of,
     make_dialect,
     matches_nothing,
     nameless,
-    pods_of,
     simulate,
-    unknown_fields,
     with_displaced,
 )
 
@@ -132,9 +126,9 @@ def _answer_how_many(
     world: World, view: ClusterView, policies: Sequence[Written], scenario: _Scenario, output: str
 ) -> None:
     with exit_on_error():
-        pods = _new_pods(world, view.scheduler.settings, scenario, once=True)
+        pods = new_pods(world, view.scheduler.settings, _written(scenario), once=True)
         if not pods:
-            raise _nothing_to_place(world, scenario.pods)
+            raise nothing_to_place(world, scenario.pods)
         capacities = _capacities(world, pods, scenario.count)
     progress("")
     print_view_warnings(world, view)
@@ -197,17 +191,22 @@ def _answer_without_nodes(
     """Say what is known of pods to somebody who has rights in their namespace alone, and which rights are needed."""
     if cluster.files or scenario.namespaces.every:
         raise error
-    world, view = open_namespace(cluster, scenario.home, ())
-    for path in scenario.policies:
-        world.add(read_policies(path, scenario.home))
-    waiting = _waiting(world, scenario) if scenario.pending else []
-    new = _new_pods(world, view.scheduler.settings, scenario, once=bool(scenario.count))
-    if not waiting and not new and scenario.pods:
-        raise _nothing_to_place(world, scenario.pods)
-    print_view_warnings(world, view)
-    print_pod_warnings(world, [*waiting, *new])
-    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods), scenario.count), output)
-    if not waiting and not new and output in FOR_PEOPLE:
+    written, found = _written(scenario), []
+    homes = {*namespaces_of(written), *([scenario.home] if scenario.pending else [])}
+    for home in sorted(homes or {scenario.home}):
+        world, view = open_namespace(cluster, home, ())
+        for path in scenario.policies:
+            world.add(read_policies(path, scenario.home))
+        waiting = _waiting(world, scenario) if scenario.pending and home == scenario.home else []
+        here = within(written, home)
+        new = new_pods(world, view.scheduler.settings, here, once=bool(scenario.count))
+        if not homes and scenario.pods:
+            raise nothing_to_place(world, scenario.pods)
+        print_view_warnings(world, view)
+        print_pod_warnings(world, [*waiting, *new])
+        found += known_of_all(world, view, waiting, new, here, scenario.count)
+    show_known(found, output)
+    if not found and output in FOR_PEOPLE:
         click.echo(_nobody_waits(world, scenario))
     fail(
         f"{error}: where pods go cannot be told. The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
@@ -291,9 +290,9 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
     _warn_of_other_schedulers(waiting, settings)
     how: dict[str, Any] = {"explained": explained, "preempt": scenario.preempt, "on_answer": on_answer}
     answers = simulate(world, waiting, as_they_are=True, **how)
-    answers = with_displaced([*answers, *simulate(world, _new_pods(world, settings, scenario), **how)])
+    answers = with_displaced([*answers, *simulate(world, new_pods(world, settings, _written(scenario)), **how)])
     if not answers and scenario.pods:
-        raise _nothing_to_place(world, scenario.pods)
+        raise nothing_to_place(world, scenario.pods)
     return answers
 
 
@@ -309,84 +308,19 @@ def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings) -> Non
         warn(f"Pod {keys[0]}{more}: {text}")
 
 
+def _written(scenario: _Scenario) -> list[Written]:
+    """Return the objects of the files with pods."""
+    return objects_at_home(scenario.pods, scenario.home, scenario.namespaces.name)
+
+
 def _waiting(world: World, scenario: _Scenario) -> list[Pod]:
     every, labels = scenario.namespaces.every, scenario.selector
     pods = [pod for pod in world.pending.values() if every or pod.namespace == scenario.home]
     return [pod for pod in pods if labels is None or labels.matches(pod.labels)]
 
 
-def _nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
-    """Return the error that names the files, and what is in them instead."""
-    others = ", ".join(f"{kind or '(none)'}{did_you_mean(kind, WORKLOADS)}" for kind in sorted(world.ignored))
-    instead = f"; of no use here are objects of kind {others}" if others else ""
-    return WorldError(f"{', '.join(map(str, files))}: there is no pod to place in it{instead}")
-
-
 def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:
     return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
-
-
-def _new_pods(world: World, settings: Settings, scenario: _Scenario, *, once: bool = False) -> list[Pod]:
-    """Return the pods that files ask about, or one of each workload, after what comes with them was made."""
-    objects = [_at_home(obj, scenario) for obj in read_files(scenario.pods)]
-    others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
-    world.add(obj for obj in others if obj.get("kind") != "Node")
-    workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
-    world.make_controllers(controller for obj in workloads for controller in controllers_of(obj))
-    world.make_claims(claim for obj in workloads for claim in claims_of(obj))
-    first = slice(1) if once else slice(None)
-    pods: list[Pod] = []
-    not_ours: dict[str, list[str]] = {}
-    for obj in workloads:
-        made = _pods_told_of(obj)[first]
-        found = [_pod(world, obj, pod) for pod in made]
-        if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
-            not_ours.setdefault(text, []).append(title(obj))
-        pods += found
-    for text, titles in not_ours.items():
-        warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
-    for key, times in Counter(pod.key for pod in pods).items():
-        if times > 1:
-            warn(f"Pod {key} is there {times} times: each is placed")
-    return pods
-
-
-def _at_home(obj: Written, scenario: _Scenario) -> Written:
-    """Return an object of a file in the namespace that kubectl would create it in.
-
-    Raises
-    ------
-    WorldError
-        If it names another one than the options.
-    """
-    metadata = obj.get("metadata")
-    if obj.get("kind") not in {*WORKLOADS, *NAMESPACED_KINDS} or not isinstance(metadata, Mapping):
-        return obj
-    named = metadata.get("namespace")
-    if named and scenario.namespaces.name not in {None, named}:
-        raise WorldError(f"{obj.origin}: {title(obj)} names namespace {named}, and -n {scenario.namespaces.name}")
-    if not named:
-        obj["metadata"] = {**metadata, "namespace": scenario.home}
-    return obj
-
-
-def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
-    pods: list[Mapping[str, Any]] = list(pods_of(workload))
-    for text in unknown_fields(pods[0]) if pods else ():
-        warn(f"{title(workload)}: {text}")
-    return pods
-
-
-def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:
-    """Read a pod as the API server would take it."""
-    try:
-        read = world.pod(pod)
-    except WorldError as error:
-        raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
-    if not read.spec.containers:
-        raise WorldError(f"{title(workload)}: spec.containers is empty: the API server takes no such pod")
-    return read
 
 
 def _nobody_waits(world: World, scenario: _Scenario) -> str:

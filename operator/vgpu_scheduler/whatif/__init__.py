@@ -4,6 +4,7 @@ from vgpu_scheduler.whatif.admission import refusals
 from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
+from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
 from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
@@ -73,6 +74,7 @@ __all__ = [
     "flatten",
     "kinds_read",
     "known_problems",
+    "leaves_memory_to_cards",
     "listed_cards",
     "make_dialect",
     "make_room",

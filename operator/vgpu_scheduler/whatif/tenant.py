@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.model import CardReason, Claim, ContainerClaims
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
@@ -112,10 +112,24 @@ def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING
 
 
 def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
-    """Return how much of each resource with a quota a pod counts for wherever it goes; what is nothing is left out."""
-    engine, claims = world.engine, world.engine.cycle.classes.claims(pod)
+    """Return how much of each resource with a quota a pod counts for wherever it goes; what is nothing is left out.
+
+    How much memory a share of a card is, or a whole one, depends on the card: it is one step at least.
+    """
+    engine = world.engine
+    claims = tuple(_with_some_memory(world, each) for each in engine.cycle.classes.claims(pod))
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return {name: asked for name in resources if (asked := engine.quotas.asked(name, claims))}
+
+
+def _with_some_memory(world: World, container: ContainerClaims) -> ContainerClaims:
+    memory = world.engine.dialects[container.dialect].inventory.memory
+
+    def some(claim: Claim) -> Claim:
+        amounts = (*claim.amounts[:memory], max(claim.amounts[memory], 1), *claim.amounts[memory + 1 :])
+        return replace(claim, amounts=amounts)
+
+    return replace(container, claims=tuple(map(some, container.claims)))
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,126 @@
+"""The pods that files ask about, each in the namespace that kubectl would create it in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vgpu_scheduler.cli.cluster.messages import warn
+from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
+from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, read_files
+from vgpu_scheduler.cli.policy_files import title
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import (
+    WORKLOADS,
+    World,
+    WorldError,
+    Written,
+    claims_of,
+    controllers_of,
+    pods_of,
+    unknown_fields,
+)
+
+__all__ = ["namespaces_of", "new_pods", "nothing_to_place", "objects_at_home", "within"]
+
+
+def new_pods(world: World, settings: Settings, objects: Sequence[Written], *, once: bool = False) -> list[Pod]:
+    """Return the pods that objects of files ask about, or one of each workload, after what comes with them was made."""
+    others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
+    world.add(obj for obj in others if obj.get("kind") != "Node")
+    workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
+    world.make_controllers(controller for obj in workloads for controller in controllers_of(obj))
+    world.make_claims(claim for obj in workloads for claim in claims_of(obj))
+    first = slice(1) if once else slice(None)
+    pods: list[Pod] = []
+    not_ours: dict[str, list[str]] = {}
+    for obj in workloads:
+        made = _pods_told_of(obj)[first]
+        found = [_pod(world, obj, pod) for pod in made]
+        if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
+            not_ours.setdefault(text, []).append(title(obj))
+        pods += found
+    for text, titles in not_ours.items():
+        warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
+    for key, times in Counter(pod.key for pod in pods).items():
+        if times > 1:
+            warn(f"Pod {key} is there {times} times: each is placed")
+    return pods
+
+
+def objects_at_home(files: Sequence[Path], home: str, named: str | None) -> list[Written]:
+    """Return the objects of files, each in the namespace that kubectl would create it in.
+
+    Parameters
+    ----------
+    home
+        That of objects that name none.
+    named
+        The one that ``-n`` names, if it does.
+
+    Raises
+    ------
+    WorldError
+        If an object names another one than ``-n``.
+    """
+    return [_at_home(obj, home, named) for obj in read_files(files)]
+
+
+def namespaces_of(objects: Sequence[Written]) -> list[str]:
+    """Return the namespaces of the pods that objects ask about."""
+    return sorted({str(obj["metadata"]["namespace"]) for obj in objects if _has_pods_at_home(obj)})
+
+
+def within(objects: Sequence[Written], namespace: str) -> list[Written]:
+    """Return the objects of a namespace, and those of none."""
+    return [obj for obj in objects if not _is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
+
+
+def _is_at_home(obj: Written) -> bool:
+    return obj.get("kind") in {*WORKLOADS, *NAMESPACED_KINDS} and isinstance(obj.get("metadata"), Mapping)
+
+
+def _has_pods_at_home(obj: Written) -> bool:
+    return obj.get("kind") in WORKLOADS and _is_at_home(obj)
+
+
+def _at_home(obj: Written, home: str, given: str | None) -> Written:
+    if not _is_at_home(obj):
+        return obj
+    metadata = obj["metadata"]
+    named = metadata.get("namespace")
+    if named and given not in {None, named}:
+        raise WorldError(f"{obj.origin}: {title(obj)} names namespace {named}, and -n {given}")
+    if not named:
+        obj["metadata"] = {**metadata, "namespace": home}
+    return obj
+
+
+def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
+    pods: list[Mapping[str, Any]] = list(pods_of(workload))
+    for text in unknown_fields(pods[0]) if pods else ():
+        warn(f"{title(workload)}: {text}")
+    return pods
+
+
+def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:
+    """Read a pod as the API server would take it."""
+    try:
+        read = world.pod(pod)
+    except WorldError as error:
+        raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
+    if not read.spec.containers:
+        raise WorldError(f"{title(workload)}: spec.containers is empty: the API server takes no such pod")
+    return read
+
+
+def nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
+    """Return the error that names the files, and what is in them instead."""
+    others = ", ".join(f"{kind or '(none)'}{did_you_mean(kind, WORKLOADS)}" for kind in sorted(world.ignored))
+    instead = f"; of no use here are objects of kind {others}" if others else ""
+    return WorldError(f"{', '.join(map(str, files))}: there is no pod to place in it{instead}")
