@@ -115,6 +115,25 @@ def test_memory_of_which_nothing_was_said() -> None:
     assert text == "ask 12384 of nvidia.com/gpumem (it does not say, and gets whole cards) in container main"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_pod_gets_of_which_it_says_nothing_is_what_policies_say(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, cores = int(rng.integers(5, 16)), int(rng.integers(60, 100))
+    defaults = {name: value for name, value in (("memory", f"{memory}Gi"), ("cores", cores)) if rng.random() < 0.7}
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "d"}, "spec": {"defaults": defaults}}
+    full = running("first", "a", "GPU-a-0", 15000)
+    made, waiting = world_of(node("a", cards=1), full, *([policy] if defaults else []), pod("asked", {GPU: 1}))
+    texts = " ".join(remedy.text for remedy in remedies(made, waiting))
+    whole, by_policy = "gets whole cards", f"gets {memory * 1024} MiB by a policy"
+    assert (whole in texts, by_policy in texts) == ("memory" not in defaults, "memory" in defaults), texts
+    asks = {GPU: 1, MEMORY: 1000}
+    full = running("first", "a", "GPU-a-0", 1000, 50)
+    made, waiting = world_of(node("a", cards=1), full, *([policy] if defaults else []), pod("asked", asks))
+    if "cores" in defaults:
+        texts = " ".join(remedy.text for remedy in remedies(made, waiting))
+        assert f"ask 50 of {CORES} (it asks for none, and gets {cores} percent by a policy)" in texts
+
+
 @pytest.mark.parametrize(("written", "shown"), [("12k", "12k"), ("12000", "12000")])
 def test_amounts_as_the_api_server_writes_them(written: str, shown: str) -> None:
     made, waiting = world_of(
@@ -285,7 +304,7 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 )
     written = made.written(waiting)
     told = {remedy.text: remedy for remedy in found if remedy.kind is RemedyKind.ASK_LESS}
-    for amount in amounts_of(written, made.engine.dialects, waiting):
+    for amount in amounts_of(written, made.engine.dialects, waiting, made.engine.cycle.classes.claims(waiting)):
         suggested = next((n for n in _some(amount.steps) if amount.worded(n) in told), 0)
         if not suggested:  # which may be another number than those that are looked at
             texts = [text for text in told if _is_about(text, amount.worded(1))]

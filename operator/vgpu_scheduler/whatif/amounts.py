@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import Claim, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
 
 Object = Mapping[str, Any]
@@ -103,7 +103,7 @@ class Amount:
         return {**pod, "spec": {**spec, self.field: containers}}
 
 
-def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
+def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) -> Iterator[Amount]:
     """Yield all amounts of a pod's containers, and the memory of cards of which a container does not say how much.
 
     Parameters
@@ -114,6 +114,8 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
         Whose names for memory are known.
     read
         The same pod.
+    claims
+        What it asks for by its policies, which may say what it does not.
     """
     for field, index, container in containers_of(pod):
         name, resources = str(container.get("name", "")), container.get("resources") or {}
@@ -123,11 +125,12 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
             if measured is not None:
                 steps, suffix = measured
                 yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
+        own = {claim.vendor: claim for each in claims if each.name == name for claim in each.claims}
         for dialect in dialects.owners(read):
-            for part, unsaid in _unsaid_memory(asked, dialect, read):
+            for part, unsaid in _unsaid_memory(asked, dialect, read, own):
                 yield Amount(field, index, name, (part,), _MIB, unsaid)
-            for part, most in _unsaid_cores(asked, dialect):
-                yield Amount(field, index, name, (part,), most, "it asks for none, and counts as all of its cards")
+            for part, most, unsaid in _unsaid_cores(asked, dialect, own):
+                yield Amount(field, index, name, (part,), most, unsaid)
             if dialect.name in _SUMS_OVER_CARDS:
                 cards, parts = _cards(asked, dialect, read)
                 if len(parts) > 1:
@@ -147,27 +150,50 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
         return None  # the pod is refused for it
 
 
-def _unsaid_memory(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> Iterator[tuple[Part, str]]:
+def _unsaid_memory(
+    asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, Claim]
+) -> Iterator[tuple[Part, str]]:
     """Yield the resources that would say how much memory of its cards a container wants, and what their lack means."""
     inventory = dialect.inventory
     memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
     named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
     said = {memory[name].vendor for name in asked if name in memory}
-    unsaid = "it does not say, and gets whole cards" if is_claim(dialect, read) else "it does not say how much"
     for name, resource in memory.items():
         if resource.vendor in named - said and not resource.percent and name in dialect.claims.resources:
+            unsaid = "it does not say how much"
+            if is_claim(dialect, read):
+                unsaid = _by_default(dialect, own.get(resource.vendor), inventory.memory)
+                unsaid = f"it does not say, and gets {unsaid or 'whole cards'}"
             yield Part(name, 1, "Mi" if inventory.memory_unit == 1 else ""), unsaid
 
 
-def _unsaid_cores(asked: Mapping[str, Any], dialect: Dialect) -> Iterator[tuple[Part, int]]:
-    """Yield the resources that would say how much compute of its cards a container wants, and all that there is."""
+def _unsaid_cores(
+    asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, Claim]
+) -> Iterator[tuple[Part, int, str]]:
+    """Yield the resources that would say how much compute of its cards a container wants, all of it, and their lack."""
     inventory = dialect.inventory
     cores = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.cores}
     named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
     said = {cores[name].vendor for name in asked if name in cores}
     for name, resource in cores.items():
         if resource.vendor in named - said and name in dialect.claims.resources:
-            yield Part(name), inventory.compute_units.get(resource.vendor, _PERCENT)
+            default = _by_default(dialect, own.get(resource.vendor), inventory.cores)
+            unsaid = f"gets {default}" if default else "counts as all of its cards"
+            most = inventory.compute_units.get(resource.vendor, _PERCENT)
+            yield Part(name), most, f"it asks for none, and {unsaid}"
+
+
+def _by_default(dialect: Dialect, claim: Claim | None, dimension: int) -> str:
+    """Say how much of each of its cards a container gets by a policy; empty where none says it."""
+    if claim is None:
+        return ""
+    amount, percent = claim.amounts[dimension], claim.percent[dimension]
+    about = dialect.inventory.dimensions[dimension]
+    if amount and about.unit == "bytes":
+        return f"{-(-amount // _MIB)} MiB by a policy"
+    if amount:
+        return f"{amount} {about.unit} by a policy"
+    return f"{percent} percent by a policy" if 0 < percent < _PERCENT else ""
 
 
 def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -22,7 +22,7 @@ _MOST_LOOKED_AT: Final = 10_000
 def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search, of each amount that a container asks, the largest that fits while all others stay; else leave it out."""
     helped: set[str] = set()
-    for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
+    for amount in waiting.amounts():
         found = largest_amount(waiting, amount)
         if found:
             steps, node = found

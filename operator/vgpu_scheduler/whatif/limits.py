@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -80,7 +79,7 @@ def _beyond(waiting: WaitingPod, written: Object) -> dict[str, int]:
 
 def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Object] | None:
     """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
-    for amount in amounts_of(written, waiting.world.engine.dialects, waiting.ours):
+    for amount in waiting.amounts(written):
 
         def keeps(steps: int) -> str:
             changed = amount.applied(written, steps)  # noqa: B023 - it is called here

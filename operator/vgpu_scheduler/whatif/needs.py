@@ -35,8 +35,8 @@ class Asked:
         self.dialects = world.engine.dialects
         read: Pod = world.pod(written, again=True)
         self.owners = list(self.dialects.owners(read))
-        self.amounts = list(amounts_of(self.written, self.dialects, read))
         self.claims = self.claims_if(self.written)
+        self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims))
 
     def claims_if(self, written: Object) -> PodClaims:
         """Return the claims of the pod if it were written so; empty where they would not be understood."""

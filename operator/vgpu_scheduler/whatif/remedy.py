@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.amounts import is_claim
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.turns import placed
@@ -105,6 +105,11 @@ class WaitingPod:
         other = WaitingPod(self.world, self.pod, self.before)
         other.written, other.ours = written, ours
         return other
+
+    def amounts(self, written: Object | None = None) -> Iterator[Amount]:
+        """Yield the amounts of the pod, or those that it would have if it were written so."""
+        claims = self.cycle.classes.claims(self.ours)
+        return amounts_of(self.written if written is None else written, self.world.engine.dialects, self.ours, claims)
 
     def is_claim(self, dialect: Dialect, written: Object) -> bool:
         """Tell whether a dialect understands what the pod would ask if it were written so."""

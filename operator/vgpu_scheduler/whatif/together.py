@@ -10,7 +10,6 @@ from typing import Any, Final
 from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, Pod, Taint
 from vgpu_scheduler.model import NodeVerdict, Outcome
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
 from vgpu_scheduler.whatif.causes import not_offered
 from vgpu_scheduler.whatif.closings import SAYS, closing_of, repelling_taints, tolerating, tolerating_all, worded_taints
@@ -128,7 +127,7 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
 def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together."""
     before = waiting.cycle.decide(waiting.ours).message
-    for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
+    for amount in waiting.amounts():
         least = next(iter(valid_steps(waiting, amount)), None)
         changed = waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
         if waiting.cycle.decide(changed.ours).message == before:
