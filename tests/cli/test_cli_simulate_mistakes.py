@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.simulated import ASSUMED, pod, policy, run, simulate, write
 from tests.cli.typos import letters_off
+from tests.whatif.test_whatif_remedies import node
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -147,7 +148,28 @@ def test_a_file_without_pods_is_named_with_what_is_in_it(how_many: list[str]) ->
     result = run("-f", write("jobs.yaml", job, small), "--cluster", "cluster.yaml", *how_many)
     assert result.exit_code == 2
     assert "jobs.yaml: there is no pod to place in it" in result.stderr
-    assert "pod, did you mean Pod?" in result.stderr
+    assert "CronJob (write its spec.jobTemplate as a Job), pod, did you mean Pod?" in result.stderr
+
+
+@pytest.mark.parametrize("namespace", ["there", "default", "nowhere", "made"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_namespace_that_is_not_there_is_told(namespace: str, *, known: bool) -> None:
+    """Only where it is known which there are; a file may make its own."""
+    asked = pod("p")
+    asked["metadata"]["namespace"] = namespace
+    there = [{"kind": "Namespace", "metadata": {"name": "there"}}] if known else []
+    made = {"kind": "Namespace", "metadata": {"name": "made"}}
+    own = [made] if namespace == "made" else []
+    result = run("-f", write("p.yaml", *own, asked), "--cluster", write("nodes.yaml", node("a"), *there))
+    assert ("Namespace nowhere is not there" in result.stderr) is (known and namespace == "nowhere"), result.stderr
+
+
+@pytest.mark.parametrize("suspend", [True, False, None])
+def test_a_job_that_is_suspended_is_told(suspend: bool | None) -> None:  # noqa: FBT001
+    spec = {"suspend": suspend, "template": {"spec": pod("p")["spec"]}}
+    job = {"kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+    result = run("-f", write("j.yaml", job), "--cluster", "cluster.yaml")
+    assert ("Job j: spec.suspend is true" in result.stderr) is (suspend is True)
 
 
 def test_a_cluster_without_nodes_is_named() -> None:

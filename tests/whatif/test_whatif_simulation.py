@@ -202,6 +202,15 @@ def test_workloads_stand_for_their_pods(kind: str) -> None:
     assert pods_of(asked()) == [asked()]
 
 
+@pytest.mark.parametrize("completions", [None, 0, 1, 2, 3, 9])
+@pytest.mark.parametrize("parallelism", [None, 0, 1, 2, 5])
+def test_no_more_pods_of_a_job_run_than_have_to_complete(parallelism: int | None, completions: int | None) -> None:
+    job = workload("Job", parallelism)
+    job["spec"]["completions"] = completions
+    runs = 1 if parallelism is None else parallelism
+    assert len(pods_of(job)) == (runs if completions is None else min(runs, completions))
+
+
 @pytest.mark.parametrize(
     ("obj", "says"),
     [

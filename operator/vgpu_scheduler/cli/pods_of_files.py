@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from vgpu_scheduler.cli.cluster.messages import warn
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
-from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, read_files
+from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_files
 from vgpu_scheduler.cli.policy_files import title
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
-from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     World,
@@ -27,9 +26,14 @@ from vgpu_scheduler.whatif import (
 
 __all__ = ["namespaces_of", "new_pods", "nothing_to_place", "objects_at_home", "within"]
 
+_ALWAYS_THERE: Final = "default"
+_INSTEAD_OF: Final = {"CronJob": " (write its spec.jobTemplate as a Job)"}
+"""What can be placed instead of objects of a kind that is known, and is no mistake."""
 
-def new_pods(world: World, settings: Settings, objects: Sequence[Written], *, once: bool = False) -> list[Pod]:
+
+def new_pods(world: World, view: ClusterView, objects: Sequence[Written], *, once: bool = False) -> list[Pod]:
     """Return the pods that objects of files ask about, or one of each workload, after what comes with them was made."""
+    settings = view.scheduler.settings
     others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
     world.add(obj for obj in others if obj.get("kind") != "Node")
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
@@ -44,6 +48,9 @@ def new_pods(world: World, settings: Settings, objects: Sequence[Written], *, on
         if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
             not_ours.setdefault(text, []).append(title(obj))
         pods += found
+    for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
+        if view.has_read("Namespace"):
+            warn(f"Namespace {namespace} is not there: the API server takes no pod of it before it is made")
     for text, titles in not_ours.items():
         warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
@@ -105,6 +112,8 @@ def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     pods: list[Mapping[str, Any]] = list(pods_of(workload))
     for text in unknown_fields(pods[0]) if pods else ():
         warn(f"{title(workload)}: {text}")
+    if workload.get("kind") == "Job" and (workload.get("spec") or {}).get("suspend") is True:
+        warn(f"{title(workload)}: spec.suspend is true: there are no pods of it before it is resumed; here there are")
     return pods
 
 
@@ -121,6 +130,7 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
 
 def nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
     """Return the error that names the files, and what is in them instead."""
-    others = ", ".join(f"{kind or '(none)'}{did_you_mean(kind, WORKLOADS)}" for kind in sorted(world.ignored))
+    hints = {kind: _INSTEAD_OF.get(kind) or did_you_mean(kind, WORKLOADS) for kind in sorted(world.ignored)}
+    others = ", ".join(f"{kind or '(none)'}{hint}" for kind, hint in hints.items())
     instead = f"; of no use here are objects of kind {others}" if others else ""
     return WorldError(f"{', '.join(map(str, files))}: there is no pod to place in it{instead}")

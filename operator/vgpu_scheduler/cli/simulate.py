@@ -126,7 +126,7 @@ def _answer_how_many(
     world: World, view: ClusterView, policies: Sequence[Written], scenario: _Scenario, output: str
 ) -> None:
     with exit_on_error():
-        pods = new_pods(world, view.scheduler.settings, _written(scenario), once=True)
+        pods = new_pods(world, view, _written(scenario), once=True)
         if not pods:
             raise nothing_to_place(world, scenario.pods)
         capacities = _capacities(world, pods, scenario.count)
@@ -150,7 +150,7 @@ def _answer_where(
     cluster: ClusterOptions,
 ) -> None:
     with exit_on_error():
-        answers = _answers(world, view.scheduler.settings, scenario, explained=explained or output not in FOR_PEOPLE)
+        answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
@@ -199,7 +199,7 @@ def _answer_without_nodes(
             world.add(read_policies(path, scenario.home))
         waiting = _waiting(world, scenario) if scenario.pending and home == scenario.home else []
         here = within(written, home)
-        new = new_pods(world, view.scheduler.settings, here, once=bool(scenario.count))
+        new = new_pods(world, view, here, once=bool(scenario.count))
         if not homes and scenario.pods:
             raise nothing_to_place(world, scenario.pods)
         print_view_warnings(world, view)
@@ -277,7 +277,7 @@ def _leave_out(world: World, text: str) -> None:
 # The pods ------------------------------------------------------------------------------------------------------------
 
 
-def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained: bool) -> list[Answer]:
+def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained: bool) -> list[Answer]:
     done = 0
 
     def on_answer(answer: Answer) -> None:
@@ -287,10 +287,10 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
             progress(f"{done} pods decided, {answer.pod.key} last")
 
     waiting = _waiting(world, scenario) if scenario.pending else []
-    _warn_of_other_schedulers(waiting, settings)
+    _warn_of_other_schedulers(waiting, view.scheduler.settings)
     how: dict[str, Any] = {"explained": explained, "preempt": scenario.preempt, "on_answer": on_answer}
     answers = simulate(world, waiting, as_they_are=True, **how)
-    answers = with_displaced([*answers, *simulate(world, new_pods(world, settings, _written(scenario)), **how)])
+    answers = with_displaced([*answers, *simulate(world, new_pods(world, view, _written(scenario)), **how)])
     if not answers and scenario.pods:
         raise nothing_to_place(world, scenario.pods)
     return answers

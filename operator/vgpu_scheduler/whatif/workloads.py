@@ -84,6 +84,11 @@ class _Workload:
         number = spec.get(_NUMBER_OF[kind], 1)
         if type(number) is not int or not 0 <= number <= _MOST_PODS:
             raise WorldError(f"{self._title}: spec.{_NUMBER_OF[kind]}: {number!r} is no number up to {_MOST_PODS}")
+        completions = spec.get("completions") if kind == "Job" else None
+        if completions is not None:
+            if type(completions) is not int or completions < 0:
+                raise WorldError(f"{self._title}: spec.completions: {completions!r} is no number of 0 or more")
+            number = min(number, completions)
         stateful = kind == "StatefulSet"
         first = self._first(spec) if stateful else 0
         self.indexes = range(first, first + number)
