@@ -142,7 +142,10 @@ def test_explain_says_that_three_changes_at_once_were_not_searched(api: Api) -> 
     api.objects = [node("a", cards=1), pod("odd", {GPU: 1, MEMORY: 99999, "example.com/x": 1, "cpu": 99})]
     result = run("explain", "odd")
     assert result.exit_code == 1
-    assert "No change was found that would help, nor two together; more at once were not searched." in result.stdout
+    assert (
+        "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
+        in result.stdout
+    )
 
 
 def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

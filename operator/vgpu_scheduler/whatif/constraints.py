@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.whatif.nodes import with_annotation
+from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Constraint", "constraints_of"]
+__all__ = ["Constraint", "annotations_that_count", "constraints_of"]
 
 Object = Mapping[str, Any]
 
@@ -38,6 +40,11 @@ class Constraint:
     name: str
     text: str
     without: Object
+
+
+def annotations_that_count(world: World) -> tuple[str, ...]:
+    """Return the names of the annotations that may keep a pod from cards: what it asks for, and how they are chosen."""
+    return (*world.engine.dialects.pod_annotations, OVERRIDES["devicePolicy"])
 
 
 def constraints_of(written: Object, annotations: Iterable[str]) -> Iterator[Constraint]:

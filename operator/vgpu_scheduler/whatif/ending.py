@@ -39,7 +39,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
         if not is_node_bound(pod):
             by_node.setdefault(pod.node_name, []).append(pod)
     candidates, budgets = [], waiting.world.engine.budgets.all()
-    for node, bound in by_node.items():
+    for node, bound in islice(by_node.items(), waiting.most_nodes):
         pods = _unprotected(budgets, bound)
         if waiting.fits_on(node, pods):
             candidates.append((len(pods), node, pods))

@@ -14,12 +14,12 @@ from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, co
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
+from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
-from vgpu_scheduler.whatif.together import causes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
@@ -124,7 +124,9 @@ class Explanation:
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
-            parts.append("No change was found that would help, nor two together; more at once were not searched.")
+            parts.append(
+                "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
+            )
         parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from vgpu_scheduler.policy import decode_policy, title
 from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["lift_restrictions"]
+__all__ = ["lift_restrictions", "restrictions", "without_restrictions"]
 
 Object = Mapping[str, Any]
 
@@ -23,6 +25,7 @@ _RESTRICTIONS: Final = (
     ("nodeSelector",),
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
+_RESTRICTING: Final = ("devices", "nodeSelector", "limits")
 _MOST: Final = 3
 _MOST_ENTRIES: Final = 16
 """Models, or modes, that are tried as one more entry of a list."""
@@ -31,17 +34,35 @@ _MOST_ENTRIES: Final = 16
 def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
     """Change one field of one policy: one entry of a list where that is enough, else the field is removed."""
     found = 0
-    for title in sorted(waiting.world.policies):
-        policy = waiting.world.policies[title]
+    for ways in restrictions(waiting.world):
+        for way in ways:
+            (changed,) = way.objects
+            before = waiting.world.policies[title(decode_policy(changed))]
+            node = waiting.node_with(waiting.world.replace_policy, before, changed)
+            if node:
+                yield replace(way, node=node)
+                found += 1
+                break
+        if found == _MOST:
+            return
+
+
+def restrictions(world: World) -> Iterator[list[Remedy]]:
+    """Yield, for each field of a policy that keeps pods away, how it could be otherwise: in the end it is removed."""
+    for name, policy in sorted(world.policies.items()):
         for path in _RESTRICTIONS:
-            for done, changed in _changes(waiting.world, title, path):
-                node = waiting.node_with(waiting.world.replace_policy, policy, changed)
-                if node:
-                    yield Remedy(RemedyKind.CHANGE_POLICY, f"have {_writer(policy)} {done}", node, objects=(changed,))
-                    found += 1
-                    break
-            if found == _MOST:
-                return
+            ways = [
+                Remedy(RemedyKind.CHANGE_POLICY, f"have {_writer(policy)} {done}", "", objects=(changed,))
+                for done, changed in _changes(world, name, path)
+            ]
+            if ways:
+                yield ways
+
+
+def without_restrictions(policy: Object) -> Object:
+    """Return a policy that keeps pods from no node and no card, and limits none."""
+    spec = {name: value for name, value in (policy.get("spec") or {}).items() if name not in _RESTRICTING}
+    return {**policy, "spec": spec or {"preemption": {"mayPreempt": False}}}
 
 
 def _writer(policy: Object) -> str:

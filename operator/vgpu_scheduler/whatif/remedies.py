@@ -14,11 +14,11 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod, Taint
 from vgpu_scheduler.whatif.asking_less import ask_less
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
-from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
-from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
@@ -27,6 +27,7 @@ from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
 from vgpu_scheduler.whatif.together import changes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
+from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
@@ -57,7 +58,9 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
     before, after = turns_around(world, pod)
     with placed(world, [*before, *after]) as going:
         there = {each.uid for each in going}
-        return _found(WaitingPod(world, pod, [each for each in before if each.uid not in there]))
+        first = [each for each in before if each.uid not in there]
+        later = [each for each in after if each.uid not in there and each.priority == pod.priority]
+        return _found(WaitingPod(world, pod, first, later))
 
 
 def _found(waiting: WaitingPod) -> list[Remedy]:
@@ -100,7 +103,7 @@ def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards."""
-    for constraint in constraints_of(waiting.written, waiting.world.engine.dialects.pod_annotations):
+    for constraint in constraints_of(waiting.written, annotations_that_count(waiting.world)):
         if node := waiting.node(constraint.without):
             yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
 
@@ -120,44 +123,6 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:_MOST_OF_A_KIND]
-
-
-def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Uncordon one node at a time."""
-    found = 0
-    for name in sorted(waiting.world.nodes):
-        written = waiting.world.nodes[name]
-        if found == _MOST_OF_A_KIND or not is_cordoned(written):
-            continue
-        changed = uncordoned(written)
-        if node := _with_node(waiting, changed):
-            found += 1
-            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", node, objects=(changed,))
-
-
-def _uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Uncordon one card at a time."""
-    keys = sorted({key for dialect in waiting.world.engine.dialects for key in dialect.inventory.cordons.values()})
-    found = 0
-    for name in sorted(waiting.world.nodes):
-        written = waiting.world.nodes[name]
-        for key in keys:
-            cards = listed_cards(written, key)
-            for card in cards:
-                if found == _MOST_OF_A_KIND:
-                    return
-                changed = with_annotation(written, key, ",".join(other for other in cards if other != card))
-                if node := _with_node(waiting, changed):
-                    found += 1
-                    yield Remedy(
-                        RemedyKind.UNCORDON_CARD, f"uncordon card {card} of node {name}", node, objects=(changed,)
-                    )
-
-
-def _with_node(waiting: WaitingPod, node: Object) -> str:
-    """Return where the pod goes if a node is as it is given."""
-    world = waiting.world
-    return waiting.node_with(world.replace_node, world.nodes[node["metadata"]["name"]], node)
 
 
 def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -221,8 +186,8 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     ask_within_limits,
     _drop_constraints,
     _tolerate,
-    _uncordon_nodes,
-    _uncordon_cards,
+    uncordon_nodes,
+    uncordon_cards,
     repair_nodes,
     end_pods,
     raise_quotas,
@@ -230,6 +195,14 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     lift_restrictions,
     _add_node,
 )
-_OF_POD: Final = (ask_less, _drop_constraints, _tolerate)
-_OF_CLUSTER: Final = (_uncordon_nodes, _uncordon_cards, raise_quotas, end_pods)
+_OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, _tolerate)
+_OF_CLUSTER: Final = (
+    uncordon_nodes,
+    uncordon_cards,
+    repair_nodes,
+    raise_quotas,
+    raise_limits,
+    lift_restrictions,
+    end_pods,
+)
 """Searches for the second of two changes."""

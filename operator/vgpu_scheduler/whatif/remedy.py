@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -21,6 +23,9 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["Remedy", "RemedyKind", "WaitingPod"]
 
 Object = Mapping[str, Any]
+
+_MOST_NODES_IN_A_HURRY: Final = 16
+_OF_CARDS: Final = frozenset(reason.text for reason in CardReason)
 
 
 class RemedyKind(StrEnum):
@@ -87,12 +92,21 @@ class WaitingPod:
     ----------
     before
         The pods that wait, too, are served before it, and fit nowhere as the cluster is.
+    later
+        Those of its priority that are served after it, and fit nowhere either.
+
+    Attributes
+    ----------
+    most_nodes
+        How many nodes are looked at in a search that tries one after the other; None for all.
     """
 
-    def __init__(self, world: World, pod: Pod, before: Sequence[Pod] = ()) -> None:
+    def __init__(self, world: World, pod: Pod, before: Sequence[Pod] = (), later: Sequence[Pod] = ()) -> None:
         self.world = world
         self.pod = pod
         self.before = before
+        self.later = later
+        self.most_nodes: int | None = None
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
@@ -102,7 +116,7 @@ class WaitingPod:
         ours = self.read(written)
         if ours is None:
             return self
-        other = WaitingPod(self.world, self.pod, self.before)
+        other = copy(self)
         other.written, other.ours = written, ours
         return other
 
@@ -117,6 +131,22 @@ class WaitingPod:
             return is_claim(dialect, self.world.pod(written, again=True))
         except WorldError:
             return False
+
+    def in_a_hurry(self, before: Sequence[Pod]) -> WaitingPod:
+        """Return the pod with others that are served before it, for a search that looks at a few nodes alone."""
+        other = copy(self)
+        other.before, other.most_nodes = before, _MOST_NODES_IN_A_HURRY
+        return other
+
+    def verdicts(self, written: Object | None = None) -> Mapping[str, NodeVerdict]:
+        """Return what nodes say of the pod, or would say if it were written so."""
+        ours = self.ours if written is None else self.read(written)
+        return {} if ours is None else self.cycle.decide(ours, explain=True).verdicts
+
+    def closed_by_cards(self) -> list[str]:
+        """Return the nodes, of those that are looked at, that keep the pod away by what is the matter with cards."""
+        found = (name for name, verdict in sorted(self.verdicts().items()) if not _OF_CARDS.isdisjoint(verdict.reasons))
+        return list(islice(found, self.most_nodes))
 
     def read(self, written: Object) -> Pod | None:
         """Return the pod as it would be if it were written so; None where that cannot be read."""
@@ -143,9 +173,15 @@ class WaitingPod:
         """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
         return self._decided(self.ours)
 
-    def before_placed(self) -> AbstractContextManager[list[Pod]]:
-        """Have those that are served before the pod have their places, where they fit as the cluster is."""
-        return placed(self.world, self.before)
+    def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
+        """Have those that are served before the pod have their places, where they fit as the cluster is.
+
+        Parameters
+        ----------
+        made_anew
+            The pod is another one, which comes after all of its priority.
+        """
+        return placed(self.world, [*self.before, *self.later] if made_anew else self.before)
 
     def node_with(self, replace: Callable[[Object], object], before: Object, changed: Object) -> str:
         """Return where the pod goes if an object of the world is another for the time of the question.

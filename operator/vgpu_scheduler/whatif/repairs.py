@@ -7,9 +7,10 @@ nobody can say whose it is may be removed. That is judged as the scheduler and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, makers_on_node
@@ -21,7 +22,7 @@ from vgpu_scheduler.whatif.nodes import in_good_state, states_of, with_annotatio
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["repair_nodes"]
+__all__ = ["repair_nodes", "repairs", "sick_cards"]
 
 Object = Mapping[str, Any]
 
@@ -55,17 +56,43 @@ class _Repair:
 
 def repair_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search what makes the pod fit if it is done about the locks, plugins, cards or state of one node."""
-    for search in _SEARCHES:
+    for kind in repairs(waiting.world):
         found = 0
-        for name in sorted(waiting.world.nodes):
-            for repair in search(waiting.world, name) if found < _MOST_OF_A_KIND else ():
-                with _done(waiting.world, name, repair):
-                    node = waiting.node()
-                if node:
-                    found += 1
-                    objects = (repair.node,) if repair.beside is None else (repair.beside, repair.node)
-                    ended = tuple(pod.uid for pod in repair.ended if pod.uid in waiting.world.bound)
-                    yield Remedy(repair.kind, repair.text, node, objects=objects, ended=ended)
+        for remedy, done in islice(kind, waiting.most_nodes):
+            if found == _MOST_OF_A_KIND:
+                break
+            with done:
+                node = waiting.node()
+            if node:
+                found += 1
+                yield replace(remedy, node=node)
+
+
+def repairs(world: World) -> Iterator[Iterator[tuple[Remedy, AbstractContextManager[None]]]]:
+    """Yield, kind by kind, what could be done about each node, and what has it done for the time of a question."""
+    for search in _SEARCHES:
+        yield _of_a_kind(world, search)
+
+
+def _of_a_kind(
+    world: World, search: Callable[[World, str], Iterator[_Repair]]
+) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+    for name in sorted(world.nodes):
+        yield from _of_node(world, name, search)
+
+
+def _of_node(
+    world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]
+) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+    for repair in search(world, name):
+        objects = (repair.node,) if repair.beside is None else (repair.beside, repair.node)
+        ended = tuple(pod.uid for pod in repair.ended if pod.uid in world.bound)
+        yield Remedy(repair.kind, repair.text, "", objects=objects, ended=ended), _done(world, name, repair)
+
+
+def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
+    """Yield the repair of all cards of a node that are unhealthy; see :func:`repairs`."""
+    yield from _of_node(world, name, _sick_cards)
 
 
 @contextmanager

@@ -1,0 +1,132 @@
+"""What keeps a pod from the nodes that more than one thing keeps it from, as far as that can be found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, Pod
+from vgpu_scheduler.model import NodeVerdict, Outcome
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.causes import not_offered
+from vgpu_scheduler.whatif.closings import SAYS, closing_of, tolerating_all
+from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.policy_remedies import without_restrictions
+from vgpu_scheduler.whatif.repairs import sick_cards
+from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.tables import few
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["causes_together"]
+
+Object = Mapping[str, Any]
+
+_MOST_GROUPS: Final = 3
+_MOST_NODES: Final = 64
+"""Nodes of which it is found out what they would say if all their cards were in service."""
+_SELECTORS: Final = ("nodeSelector", "affinity.nodeAffinity")
+_OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+
+
+def causes_together(world: World, answer: Answer) -> tuple[str, ...]:
+    """Return sentences about the nodes that a pod is kept from by several things, the fewest first.
+
+    A node says the first that it finds. What it would say next shows where the pod is asked about without that. What no
+    node has is nothing that is the matter with one.
+    """
+    if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
+        return ()
+    clauses: dict[str, list[str]] = {node: [] for node in answer.decision.verdicts}
+    of_all = {f"{SAYS}{filters.insufficient(name).text}" for name in not_offered(world, answer)}
+    for pod, verdicts in _peeled(world, answer):
+        for node in clauses.keys() & verdicts.keys():
+            closing = closing_of(world, pod, node, verdicts[node])
+            clauses[node] += [clause for clause in closing if clause not in {*clauses[node], *of_all}]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for node, told in sorted(clauses.items()):
+        if len(told) > 1:
+            groups.setdefault(tuple(told), []).append(node)
+    fewest = sorted(groups.items(), key=lambda group: (len(group[0]), group[1]))[:_MOST_GROUPS]
+    return tuple(_worded(told, nodes) for told, nodes in fewest)
+
+
+def _worded(told: Sequence[str], nodes: Sequence[str]) -> str:
+    which = ", which" if len(nodes) == 1 else "; each of these nodes"
+    said = [clause.removeprefix(SAYS) for clause in told if clause.startswith(SAYS)]
+    clauses = [clause for clause in told if not clause.startswith(SAYS)]
+    clauses += [SAYS + " and ".join(said)] if said else []
+    *others, last = clauses
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"Several things keep it from {few(nodes)}{which} {listed}."
+
+
+def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, NodeVerdict]]]:
+    """Yield a pod, and what nodes say of it, as it is and with one more of its conditions left out each time.
+
+    What is the matter with cards is left out, too, then the rules of policies and the limits of the namespace.
+    """
+    pod, written = answer.pod, world.written(answer.pod)
+    yield created(world, pod, pod.uid), answer.decision.verdicts
+    steps = [tolerating_all(written)]
+    for name in _SELECTORS:
+        found = (each for each in constraints_of(steps[-1], ()) if each.name == name)
+        steps += [each.without for each in found]
+    steps += [without_resources(steps[-1], _OF_NODES)]
+    others = [created(world, world.pod(step, again=True), pod.uid) for step in steps]
+    bare = steps[-1]
+    for name in annotations_that_count(world):
+        bare = with_annotation(bare, name, "")
+    last = created(world, world.pod(bare, again=True), pod.uid)
+
+    def asked(other: Pod) -> tuple[Pod, Mapping[str, NodeVerdict]]:
+        return other, world.engine.cycle.decide(other, explain=True).verdicts
+
+    for other in others:
+        yield asked(other)
+    with _in_service(world, list(answer.decision.verdicts)[:_MOST_NODES]):
+        yield asked(others[-1])
+        yield asked(last)
+        with _replaced(world.replace_policy, world.policies.values(), without_restrictions):
+            yield asked(last)
+            with _replaced(world.replace_quota, world.quotas_of(pod.namespace), _unlimited):
+                yield asked(last)
+
+
+@contextmanager
+def _in_service(world: World, names: Sequence[str]) -> Iterator[None]:
+    """Have no card of some nodes be cordoned, or unhealthy, for the time of a question."""
+    keys = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
+    with ExitStack() as stack:
+        for name in names:
+            for _, done in sick_cards(world, name):
+                stack.enter_context(done)
+            if any(listed_cards(world.nodes[name], key) for key in keys):
+                before = world.nodes[name]
+                changed = before
+                for key in keys:
+                    changed = with_annotation(changed, key, "")
+                world.replace_node(changed)
+                stack.callback(world.replace_node, before)
+        yield
+
+
+@contextmanager
+def _replaced(
+    replace: Callable[[Object], object], objects: Iterable[Object], otherwise: Callable[[Object], Object]
+) -> Iterator[None]:
+    """Have objects be otherwise for the time of a question."""
+    before = list(objects)
+    try:
+        for each in before:
+            replace(otherwise(each))
+        yield
+    finally:
+        for each in before:
+            replace(each)
+
+
+def _unlimited(quota: Object) -> Object:
+    return {**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}}
