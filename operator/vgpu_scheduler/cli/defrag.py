@@ -48,7 +48,8 @@ def run(
         )
     progress("")
     if output in FOR_PEOPLE:
-        _show(plan, wide=output == WIDE)
+        nowhere = labels is not None and not nodes_with(world, labels)
+        _show(plan, ": no node has the labels of -l" if nowhere else "", wide=output == WIDE)
     elif output == NAME:
         for node, card in plan.freed:
             click.echo(f"card/{node}/{card}")
@@ -83,7 +84,7 @@ def _chosen_cards(world: World, model: str, labels: LabelSelector | None) -> _Ch
     return _Chosen(world, model, labels)
 
 
-def _show(plan: Plan, *, wide: bool) -> None:
+def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
     if plan.freed:
         moves = "1 move frees" if len(plan.moves) == 1 else f"{len(plan.moves)} moves free"
         click.echo(f"{moves} {counted(len(plan.freed), 'card')}{_fewer_than_asked(plan)}.\n")
@@ -107,7 +108,7 @@ def _show(plan: Plan, *, wide: bool) -> None:
             taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
             click.echo(f"   {node}/{card}{taken if pods else ''}")
     else:
-        click.echo("No card can be freed.")
+        click.echo(f"No card can be freed{why_none}.")
     if plan.freed and plan.waiting:
         some = "and would take" if plan.waiting == 1 else "and some would take"
         then = f"{some} {len(plan.taken)} of those" if plan.taken else "and would take none of those"
@@ -150,9 +151,10 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
 
 def _show_room(room: Room) -> None:
     click.echo(_verdict(room))
-    if room.steps:
+    steps = () if room.taken_by else room.steps  # nobody should do what does not help
+    if steps:
         click.echo("")
-    for number, step in enumerate(room.steps, 1):
+    for number, step in enumerate(steps, 1):
         click.echo(f"{number}. {_worded(step)}")
         if step.move is not None:
             click.echo(f"   {_eviction(step.move.pod)}")

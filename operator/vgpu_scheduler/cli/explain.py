@@ -66,14 +66,10 @@ def run(
         pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
     if not pods:
         _fail_without_pods(key, home)
-    if output == NAME:
-        for pod in pods:
-            click.echo(f"pod/{pod.key}")
-        return
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     told_of = {pod.uid: _told(world, view, pod, node, cluster, output) for pod in waiting_first}
-    _show([told_of[pod.uid] for pod in pods], key, output)
+    _show([told_of[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
 
 
 def _explain_alone(
@@ -83,11 +79,8 @@ def _explain_alone(
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
         _fail_without_pods(key, home)
-    if output == NAME:
-        for pod in listed:
-            click.echo(f"pod/{home}/{pod['metadata']['name']}")
-        return
-    _show([explain_from_pod_alone(cluster, pod, error) for pod in listed], key, output)
+    names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
+    _show([explain_from_pod_alone(cluster, pod, error) for pod in listed], key, output, names)
 
 
 def _fail_without_pods(key: str, home: str) -> NoReturn:
@@ -95,9 +88,11 @@ def _fail_without_pods(key: str, home: str) -> NoReturn:
     fail(f"there is no {those} that waits or runs")
 
 
-def _show(told: Sequence[Told], key: str, output: str) -> NoReturn:
-    """Show what is said of one pod, or of all that have some labels."""
-    if output not in FOR_PEOPLE:
+def _show(told: Sequence[Told], key: str, output: str, names: Sequence[str]) -> NoReturn:
+    """Show what is said of one pod, or of all that have some labels; with ``-o name`` their names."""
+    if output == NAME:
+        click.echo("\n".join(f"pod/{name}" for name in names))
+    elif output not in FOR_PEOPLE:
         dump(told[0].plain if key else [each.plain for each in told], output)
     else:
         click.echo("\n\n".join("\n".join(each.lines) for each in told))

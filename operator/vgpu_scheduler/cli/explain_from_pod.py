@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif import (
     WorldError,
     claim_problems,
     counted_for_quotas,
+    held_cards,
     leaves_memory_to_cards,
     policy_remedies,
     quotas_in_the_way,
@@ -143,12 +144,14 @@ def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
 
 def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Told:
     record = record_of(found["metadata"].get("annotations") or {})
+    world = World(error.scheduler.options)
+    held = held_cards(world, world.pod(found))
     disruption = _disruption(found)
     going = {"disruption": disruption} if disruption else {}
-    lines = [f"{key} is bound to {node}.", *(f"  {line}" for line in worded_record(record))]
+    lines = [f"{key} is bound to {node}.", *(f"  {line}" for line in (*held, *worded_record(record)))]
     lines += [f"  It is going: its condition DisruptionTarget says {disruption}."] if disruption else []
     lines += ["", f"More cannot be said: {error}."]
-    return Told({"pod": key, "node": node, "decided": record, **going, "missing": str(error)}, lines, 0)
+    return Told({"pod": key, "node": node, "held": held, "decided": record, **going, "missing": str(error)}, lines, 0)
 
 
 def _disruption(found: Object) -> str:

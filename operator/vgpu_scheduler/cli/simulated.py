@@ -28,7 +28,13 @@ def show_answers(answers: Sequence[Answer], *, explained: bool, wide: bool) -> N
         if explained:
             click.echo("\n" + explain(answer, wide=wide))
         elif answer.decision.message or answer.after:
-            click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
+            click.echo(f"{answer.pod.key}: {_message(answer)}")
+
+
+def _message(answer: Answer) -> str:
+    """Say why a pod has no place, with the figures of its quota, or why it is bound later."""
+    told = answer.decision.message or answer.after
+    return f"{told} ({answer.quotas})" if answer.quotas else told
 
 
 def _victims(answer: Answer) -> list[tuple[str, ...]]:
@@ -61,4 +67,4 @@ def show_capacities(capacities: Sequence[Capacity], output: str) -> None:
         if capacity.nodes:
             click.echo(table(list(capacity.nodes.items()), ("node", "pods"), wide=output == WIDE))
         if capacity.next is not None:
-            click.echo(f"The next one: {capacity.next.decision.message}")
+            click.echo(f"The next one: {_message(capacity.next)}")

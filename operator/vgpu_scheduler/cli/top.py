@@ -213,7 +213,8 @@ def _card_rows(world: World, question: _Question) -> list[Any]:
 
 
 def _model_rows(world: World, question: _Question) -> list[Any]:
-    return _named(usage.models(world, _cards(world, question)), question, lambda row: row.model)
+    models = usage.models(world, _cards(world, question))
+    return _named(models, question, lambda row: row.model, lambda name, model: name.lower() in model.lower())
 
 
 def _pod_rows(world: World, question: _Question) -> list[Any]:
@@ -249,16 +250,27 @@ def _namespace_rows(world: World, question: _Question) -> list[Any]:
     return _named(found, question, lambda row: row.namespace)
 
 
-def _named(rows: Sequence[Any], question: _Question, name_of: Callable[[Any], str]) -> list[Any]:
-    """Return the rows that are named, all if none is."""
+def _named(
+    rows: Sequence[Any],
+    question: _Question,
+    name_of: Callable[[Any], str],
+    names: Callable[[str, str], bool] = str.__eq__,
+) -> list[Any]:
+    """Return the rows that are named, all if none is.
+
+    Parameters
+    ----------
+    names
+        Tells whether what somebody writes names a row that is called otherwise.
+    """
     if not question.names:
         return list(rows)
     known = [name_of(row) for row in rows]
     for name in question.names:
-        if name not in known:
+        if not any(names(name, each) for each in known):
             subject = question.subject
             raise WorldError(f"{subject}: there is no {subject[:-1]} {name} with cards{did_you_mean(name, known)}")
-    return [row for row in rows if name_of(row) in question.names]
+    return [row for row in rows if any(names(name, name_of(row)) for name in question.names)]
 
 
 def _nothing(world: World, question: _Question) -> str:

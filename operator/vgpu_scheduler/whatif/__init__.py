@@ -7,7 +7,7 @@ from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case,
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
 from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
-from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
+from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.making_room import MOST_MOVES, Room, Step, StepKind, make_room
 from vgpu_scheduler.whatif.moving import Move
@@ -72,6 +72,7 @@ __all__ = [
     "explain_bound",
     "explain_pod",
     "flatten",
+    "held_cards",
     "kinds_read",
     "known_problems",
     "leaves_memory_to_cards",

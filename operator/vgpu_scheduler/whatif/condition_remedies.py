@@ -122,7 +122,8 @@ def remedies_from_condition(
     ]
     if not remedies or CardReason.ResourceQuotaNotFit.text in message:
         remedies[:0] = quotas.alone
-    if filters.TAINT.text in message and (not remedies or _is_about_taints(message)):
+    of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
+    if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
     return ConditionRemedies(near_miss, quotas.reports, tuple(dict.fromkeys(remedies)))
 

@@ -90,7 +90,7 @@ class Explanation:
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
-            **({"causes": list(self.causes)} if self.causes else {}),
+            "causes": list(self.causes),
             **({"first": self.first} if self.first else {}),
             **({"preemption": self.who_goes.as_json()} if self.who_goes else {}),
         }
@@ -151,15 +151,12 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
         shown = [node] if node else _nodes_with_cards(world, answer)
         cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        engine = world.engine
-        over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
-        quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
         waits = len(before) - len(going) if helps else 0
         same = (each for each in before if each.priority == pod.priority)
         at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
         first = _first(len(going), waits, at_once=at_once)
         goes = who_goes(world, answer)
-        found = Explanation(answer, cards, left_out, helps, quotas, first=first, who_goes=goes)
+        found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))
 
@@ -200,7 +197,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    held, displaced = _held(world, pod), displaced_by(world, pod)
+    held, displaced = held_cards(world, pod), displaced_by(world, pod)
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
@@ -311,15 +308,15 @@ def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tu
     return list(rows)
 
 
-def _held(world: World, pod: Pod) -> list[str]:
-    """Return a line for each card that a bound pod holds, with what it has of it."""
-    lines = []
+def held_cards(world: World, pod: Pod) -> list[str]:
+    """Return a line for each card that a bound pod holds, with what it has of it; its node need not be known."""
+    lines, unknown = [], " (not on the node now)" if world.has_node(pod.node_name) else ""
     for name, usage in world.engine.dialects.uses(pod).items():
         dimensions = world.engine.dialects[name].inventory.dimensions
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
-            card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid} (not on the node now)"
+            card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid}{unknown}"
             said = [_amount(about, amount) for about, amount in zip(dimensions, amounts, strict=False)]
             lines.append(f"{card}: {', '.join(said)}")
     return lines

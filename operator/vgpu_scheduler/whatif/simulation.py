@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome, Preemption, Victim
+from vgpu_scheduler.model import Amounts, CardReason, Decision, Dimension, Outcome, Preemption, Victim
 from vgpu_scheduler.policy import Eviction
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
@@ -38,6 +38,8 @@ class Answer:
         Who had to go for it, where that was asked about; None if nobody had to.
     displaced_by
         The pod, as ``namespace/name``, for which it went again later, where that was asked about; empty for none.
+    quotas
+        How its namespace stands, where quotas keep it waiting.
     """
 
     pod: Pod
@@ -48,6 +50,7 @@ class Answer:
     after: str = ""
     preemption: Preemption | None = None
     displaced_by: str = ""
+    quotas: str = ""
 
     @property
     def node(self) -> str:
@@ -103,6 +106,7 @@ class Answer:
             },
             "reasons": {node: verdict.detail for node, verdict in sorted(decision.verdicts.items())},
             "message": decision.message,
+            **({"quotas": self.quotas} if self.quotas else {}),
             **({"after": self.after} if self.after else {}),
             **({"preempts": victims_as_json(self.preemption)} if self.preemption is not None else {}),
             **({"displacedBy": self.displaced_by} if self.displaced_by else {}),
@@ -242,7 +246,10 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
             dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
     sources = decision.sources or engine.policies.resolve(pod).source_of
     found = None if preemption is None else with_card_names(world, preemption)
-    return Answer(pod, decision, annotations, sources, dimensions, _after(world, pod, decision), found)
+    over = CardReason.ResourceQuotaNotFit.text in decision.reasons
+    quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
+    after = _after(world, pod, decision)
+    return Answer(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:
