@@ -51,7 +51,7 @@ def test_what_chooses_cards_is_not_for_one_pod(flag: str, tmp_path: Path) -> Non
     assert "--for frees what its pod needs" in result.stderr
 
 
-def test_the_verdict_comes_before_the_plan(tmp_path: Path) -> None:
+def test_of_a_plan_that_does_not_help_the_verdict_is_all(tmp_path: Path) -> None:
     objects = [
         node("a", cards=2),
         owned(running("small", "a", "GPU-a-0", 4000)),
@@ -61,9 +61,9 @@ def test_the_verdict_comes_before_the_plan(tmp_path: Path) -> None:
     ]
     result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[0] == (
+    assert result.stdout == (
         "default/new would not get a place: 1 move makes room on a/GPU-a-0, and default/urgent takes it, which waits,"
-        " too, and is served first."
+        " too, and is served first.\n"
     )
     objects[-2]["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
     result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))

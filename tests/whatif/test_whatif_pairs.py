@@ -187,3 +187,13 @@ def test_what_a_node_would_say_next_is_named(kinds: tuple[str, str]) -> None:
     made, waiting = world_of(*kept_by(kinds))
     (cause,) = [each for each in explain_pod(made, waiting).causes if each.startswith("Several things keep it from ")]
     assert {kind for kind, said in NAMED.items() if said in cause} == set(kinds), cause
+
+
+@pytest.mark.parametrize("registered", ["garbage", "GPU-1", "GPU-1,x,y", "[1]", '[{"id": 5}]', "{"])
+def test_a_node_whose_list_of_cards_cannot_be_read_is_told_with_what_to_do(registered: str) -> None:
+    unreadable = node("a")
+    unreadable["metadata"]["annotations"]["hami.io/node-nvidia-register"] = registered
+    made, waiting = world_of(unreadable, node("b", cards=0), pod("asked", {GPU: 1, MEMORY: 1000}))
+    text = explain_pod(made, waiting).text()
+    assert "restart the device plugin on node a: the cards that the node lists cannot be read (" in text
+    assert "device plugin on node b" not in text

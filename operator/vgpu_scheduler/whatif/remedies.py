@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
-from vgpu_scheduler.whatif.repairs import repair_nodes
+from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
 from vgpu_scheduler.whatif.together import changes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
@@ -91,7 +91,7 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
         found += search(waiting)
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
         found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
-    return found
+    return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
 
 
 def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:

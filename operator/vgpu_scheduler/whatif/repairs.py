@@ -13,16 +13,17 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, Final
 
+from vgpu_scheduler.dialects import RegistrationError
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, makers_on_node
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import CardReason, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.nodes import in_good_state, states_of, with_annotation, with_offered
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["repair_nodes", "repairs", "sick_cards"]
+__all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
 
 Object = Mapping[str, Any]
 
@@ -88,6 +89,33 @@ def _of_node(
         objects = (repair.node,) if repair.beside is None else (repair.beside, repair.node)
         ended = tuple(pod.uid for pod in repair.ended if pod.uid in world.bound)
         yield Remedy(repair.kind, repair.text, "", objects=objects, ended=ended), _done(world, name, repair)
+
+
+def unreadable_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Yield the nodes whose list of cards cannot be read; whether the pod fits there nobody knows."""
+    world, found = waiting.world, 0
+    for name, verdict in sorted(waiting.verdicts().items()):
+        if found == _MOST_OF_A_KIND:
+            return
+        if CardReason.NodeUnregistered.text not in verdict.reasons:
+            continue
+        error = _unreadable(world, name)
+        if error:
+            found += 1
+            text = f"{_ADMINISTRATOR} {_restart(world, name)}: the cards that the node lists cannot be read ({error})"
+            yield Remedy(RemedyKind.REPAIR_NODE, text, "")
+
+
+def _unreadable(world: World, name: str) -> str:
+    """Return why the cards that a node lists cannot be read; empty if they can."""
+    node = world.engine.state.node(name)
+    assert node is not None
+    for dialect in world.engine.dialects:
+        try:
+            dialect.inventory.devices(node, world.beside.get(name))
+        except RegistrationError as error:
+            return str(error)
+    return ""
 
 
 def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
