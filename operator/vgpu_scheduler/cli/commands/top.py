@@ -40,10 +40,10 @@ def top(*, watch: bool, cluster: ClusterOptions, **options: Any) -> None:
     """Show how much of the cards is used.
 
     By nodes, cards, models, pods or namespaces: all of them, or those that are named; nodes that are named are shown
-    with their cards and pods. -l selects nodes by their labels, and with them cards and models; pods and namespaces by
-    their own. A card may be named by the beginning of its UUID. Compute is in percent of a card. FRAG is the part of
-    the free memory that lies on partly used cards: a pod that wants a whole card cannot have it. Cards that are
-    unhealthy or cordoned count as capacity, and not as free.
+    with their cards and pods. -l selects nodes by their labels, and with them cards and models; pods and namespaces
+    by their own. A card may be named by the beginning of its UUID, a model by a part of its name. Compute is in
+    percent of a card. FRAG is the part of the free memory that lies on partly used cards: a pod that wants a whole
+    card cannot have it. Cards that are unhealthy or cordoned count as capacity, and not as free.
     """
     if watch and STDIN in cluster.files:
         raise click.UsageError("-w reads the cluster again and again, and stdin can be read only once: give a file")
