@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.binding.bench import LOCK, Bench, bench
-from tests.engine.builders import UNIT, asks
+from tests.engine.builders import asks, in_group
 
 from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.binding import Step
@@ -24,7 +24,8 @@ def bound(b: Bench) -> list[str]:
 
 
 async def member(b: Bench, name: str, group: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
-    notes = {UNIT: group, **more.pop("annotations", {})}
+    called, _, size = group.partition("/")
+    notes = {**in_group(called, int(size)), **more.pop("annotations", {})}
     return await b.create(name, asks(1, memory), annotations=notes, nodeSelector=on, **more)
 
 
@@ -208,7 +209,7 @@ async def test_members_that_need_no_turn_wait_for_those_that_do(tmp_path: Path) 
     async with bench(tmp_path) as b:
         await b.occupy("node-a")
         await member(b, "u0", "team/2", ON_A)
-        await b.create("u1", asks(0, cpu="1"), annotations={UNIT: "team/2"})
+        await b.create("u1", asks(0, cpu="1"), annotations=in_group("team", 2))
         await b.create("head", asks(1, 1000), nodeSelector=ON_A)
         await b.learn()
         head = next(pod for pod in b.engine.state.pods() if pod.name == "head")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
-from vgpu_scheduler.engine import Cycle, Engine, EngineOptions, PodGroupKey
+from vgpu_scheduler.engine import Cycle, Engine, EngineOptions
 from vgpu_scheduler.engine.equivalence import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults
@@ -120,18 +120,15 @@ def allocation(node_name: str, *slices: tuple[str, int, int]) -> dict[str, str]:
     return {ALLOCATED: f"{value};", ALLOCATED_NODE: node_name}
 
 
-UNIT = "example.com/unit"
-
-
-def by_annotation(asked: Pod) -> PodGroupKey | None:
-    """Have pods decided together by their annotation ``example.com/unit: <name>/<size>``."""
-    name, _, size = asked.annotations.get(UNIT, "").partition("/")
-    return PodGroupKey(name, int(size)) if name else None
+def in_group(name: str, minimum: int) -> dict[str, str]:
+    """Return the annotations of a pod of a group of which at least some have to be placed, as Koordinator has them."""
+    gang = "gang.scheduling.koordinator.sh"
+    return {f"{gang}/name": name, f"{gang}/min-available": str(minimum)}
 
 
 def make_engine(defaults: PolicyDefaults | None = None, **options: Any) -> Engine:
-    """Return an engine that knows nothing, and decides pods together that are annotated so."""
-    return Engine(EngineOptions([hami_dialect()], defaults or PolicyDefaults(), [OURS], **options), by_annotation)
+    """Return an engine that knows nothing."""
+    return Engine(EngineOptions([hami_dialect()], defaults or PolicyDefaults(), [OURS], **options))
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.engine.builders import UNIT, asks, cards, engine_with, node, pod
+from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
@@ -79,7 +79,7 @@ def test_what_rejected_a_pod_counts_until_it_is_tried_again() -> None:
         pod("huge", asks(0, cpu="99", memory="999Gi")),
         pod("tainted", asks(1, 9000), nodeSelector={"pool": "x"}),
         pod("odd", asks(1, 10), resourceClaims=[{"name": "x"}]),
-        pod("alone", annotations={UNIT: "unit/2"}),
+        pod("alone", annotations=in_group("unit", 2)),
     ]
     nodes = [node("a", cards("a", 1)), node("b", cards("b", 1), taints=[{"key": "k", "effect": "NoSchedule"}])]
     engine = engine_with(nodes, pods)

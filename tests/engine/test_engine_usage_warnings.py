@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.builders import pod_object
+from tests.engine.builders import make_engine, pod_object
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import decode_pod, decode_quota
 from vgpu_scheduler.model import DECISION
 
@@ -68,16 +69,18 @@ def test_what_is_written_on_pods_is_not_taken_for_a_typing_error() -> None:
     [
         ("annotation", "scheduling.k8s.io/group-name"),
         ("annotation", "scheduling.volcano.sh/group-name"),
-        ("annotation", "gang.scheduling.koordinator.sh/name"),
         ("label", "scheduling.x-k8s.io/pod-group"),
         ("label", "pod-group.scheduling.sigs.k8s.io"),
     ],
 )
-def test_gangs_of_other_schedulers_are_not_kept_together(kind: str, name: str) -> None:
+def test_groups_that_nobody_can_complete_are_told_of(kind: str, name: str) -> None:
     found = pod_object("p", uid="u")
     found["metadata"][f"{kind}s"] = {name: "workers"}
-    (says,) = ALL.of_pod(decode_pod(found))
-    assert says.startswith(f"{kind} {name} names a gang: its pods are placed one by one here")
+    engine = make_engine()
+    (says,) = engine.usage_warnings.of_pod(decode_pod(found))
+    assert says.startswith(f"{kind} {name} names a PodGroup, and the API server serves none: pods of this group are")
+    engine.groups.served |= {kind.name for kind in POD_GROUP_KINDS}
+    assert not list(engine.usage_warnings.of_pod(decode_pod(found)))
 
 
 @pytest.mark.parametrize(

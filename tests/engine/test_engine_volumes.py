@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.builders import UNIT, asks, cards, node, pod
+from tests.engine.builders import asks, cards, in_group, node, pod
 from tests.engine.volume_builders import (
     CLAIM,
     CLASS,
@@ -234,7 +234,7 @@ def test_a_pod_that_no_node_is_tried_for(change: str) -> None:
 def test_a_unit_gives_back_all_its_volumes() -> None:
     engine = cluster(local("v", "b"))
     for index in range(2):
-        notes = {UNIT: "pair/2"}
+        notes = in_group("pair", 2)
         engine.observe_pod(pod(f"p{index}", annotations=notes, **using(f"c{index}")), 0.0)
     before = engine.state.volumes.as_values()
     decisions = [each for each in (engine.attempt_group(0.0), engine.attempt_group(0.0)) if each]

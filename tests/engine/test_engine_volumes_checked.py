@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
-from tests.engine.builders import OURS, UNIT, cards, node, pod
+from tests.engine.builders import OURS, cards, in_group, node, pod
 from tests.engine.volume_builders import (
     CLAIM,
     CLASS,
@@ -138,7 +138,7 @@ def test_an_error_fails_its_whole_unit() -> None:
     engine = broken()
     take(engine, "CSINode", csi_node("b", migrated="kubernetes.io/aws-ebs"))
     for name, more in (("p0", {}), ("p1", using("c0"))):
-        engine.observe_pod(pod(name, annotations={UNIT: "pair/2"}, **more), 0.0)
+        engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
     decisions = [each for _ in range(2) for each in engine.attempt_group(0.0)]
     failed = [each for each in decisions if each.outcome is Outcome.ERROR]
     assert {each.pod for each in failed} == {"default/p0", "default/p1"}
@@ -177,7 +177,7 @@ def test_a_unit_waits_for_its_member_with_claims() -> None:
     engine = cluster(local("v", "b"))
     engine.storage.unknown()
     for name, more in (("p0", {}), ("p1", using("c0"))):
-        engine.observe_pod(pod(name, annotations={UNIT: "pair/2"}, **more), 0.0)
+        engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
     decisions = [each for _ in range(3) for each in engine.attempt_group(0.0)]
     assert {each.outcome for each in decisions[-2:]} == {Outcome.WAITING}
     engine.storage.known()

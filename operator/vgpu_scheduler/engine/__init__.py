@@ -1,6 +1,5 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
-from vgpu_scheduler.engine.attempts import Grouping, PodGroupKey
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
@@ -12,6 +11,7 @@ from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_l
 from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
+from vgpu_scheduler.engine.pod_groups import GroupStanding, PodGroups
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
@@ -39,7 +39,7 @@ __all__ = [
     "EquivalenceClasses",
     "EventPort",
     "FoundLock",
-    "Grouping",
+    "GroupStanding",
     "Lack",
     "LockJudge",
     "LockStatus",
@@ -47,7 +47,7 @@ __all__ = [
     "NodeClosure",
     "ObservedKind",
     "Place",
-    "PodGroupKey",
+    "PodGroups",
     "PodSums",
     "PolicyReason",
     "PolicyReport",

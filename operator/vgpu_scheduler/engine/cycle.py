@@ -128,6 +128,15 @@ class Cycle:
         closed = self.on_node.closed_to(pod_class, pod) if explain else {}
         return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
 
+    def nodes_that_fit(self, pod: Pod) -> int:
+        """Return on how many nodes a pod fits for what they are by themselves; 0 for one that is refused."""
+        pod_class = self.classes.of(pod)
+        if isinstance(pod_class, Refused):
+            return 0
+        rows = self.state.nodes.rows()
+        pod_class.node.refresh(self.state, rows)
+        return int(np.count_nonzero(pod_class.node.feasible[rows]))
+
     def filter(self, pod: Pod, pod_class: Fitted) -> Filtered:
         """Return what the filters say of all nodes for a pod.
 

@@ -13,7 +13,7 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
-from vgpu_scheduler.engine.attempts import Attempts, Grouping, PodGroups, each_alone
+from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
@@ -24,6 +24,7 @@ from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
+from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
@@ -52,11 +53,9 @@ class Engine:
     ----------
     options
         What follows from settings.
-    grouping
-        Says which pods are decided together: all of them are placed, or none.
     """
 
-    def __init__(self, options: EngineOptions, grouping: Grouping = each_alone) -> None:
+    def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self.dialects = Dialects(options.dialects)
         self.scheduler_names = frozenset(options.scheduler_names)
@@ -71,7 +70,8 @@ class Engine:
         self.policies = policies = Policies(options.defaults, wakes)
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
-        self.usage_warnings = UsageWarnings(self.dialects)
+        self.groups = PodGroups(self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0)
+        self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
@@ -82,13 +82,12 @@ class Engine:
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes))
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
-        self.groups = PodGroups(grouping, self.state, self.waits)
         names, protected = self.scheduler_names, options.protected_namespaces
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected)
         self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, names, self.waits)
         with_preemption = self.preemptions if options.preemption else None
         effective, requeuer = self.effective_policies, self._requeuer
-        self._attempts = Attempts(
+        self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, with_preemption
         )
         self.assumed = AssumedPlacements(
@@ -129,8 +128,9 @@ class Engine:
         problems: list[Problem] = []
         if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
             hint |= Hint.NODE
-        if accepted is pod and pod.scheduler_name in self.scheduler_names:
+        if accepted is pod:
             self.groups.observe(pod)
+        if accepted is pod and pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
         self._requeuer.hint(hint, now)
@@ -304,7 +304,7 @@ class Engine:
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decisions = self._attempts.attempt(pod, now, explain=explain)
+            decisions = self.attempts.attempt(pod, now, explain=explain)
             if decisions:
                 return decisions
             looks += 1
@@ -326,7 +326,6 @@ class Engine:
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
         self.state.confirm(uid)
-        self.groups.bound(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
@@ -380,6 +379,9 @@ class Engine:
         if pod.uid in self._final_states:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
+
+    def _is_ours_and_waits(self, pod: Pod) -> bool:
+        return pod.scheduler_name in self.scheduler_names and self.waits(pod)
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         if gated(pod) and not pod.node_name and not pod.terminal:

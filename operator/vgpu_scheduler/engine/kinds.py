@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.observing import ObservedKind
+from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -21,6 +22,7 @@ from vgpu_scheduler.kube import (
     Node,
     NodeInventory,
     Pod,
+    PodGroup,
     ResourceQuota,
     SelectingObject,
     StorageObject,
@@ -40,6 +42,7 @@ class Observing(Protocol):
     storage: StorageAccess
     quotas: Quotas
     budgets: DisruptionBudgets
+    groups: PodGroups
     policies: Policies
     effective_policies: EffectivePolicies
     queue: SchedulingQueue
@@ -74,6 +77,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
         **{kind.name: _beside(engine) for kind in engine.dialects.beside},
+        **{kind: _pod_groups(engine.groups, kind) for kind in engine.groups.stores},
         **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
         **{name: _selecting(engine, name) for name in (SELECTING_KINDS if engine.system_spread else ())},
         **({"PodDisruptionBudget": _budgets(engine)} if engine.preemption else {}),
@@ -247,6 +251,25 @@ def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
         remove=remove,
         missing=budgets.store.missing,
         forget_versions=budgets.store.forget_versions,
+    )
+
+
+def _pod_groups(groups: PodGroups, kind: str) -> ObservedKind[PodGroup]:
+    store = groups.stores[kind]
+
+    def observe(group: PodGroup, now: float) -> tuple[Problem, ...]:
+        """Take in an object; its pods are woken with what else has changed."""
+        del now
+        groups.observe_object(group)
+        return ()
+
+    return ObservedKind(
+        key=lambda group: group.key,
+        title=lambda group: group.key,
+        observe=observe,
+        remove=lambda group, version, _: groups.remove_object(group, version),
+        missing=store.missing,
+        forget_versions=store.forget_versions,
     )
 
 

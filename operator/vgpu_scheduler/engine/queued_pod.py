@@ -69,6 +69,8 @@ class QueueEvent(StrEnum):
     """A volume or a class changed, or what a CSI driver says of a node; or storage objects have become known."""
     REJECTION_OVER = "RejectionOver"
     """Nodes that had rejected pods like it may be tried again."""
+    POD_GROUP_UPDATE = "PodGroupUpdate"
+    """Its group needs fewer pods than before, or is described otherwise."""
     OTHER = "Other"
 
     @classmethod
@@ -88,6 +90,7 @@ _BY_HINT = (
     (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
     (Hint.VOLUMES | Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
     (Hint.REJECTION, QueueEvent.REJECTION_OVER),
+    (Hint.GROUP, QueueEvent.POD_GROUP_UPDATE),
 )
 
 

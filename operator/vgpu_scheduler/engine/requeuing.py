@@ -71,7 +71,8 @@ class Requeuer:
             if found.every_policy or found.policies:
                 self._wake_by_policy(None if found.every_policy else found.policies, now)
             self._wake_by_quota(found.quotas | self._quotas.limited(found.returned), now)
-            self._queue.wake(found.pods, now, QueueEvent.STORAGE_UPDATE)
+            for uid, changed in found.pods.items():
+                self._queue.wake([uid], now, QueueEvent.of(changed))
             self.hint(found.hints, now)
         if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(Hint.AFFINITY):
             self._state.interpod.nobody_waits()

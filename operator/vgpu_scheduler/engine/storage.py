@@ -98,7 +98,7 @@ class StorageAccess:
         more: each is tried.
         """
         if not self.synced:
-            self._wakes.pods.update((uid, None) for uids in self._by_claim.values() for uid in uids)
+            self._wakes.pods.update((uid, Hint.VOLUMES) for uids in self._by_claim.values() for uid in uids)
         self.synced, self.unreadable = True, ""
         self._wakes.hints |= _ANY
 

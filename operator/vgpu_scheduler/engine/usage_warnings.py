@@ -19,13 +19,6 @@ _ALIKE: Final = 0.8
 """How alike two names must be, of 1, for one to be taken for the other: one letter of six, about."""
 _MOST_BYTES: Final = 2**20
 """What the names may take that are remembered with what they are probably meant for: of each kind about 2,000."""
-_GANG_ANNOTATIONS: Final = frozenset(
-    {"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "gang.scheduling.koordinator.sh/name"}
-)
-"""How Volcano's and Koordinator's pods say that they belong to a gang."""
-_GANG_LABELS: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-"""How those of the coscheduling plugin say it, now and before."""
-_ONE_BY_ONE: Final = " names a gang: its pods are placed one by one here, so that some may run while others wait"
 _LIMITS: Final = "limits."
 _REQUESTS: Final = "requests."
 _QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
@@ -40,10 +33,13 @@ class UsageWarnings:
     ----------
     dialects
         Whose names are known.
+    about_group
+        Says what is suspicious about the group that a pod belongs to; empty if nothing is.
     """
 
-    def __init__(self, dialects: Dialects) -> None:
+    def __init__(self, dialects: Dialects, about_group: Callable[[Pod], str] = lambda _: "") -> None:
         self._dialects = dialects
+        self._about_group = about_group
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
         written = (name for dialect in dialects for name in dialect.allocation.written)
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), DECISION, *written))
@@ -60,9 +56,8 @@ class UsageWarnings:
         for name in pod.annotations:
             if text := _remembered(name, self._about, self._annotation):
                 yield text
-            elif name in _GANG_ANNOTATIONS:
-                yield f"annotation {name}{_ONE_BY_ONE}"
-        yield from (f"label {name}{_ONE_BY_ONE}" for name in _GANG_LABELS if name in pod.labels)
+        if text := self._about_group(pod):
+            yield text
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             for name in dict.fromkeys((*container.limits, *container.requests)):

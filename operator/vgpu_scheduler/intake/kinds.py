@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     STORAGE_DECODERS,
@@ -20,6 +21,7 @@ from vgpu_scheduler.kube import (
     Node,
     NodeInventory,
     Pod,
+    PodGroup,
     ResourceQuota,
     SelectingObject,
     Versioned,
@@ -138,6 +140,11 @@ SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
 
 BUDGETS: Kind[DisruptionBudget] = Kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", decode_budget)
 """The disruption budgets; watched only where pods may be evicted."""
+
+POD_GROUPS: tuple[Kind[PodGroup], ...] = tuple(
+    Kind(kind.name, kind.path, kind.decode, defined=True) for kind in POD_GROUP_KINDS
+)
+"""The kinds of objects that describe groups of pods."""
 
 SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it

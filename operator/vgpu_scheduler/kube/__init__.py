@@ -35,6 +35,7 @@ from vgpu_scheduler.kube.objects import (
     Pod,
     PodSpec,
 )
+from vgpu_scheduler.kube.podgroups import PodGroup, decode_pod_group
 from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
@@ -137,6 +138,7 @@ __all__ = [
     "ObjectIdentity",
     "Operator",
     "Pod",
+    "PodGroup",
     "PodSelector",
     "PodSpec",
     "PodTerm",
@@ -175,6 +177,7 @@ __all__ = [
     "decode_node",
     "decode_page",
     "decode_pod",
+    "decode_pod_group",
     "decode_quota",
     "decode_selecting",
     "decode_storage_capacity",

@@ -50,6 +50,9 @@ class Hint(IntFlag):
     """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
     BUDGET = 32768
     """A disruption budget lets more pods end than before, or is gone."""
+    GROUP = 65536
+    """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this hint to all: pods
+    are woken by name."""
 
 
 class EventReason(StrEnum):
@@ -163,7 +166,7 @@ class WakeSet:
     every_policy
         Whether that is so for all namespaces.
     pods
-        The UIDs of pods that are to be tried whatever they wait for.
+        The UIDs of pods that are to be tried whatever they wait for, with what has changed.
     """
 
     hints: Hint = Hint.NONE
@@ -171,7 +174,7 @@ class WakeSet:
     returned: set[str] = field(default_factory=set)
     policies: set[str] = field(default_factory=set)
     every_policy: bool = False
-    pods: dict[str, None] = field(default_factory=dict)
+    pods: dict[str, Hint] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Tell whether anything has changed."""

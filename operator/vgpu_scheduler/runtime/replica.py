@@ -26,6 +26,7 @@ from vgpu_scheduler.intake import (
     BUDGETS,
     CLAIMS,
     NODES,
+    POD_GROUPS,
     PODS,
     SELECTING,
     SWEPT,
@@ -127,7 +128,8 @@ class Replica:
         )
         beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
         selecting = SELECTING if engine.system_spread else ()
-        self._optional: list[Kind[Any]] = [*beside, *selecting, *((BUDGETS,) if engine.preemption else ())]
+        budgets = (BUDGETS,) if engine.preemption else ()
+        self._optional: list[Kind[Any]] = [*beside, *selecting, *budgets, *POD_GROUPS]
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)

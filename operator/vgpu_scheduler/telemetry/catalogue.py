@@ -124,8 +124,8 @@ UNSCHEDULABLE = Metric(
     "scheduler_unschedulable_pods",
     Kind.GAUGE,
     "Pods that wait after an attempt, under each reason that kept them from nodes: kube-scheduler's plugins, card "
-    "reasons (CardInsufficientMemory), causes for which nodes are closed (lock_held), Refused, Unit. One pod may count "
-    "under several reasons: do not add them up.",
+    "reasons (CardInsufficientMemory), causes for which nodes are closed (lock_held), Refused, PodGroup. One pod may "
+    "count under several reasons: do not add them up.",
     {"plugin": _OPEN, "profile": _OPEN},
     of_cluster=True,
 )

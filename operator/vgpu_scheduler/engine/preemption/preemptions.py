@@ -161,6 +161,11 @@ class Preemptions:
         if hold is not None and decision.placement is not None and decision.placement.node == hold.node:
             self._consumed[decision.uid] = hold
 
+    def not_consumed(self, uids: Iterable[str]) -> None:
+        """Take in that pods were not placed after all on the room that is kept for them."""
+        for uid in uids:
+            self._consumed.pop(uid, None)
+
     def bound(self, uid: str) -> None:
         """Take in that a pod is bound: whatever happens now, its room is not kept again."""
         self._consumed.pop(uid, None)

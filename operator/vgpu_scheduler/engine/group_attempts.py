@@ -1,0 +1,149 @@
+"""Groups are decided whole: as many of their pods are placed as are needed, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.pod_groups import GroupStanding
+from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.reserving import Reserver
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
+
+__all__ = ["GroupAttempts", "malformed", "waits_for_others"]
+
+PLUGIN: Final = "PodGroup"
+"""What rejects pods of groups that are not complete."""
+_MOST_ORDERS: Final = 8
+"""In so many orders the pods of a group are tried."""
+
+
+class GroupAttempts:
+    """Decides the pods of groups together.
+
+    Parameters
+    ----------
+    cycle, policies, reserver
+        What it works with.
+    """
+
+    def __init__(self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver) -> None:
+        self._state = cycle.state
+        self._cycle = cycle
+        self._policies = policies
+        self._reserver = reserver
+
+    def decide(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide as many of the waiting pods as are needed, each placement assumed; if they do not fit, none is.
+
+        The hardest to place comes first. Where a pod does not fit beside those before it, the group is tried again with
+        that one, and those that ask the same, ahead of all others, a few times.
+
+        Returns
+        -------
+        tuple of Decision
+            Of as many pods as are needed, all placed. Else one of each waiting pod: the outcome is that of the pod that
+            did not fit in the first order, and all say which pod that was.
+        """
+        try:
+            for pod in group.waiting:
+                self._policies.decided(pod)
+            return self._in_some_order(group, explain=explain)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
+            text = internal_error(error)
+            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
+
+    def _in_some_order(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
+        order = self._hardest_first(group.waiting)
+        tried, first_failure = set[tuple[bytes, ...]](), None
+        while len(tried) < _MOST_ORDERS and (specs := tuple(pod.spec.fingerprint for pod in order)) not in tried:
+            tried.add(specs)
+            found = self._in_order(order, group.needed, explain=explain)
+            if not isinstance(found, Decision):
+                return found
+            first_failure = first_failure or found
+            if found.outcome is not Outcome.UNSCHEDULABLE:
+                break
+            failed = next(pod.spec.fingerprint for pod in order if pod.uid == found.uid)
+            order.sort(key=lambda pod: pod.spec.fingerprint != failed)
+        assert first_failure is not None, "a group has waiting pods"
+        return failed_together(group.waiting, first_failure)
+
+    def _in_order(self, pods: Sequence[Pod], needed: int, *, explain: bool) -> tuple[Decision, ...] | Decision:
+        """Decide pods one after the other, each placement assumed, until as many are placed as are needed.
+
+        Returns
+        -------
+        tuple of Decision or Decision
+            The placements, or why the first pod did not fit; then nothing is left of those before.
+        """
+        placed: list[Decision] = []
+        failure: Decision | None = None
+        hints, before = Hint.NONE, self._reserver.before()
+        try:
+            for number, pod in enumerate(pods):
+                decision = self._cycle.decide(pod, explain=explain)
+                if decision.placement is None:
+                    failure = failure or decision
+                    if len(placed) + len(pods) - number - 1 < needed:
+                        break
+                    continue
+                hints |= self._reserver.reserve(pod, decision)
+                placed.append(decision)
+                if len(placed) == needed:
+                    self._state.wakes.hints |= hints
+                    return tuple(placed)
+        except Exception:
+            self._reserver.undo(placed, before)
+            raise
+        self._reserver.undo(placed, before)
+        assert failure is not None, "as many pods wait as are needed"
+        return failure
+
+    def _hardest_first(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Return pods in the order in which they are placed: the one that fits on the fewest nodes first.
+
+        Of those that fit on as many, the one comes first that claims the most devices, then the most of each.
+        """
+        return sorted(pods, key=self._hardness)
+
+    def _hardness(self, pod: Pod) -> tuple[int, int, tuple[int, ...]]:
+        claimed = self._cycle.classes.claimed(pod)
+        if claimed is None:
+            return 0, 0, ()  # it is refused, and the group with it
+        claims = [claim for container in claimed.claims for claim in container.claims]
+        amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
+        return (
+            self._cycle.nodes_that_fit(pod),
+            -sum(claim.count for claim in claims),
+            tuple(-amount for amount in amounts),
+        )
+
+
+def malformed(pod: Pod, problem: str) -> Decision:
+    """Return the decision about a pod that says of its group what cannot be understood."""
+    return Decision(
+        pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
+        helped_by=Hint.POD,
+    )  # fmt: skip
+
+
+def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
+    """Return the decision about a pod of which others of its group have not come yet; each that comes is a new try."""
+    if group.missing_object:
+        message = f"{group.missing_object} {group.key}, which says how many pods the group needs, does not exist."
+    else:
+        message = f"waits for other pods of its group {group.key}: {group.minimum} are needed before any is placed."
+    return Decision(
+        pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=(PLUGIN,)
+    )
+
+
+def failed_together(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
+    """Return the decisions about the pods of a group of which one does not fit."""
+    message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"
+    others = replace(decision, verdicts={}, near_miss=None, warnings=(), message=message)
+    return tuple(decision if pod.uid == decision.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)

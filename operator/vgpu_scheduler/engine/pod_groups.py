@@ -1,0 +1,207 @@
+"""Pod groups: which waiting pods belong together, and how many more of them have to be placed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, Membership, membership
+from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
+from vgpu_scheduler.model import Hint
+from vgpu_scheduler.state import State
+
+__all__ = ["GroupStanding", "PodGroups"]
+
+_SOURCES: Final = {source.name: source for source in GROUP_SOURCES}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """How far a group is.
+
+    Attributes
+    ----------
+    key
+        Which group.
+    minimum
+        How many of its pods have to be placed before any is.
+    counted
+        How many are placed, or have succeeded.
+    waiting
+        Those that wait to be placed, by name.
+    missing_object
+        The kind of the object that pods name and that does not exist; empty if it does, or if none is needed.
+    """
+
+    key: GroupKey
+    minimum: int
+    counted: int
+    waiting: tuple[Pod, ...]
+    missing_object: str = ""
+
+    @property
+    def needed(self) -> int:
+        """How many have to be placed at once, or none is; 0 where each is placed by itself."""
+        return max(self.minimum - self.counted, 0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many wait as are needed."""
+        return not self.missing_object and len(self.waiting) >= self.needed
+
+
+class PodGroups:
+    """The groups of all pods that say that they belong to one.
+
+    Parameters
+    ----------
+    state
+        Knows the pods, and what they hold.
+    waits
+        Tells whether a pod of ours has to be placed.
+    is_listed
+        Tells whether a kind of objects was listed.
+
+    Attributes
+    ----------
+    stores
+        The objects that describe groups, by the name of their kind.
+    served
+        The kinds that the API server is known to serve beside those that were listed. Where it serves none, nobody can
+        make the object that a group needs, and its pods are placed by themselves.
+    """
+
+    def __init__(self, state: State, waits: Callable[[Pod], bool], is_listed: Callable[[str], bool]) -> None:
+        self._state = state
+        self._waits = waits
+        self._is_listed = is_listed
+        self.served: set[str] = set()
+        self._members: dict[GroupKey, dict[str, None]] = {}
+        self._group_of: dict[str, Membership] = {}
+        self._counted: set[str] = set()
+        self.stores: dict[str, VersionedStore[str, PodGroup]] = {
+            kind.name: VersionedStore() for kind in POD_GROUP_KINDS
+        }
+
+    # Observations ----------------------------------------------------------------------------------------------------
+
+    def observe(self, pod: Pod) -> None:
+        """Take in a pod, of whichever scheduler; where its group needs less now, those that wait are tried."""
+        said = membership(pod)
+        known = self._group_of.get(pod.uid)
+        if known is not None and (said is None or said.key != known.key):
+            self.forget(pod.uid)
+        if said is None:
+            return
+        self._group_of[pod.uid] = said
+        self._members.setdefault(said.key, {})[pod.uid] = None
+        if not self._counts(pod):
+            self._counted.discard(pod.uid)
+        elif pod.uid not in self._counted:
+            self._counted.add(pod.uid)
+            self._wake(said.key)
+
+    def forget(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        self._counted.discard(uid)
+        said = self._group_of.pop(uid, None)
+        if said is not None:
+            members = self._members[said.key]
+            del members[uid]
+            if not members:
+                del self._members[said.key]
+
+    def observe_object(self, group: PodGroup) -> None:
+        """Take in an object that describes a group; its pods are tried."""
+        self.served.add(group.kind)
+        before = self.stores[group.kind].get(group.key)
+        if self.stores[group.kind].put(group.key, group) and (before is None or before.minimum != group.minimum):
+            self._wake_named(group)
+
+    def remove_object(self, group: PodGroup, version: int | None = None) -> None:
+        """Take in that such an object is gone, as of a version; its own unless one is given."""
+        gone_at = group.resource_version if version is None else version
+        if self.stores[group.kind].remove(group.key, group.uid, gone_at):
+            self._wake_named(group)  # what they wait for is another thing now
+
+    def _wake_named(self, group: PodGroup) -> None:
+        for source in GROUP_SOURCES:
+            if any(kind.name == group.kind for kind in source.kinds):
+                self._wake(GroupKey(source.name, group.namespace, group.name))
+
+    def _wake(self, key: GroupKey) -> None:
+        """Have the pods of a group be tried that wait."""
+        for uid in self._members.get(key, ()):
+            if self._state.reservation(uid) is None:
+                self._state.wakes.pods[uid] = Hint.GROUP
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def membership(self, pod: Pod) -> Membership | None:
+        """Return what a pod says of its group; None where it is placed by itself, as nobody can complete that group."""
+        said = self._group_of.get(pod.uid)
+        return None if said is None or self._nobody_completes(said) else said
+
+    def problem(self, pod: Pod) -> str:
+        """Return why it cannot be understood what a pod says of its group; empty if it can."""
+        said = self._group_of.get(pod.uid)
+        return "" if said is None else said.problem
+
+    def warning(self, pod: Pod) -> str:
+        """Say that a group is none, as nobody can complete it; empty for any other pod, known or not."""
+        said = membership(pod)
+        if said is None or not self._nobody_completes(said):
+            return ""
+        return (
+            f"{said.said_by} names a PodGroup, and the API server serves none: pods of this group are placed one by"
+            " one, so that some may run while others wait"
+        )
+
+    def together(self, pod: Pod) -> GroupStanding | None:
+        """Return how far the group of a pod is that waits, where it needs several pods at once, or waits for others.
+
+        None for a pod that is placed by itself.
+        """
+        said = self.membership(pod)
+        if said is None or said.problem:
+            return None
+        found = self.standing(said.key)
+        return None if found.is_complete and found.needed <= 1 else found
+
+    def standing(self, key: GroupKey) -> GroupStanding:
+        """Return how far a group is."""
+        counted, waiting, said_minimum = 0, [], 1
+        for member, said in self._known(key):
+            if self._counts(member):
+                counted += 1
+            elif not said.problem and self._state.reservation(member.uid) is None and self._waits(member):
+                waiting.append(member)
+                said_minimum = max(said_minimum, said.minimum or 1)
+        waiting.sort(key=lambda member: (member.name, member.uid))
+        source = _SOURCES[key.source]
+        described = next((found for kind in source.kinds if (found := self.stores[kind.name].get(str(key)))), None)
+        says_itself = any(said.minimum is not None for _, said in self._known(key))
+        missing = source.kinds[0].name if source.kinds and described is None and not says_itself else ""
+        minimum = said_minimum if described is None else described.minimum
+        return GroupStanding(key, minimum, counted, tuple(waiting), missing)
+
+    def _known(self, key: GroupKey) -> Iterator[tuple[Pod, Membership]]:
+        """Yield the pods of a group that are known, with what they say of it."""
+        for uid in self._members.get(key, ()):
+            pod = self._state.pod(uid)
+            if pod is not None:
+                yield pod, self._group_of[uid]
+
+    def _counts(self, pod: Pod) -> bool:
+        """Tell whether a pod is placed and stays so, or has done what it was to do."""
+        if pod.terminal or pod.deleting:
+            return pod.phase == "Succeeded"
+        return self._state.reservation(pod.uid) is not None
+
+    def _nobody_completes(self, said: Membership) -> bool:
+        """Tell whether an object would have to say what the group needs, and there can be none."""
+        kinds = _SOURCES[said.key.source].kinds
+        return said.minimum is None and not any(
+            kind.name in self.served or self._is_listed(kind.name) for kind in kinds
+        )
