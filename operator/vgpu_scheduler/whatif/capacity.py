@@ -53,7 +53,7 @@ def capacity_of(
     placed: list[Answer] = []
     refused: Answer | None = None
     while refused is None and len(placed) < most:
-        (answer,) = simulate(world, [pod], explained=False)
+        (answer,) = simulate(world, [pod], explained=False, each_alone=True)
         if answer.node:
             placed.append(answer)
             on_placed(len(placed))

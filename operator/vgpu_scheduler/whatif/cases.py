@@ -329,5 +329,5 @@ def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> Answer:
     (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
         raise WorldError(f"{where}: {obj.get('kind')} is no Pod")
-    (answer,) = simulate(world, [world.pod(obj)], preempt=True)
+    (answer,) = simulate(world, [world.pod(obj)], preempt=True, each_alone=True)
     return answer

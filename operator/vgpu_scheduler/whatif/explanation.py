@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vgpu_scheduler.engine import CardVerdict, card_verdicts
+from vgpu_scheduler.engine import CardVerdict, GroupStanding, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
+from vgpu_scheduler.whatif.groups import group_worded, not_searched
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
@@ -65,6 +66,10 @@ class Explanation:
         Who would have to go for it, or is going, or why nobody has to; None where that is no question.
     displaced_by
         For whom a bound pod goes; None if it does not.
+    group
+        How far the group is that it is placed together with; empty where it is placed by itself.
+    not_searched
+        Why nothing was searched that would help; empty where it was.
     """
 
     answer: Answer
@@ -79,6 +84,8 @@ class Explanation:
     first: str = ""
     who_goes: WhoGoes | None = None
     displaced_by: DisplacedBy | None = None
+    group: str = ""
+    not_searched: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -86,6 +93,7 @@ class Explanation:
             **self.answer.as_json(),
             "cards": {node: [_plain(verdict) for verdict in listed] for node, listed in self.cards.items()},
             "remedies": [remedy.as_json() for remedy in self.remedies],
+            **({"group": self.group} if self.group else {}),
             **({"quotas": self.quotas} if self.quotas else {}),
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
@@ -104,6 +112,7 @@ class Explanation:
             Leave no node out, and group none.
         """
         parts = [explain(self.answer, wide=wide)]
+        parts += [self.group] if self.group else []
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
         parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
@@ -123,6 +132,8 @@ class Explanation:
             parts.append("\n".join([f"This comes first; {rest}:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
+        elif self.not_searched:
+            parts.append(f"No change is proposed: {self.not_searched}.")
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
             parts.append(
                 "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
@@ -146,6 +157,9 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     before, _ = turns_around(world, pod)
+    group = world.engine.groups.together(pod)
+    if group is not None:
+        return _explain_together(world, pod, group, before, node, all_cards=all_cards)
     with placed(world, before, preempting=world.engine.preemption) as going:
         answer = ask(world, pod)
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
@@ -159,6 +173,20 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))
+
+
+def _explain_together(
+    world: World, pod: Pod, group: GroupStanding, before: Iterable[Pod], node: str, *, all_cards: bool
+) -> Explanation:
+    """Explain a pod that is placed together with others of its group."""
+    with placed(world, before, preempting=world.engine.preemption):
+        answer = ask(world, pod)
+        cards, left_out = _cards(
+            world, answer, [node] if node else _nodes_with_cards(world, answer), all_cards=all_cards
+        )
+        worded = group_worded(world, group)
+        why = "" if answer.node or not group.is_complete else not_searched(group)
+        return Explanation(answer, cards, left_out, group=worded, not_searched=why)
 
 
 def _is_single(remedy: Remedy) -> bool:

@@ -8,6 +8,7 @@ from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, Decision, Outcome, PodClaims, QuotaResource
 from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.groups import not_searched
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["held_by"]
@@ -25,6 +26,9 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
         return f"it is {reason}"
     if decision.outcome in {Outcome.REFUSED, Outcome.ERROR}:
         return decision.message
+    group = world.engine.groups.together(pod)
+    if group is not None and group.is_complete:
+        return not_searched(group)
     over = list(_quotas(world, pod))
     if over:
         asked = ", ".join(

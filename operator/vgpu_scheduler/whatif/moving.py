@@ -111,7 +111,7 @@ class Moves:
         pod = self._pods[key]
         before = self._cards_of(pod)
         self._world.remove_pod(pod.uid)
-        (answer,) = simulate(self._world, [pod], explained=False)
+        (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:
             self.why_nowhere = _why_nowhere(pod, answer.decision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -131,6 +131,7 @@ def simulate(
     as_they_are: bool = False,
     explained: bool = True,
     preempt: bool = False,
+    each_alone: bool = False,
     on_answer: Callable[[Answer], None] = lambda _: None,
 ) -> list[Answer]:
     """Decide pods in the order of the queue, by priority, then as given, all of them at one moment.
@@ -148,6 +149,8 @@ def simulate(
     preempt
         Have the victims of preemptions go, and their pods placed: those that come later find it so. The world is
         another one afterwards.
+    each_alone
+        Have each pod be decided by itself, whatever group it belongs to.
     on_answer
         Is called with each answer as it comes.
     """
@@ -157,9 +160,13 @@ def simulate(
         ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
         engine.observe_pod(ours, now)
+        if each_alone:
+            engine.groups.forget(ours.uid)
     answers: list[Answer] = []
     preempting: dict[str, Preemption] = {}
-    while (decision := engine.attempt(now, explain=explained)) is not None:
+    for decision in _decisions(world, now, explained=explained):
+        if decision.uid not in waiting:
+            continue  # it belongs to the group of one of them
         if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
             preempting[decision.uid] = as_counted(world, found)
             _end_victims(world, decision.uid, found, now)
@@ -175,6 +182,12 @@ def simulate(
         answers.append(_answer(world, pod, behind))
         _give_up(world, uid, now)
     return with_displaced(answers)
+
+
+def _decisions(world: World, now: float, *, explained: bool) -> Iterator[Decision]:
+    """Yield the decisions about the pods of the queue, as long as any are active."""
+    while decisions := world.engine.attempt_group(now, explain=explained):
+        yield from decisions
 
 
 def _under_way(world: World, decision: Decision) -> Preemption | None:
@@ -264,9 +277,9 @@ def _after(world: World, pod: Pod, decision: Decision) -> str:
 
 
 def ask(world: World, pod: Pod) -> Answer:
-    """Decide one pod as if it had been created a moment ago; nothing is placed."""
+    """Decide one pod as if it had been created a moment ago, with its group; nothing is placed."""
     ours = created(world, pod, pod.uid)
-    return _answer(world, pod, world.engine.cycle.decide(ours, explain=True))
+    return _answer(world, pod, world.engine.attempts.ask(ours))
 
 
 def created(world: World, pod: Pod, uid: str) -> Pod:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from vgpu_scheduler.dialects import placement_usage
+from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
@@ -36,19 +37,22 @@ def turns_around(world: World, pod: Pod) -> Turns:
     """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
 
     Pods behind scheduling gates have no turn, and those of other schedulers have none here. Of pods that came within
-    the same second nobody can say which is served first: the pod is taken to be the last of them.
+    the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
+    together have their turn when the first of them has; they are not among the others.
     """
+    group = world.engine.groups.together(pod)
+    fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.is_complete else ()))}
     state, names = world.engine.state, world.engine.scheduler_names
     listed = [
         each
         for each in world.pending.values()
-        if each.uid != pod.uid
+        if each.uid not in fellows
         and each.scheduler_name in names
         and not gated(each)
         and state.reservation(each.uid) is None
     ]
     listed.sort(key=_rank)
-    mine = _rank(pod)
+    mine = min(map(_rank, fellows.values()))
     return Turns([each for each in listed if _rank(each) <= mine], [each for each in listed if _rank(each) > mine])
 
 
@@ -83,7 +87,11 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 ours.priority,
                 *map(_hashable, (ours.labels, ours.annotations)),
             )
-            if alike in refused:
+            if alike in refused or state.reservation(pod.uid) is not None:
+                continue
+            group = world.engine.groups.together(ours)
+            if group is not None:
+                found += _placed_together(world, group)
                 continue
             decision = cycle.decide(ours)
             if decision.outcome is Outcome.PLACED:
@@ -100,6 +108,15 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
     finally:
         for pod in reversed(found):
             state.undo(pod.uid)
+
+
+def _placed_together(world: World, group: GroupStanding) -> list[Pod]:
+    """Have the pods of a group placed, if as many fit as are needed at once; return them."""
+    if not group.is_complete:
+        return []
+    decisions = world.engine.attempts.decide_group(group)
+    placed_uids = {each.uid for each in decisions if each.outcome is Outcome.PLACED}
+    return [each for each in group.waiting if each.uid in placed_uids]
 
 
 def _hashable(texts: Mapping[str, str]) -> Hashable:

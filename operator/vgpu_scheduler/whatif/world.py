@@ -11,6 +11,7 @@ from itertools import count
 import msgspec
 
 from vgpu_scheduler.engine import Engine, EngineOptions, review_locks
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     STORAGE_DECODERS,
@@ -130,6 +131,7 @@ class World:
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
             "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
+            "PodGroup": lambda obj, *_: self._add_pod_group(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
@@ -170,6 +172,16 @@ class World:
     def _add_device(self, name: str, obj: Object) -> None:
         self.beside[name] = obj
         self.engine.observe_inventory(name, obj, 0.0)
+
+    def _add_pod_group(self, obj: Object) -> None:
+        """Take in an object that describes a group; of those that are not ours to read nothing is said."""
+        name = f"PodGroup.{str(obj.get('apiVersion', '')).partition('/')[0]}"
+        kind = next((kind for kind in POD_GROUP_KINDS if kind.name == name), None)
+        if kind is None:
+            self.ignored[name] = self.ignored.get(name, 0) + 1
+            return
+        found = decoded(kind.decode, obj, metadata_of(obj))
+        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0))
 
     def _add_budget(self, budget: DisruptionBudget) -> None:
         self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))

@@ -21,7 +21,9 @@ class ListResult:
     Attributes
     ----------
     items
-        The objects as JSON; none where the API server does not know the kind.
+        The objects as JSON; none where the API server does not serve the kind.
+    served
+        Whether it serves the kind.
     refusal
         The answer that kept them from being listed; None if all are there.
     read_at
@@ -29,6 +31,7 @@ class ListResult:
     """
 
     items: list[msgspec.Raw] = field(default_factory=list)
+    served: bool = True
     refusal: ApiResponse | None = None
     read_at: datetime | None = None
 
@@ -61,4 +64,4 @@ async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
                 continue
             return ListResult(refusal=error.response)
         return found
-    return ListResult()
+    return ListResult(served=False)

@@ -26,6 +26,7 @@ from vgpu_scheduler.intake import (
     CLUSTER_POLICIES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     POLICIES,
     QUOTAS,
@@ -49,15 +50,24 @@ LIST_PATHS: Final[Mapping[str, str]] = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     **{kind.name: kind.path for kind in _OBSERVED},
     BUDGETS.name: BUDGETS.path,
+    **{kind.name: kind.path for kind in POD_GROUPS},
 }
 """Where the objects of each kind are listed."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
 """Where those are listed that say which pods belong together; only the system's spread needs them."""
 ALL_KINDS: Final = frozenset(LIST_PATHS.keys() | SELECTING_PATHS.keys())
 NAMESPACED_KINDS: Final = frozenset(
-    {"Pod", "ResourceQuota", "PersistentVolumeClaim", "PodDisruptionBudget", NAMESPACED_KIND}
+    {
+        "Pod",
+        "ResourceQuota",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        NAMESPACED_KIND,
+        *(kind.name for kind in POD_GROUPS),
+    }
 )
 """Those of LIST_PATHS of which a namespace has its own."""
+_POD_GROUPS: Final = frozenset(kind.name for kind in POD_GROUPS)
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """Without these nothing can be said about placements."""
 
@@ -227,12 +237,14 @@ async def read_live_cluster(
     async def read_kind(kind: str, path: str) -> None:
         async with gate:
             listed = await list_objects(api, [path])
+        if kind in _POD_GROUPS and (listed.refusal is not None or not listed.served):
+            return  # most clusters have none, and most users no right to see them
         if listed.refusal is not None:
             missing[kind] = listed.right(f"list {path.rpartition('/')[2]}")
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
-        objects[kind] = [{**decode_json(item), "kind": kind} for item in listed.items]
+        objects[kind] = [{"kind": kind, **decode_json(item)} for item in listed.items]
 
     paths = {**LIST_PATHS, **(SELECTING_PATHS if settings.options.system_spread else {})}
     wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside

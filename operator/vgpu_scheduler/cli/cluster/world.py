@@ -16,6 +16,7 @@ from vgpu_scheduler.cli.cluster.files import TOO_DEEP, FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import ALL_KINDS, REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
@@ -148,6 +149,7 @@ def make_world(
     options = view.scheduler.options
     world = World(options if preemption is None else replace(options, preemption=preemption))
     progress(f"{len(view.objects)} objects")
+    world.engine.groups.served |= view.kinds.intersection(kind.name for kind in POD_GROUP_KINDS)
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose
         world.review_locks(view.read_at or _LONG_AGO)

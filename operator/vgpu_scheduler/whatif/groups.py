@@ -1,0 +1,53 @@
+"""What is said of the group of a pod: how many are needed at once, which are there, and why others do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.groups import GroupKey, membership
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.tables import few
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["group_worded", "not_searched"]
+
+
+def group_worded(world: World, group: GroupStanding) -> str:
+    """Say how far a group is, in a few lines."""
+    if group.missing_object:
+        return (
+            f"It belongs to group {group.key}, which {group.missing_object} {group.key} would describe: there is none."
+        )
+    minimum = counted(group.minimum, "pod")
+    lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
+    lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
+    lines += [f"  {len(group.waiting)} to be placed at once: {few([pod.name for pod in group.waiting])}"]
+    lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
+    missing = group.needed - len(group.waiting)
+    lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []
+    return "\n".join(lines)
+
+
+def not_searched(group: GroupStanding) -> str:
+    """Say why nothing is searched that would help a pod."""
+    return (
+        f"it is placed together with other pods of group {group.key}, for which nothing is searched that would help;"
+        " explain the pod that does not fit to see what the nodes lack"
+    )
+
+
+def _others(world: World, key: GroupKey) -> Iterator[tuple[str, str]]:
+    """Yield the pods of a group that do not count, each with the reason."""
+    for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
+        said = membership(pod)
+        if said is not None and said.key == key and (why := said.problem or _kept_out(world, pod)):
+            yield pod.name, why
+
+
+def _kept_out(world: World, pod: Pod) -> str:
+    if pod.scheduler_name not in world.engine.scheduler_names:
+        return f"names scheduler {pod.scheduler_name}, and counts once that has placed it"
+    return f"is {reason}" if (reason := gated(pod)) else ""

@@ -1,0 +1,130 @@
+"""Groups of pods: what is said of them is what the scheduler would do, and why it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.builders import in_group
+from tests.whatif.test_whatif_defrag import world_of
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
+from tests.whatif.test_whatif_turns import waits
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif import World, explain_pod, make_room, simulate
+
+Object = dict[str, Any]
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+def member(name: str, second: int, minimum: int, memory: int = 1000, group: str = "team", **spec: Any) -> Object:
+    made = waits(name, {GPU: 1, MEMORY: memory}, second, **spec)
+    made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), **in_group(group, minimum)}
+    return made
+
+
+def named(world: World, name: str) -> Pod:
+    (found,) = [each for each in world.pending.values() if each.name == name]
+    return found
+
+
+def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
+    gated = member("gated", 3, 4, schedulingGates=[{"name": "example.com/later"}])
+    theirs = member("theirs", 4, 4)
+    theirs["spec"]["schedulerName"] = "another"
+    world = world_of(node("a", 2), member("p0", 1, 4), member("p1", 2, 4), gated, theirs)
+    found = explain_pod(world, named(world, "p0"))
+    assert not found.answer.node
+    assert found.group.splitlines() == [
+        "It belongs to group default/team, of which at least 4 pods run, or none:",
+        "  2 to be placed at once: p0, p1",
+        "  gated: is waiting for scheduling gates: [example.com/later]",
+        "  theirs: names scheduler another, and counts once that has placed it",
+        "  2 more pods needed before any is placed",
+    ]
+    assert "It belongs to group" in found.text()
+    assert found.as_json()["group"] == found.group
+    assert not simulated(world)
+
+
+def test_a_complete_group_goes_where_the_scheduler_places_it() -> None:
+    world = world_of(node("a", 2), *(member(f"p{n}", n, 3) for n in range(3)))
+    nodes = {name: explain_pod(world, named(world, name)).answer.node for name in ("p0", "p1", "p2")}
+    assert nodes == simulated(world) == {"p0": "a", "p1": "a", "p2": "a"}
+
+
+def test_a_group_that_does_not_fit_names_the_pod_that_does_not() -> None:
+    world = world_of(node("a", 1), member("p0", 1, 2, memory=9000), member("p1", 2, 2, memory=9000))
+    first, second = (explain_pod(world, named(world, name)) for name in ("p0", "p1"))
+    assert first.answer.decision.message.startswith("pod default/p1, which is placed together with this one: 0/1 nodes")
+    assert second.answer.decision.message.startswith("0/1 nodes are available: 1 CardInsufficientMemory")
+    assert second.cards, "the cards of its node say what they lack"
+    for each in (first, second):
+        assert "No change is proposed: it is placed together with other pods of group default/team" in each.text()
+        assert not each.remedies
+    assert not simulated(world)
+    room = make_room(world, named(world, "p1"))
+    assert room.held.startswith("it is placed together with other pods of group default/team")
+
+
+def test_an_object_that_is_missing_is_named() -> None:
+    asked = waits("p0", {GPU: 1, MEMORY: 1000}, 1)
+    asked["metadata"]["labels"] = {LABEL: "team"}
+    world = world_of(node("a", 1), asked)
+    assert explain_pod(world, named(world, "p0")).answer.node == "a", "nobody serves the kind"
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "other"}}
+    world = world_of(node("a", 1), asked, group)
+    found = explain_pod(world, named(world, "p0"))
+    assert "PodGroup.scheduling.x-k8s.io default/team, which says how many pods" in found.answer.decision.message
+    assert found.group.endswith("there is none.")
+    group["metadata"] = {"name": "team", "namespace": "default"}
+    world = world_of(node("a", 1), asked, {**group, "spec": {"minMember": 1}})
+    assert explain_pod(world, named(world, "p0")).answer.node == "a"
+
+
+def test_a_simulated_pod_of_a_group_is_asked_about_by_itself_where_only_it_is() -> None:
+    world = world_of(node("a", 2))
+    asked = world.pod(member("p0", 1, 8))
+    (answer,) = simulate(world, [asked], each_alone=True)
+    assert answer.node == "a"
+
+
+def simulated(world: World) -> dict[str, str]:
+    answers = simulate(world, sorted(world.pending.values(), key=_turn), as_they_are=True, explained=False)
+    return {answer.pod.name: answer.node for answer in answers if answer.node}
+
+
+def _turn(pod: Pod) -> tuple[int, str, str]:
+    return -pod.priority, pod.creation_timestamp, pod.name
+
+
+def drawn(seed: int) -> list[Object]:
+    """Return a cluster in which two groups and some pods wait."""
+    rng = np.random.default_rng(seed)
+    objects: list[Object] = [node(f"n{n}", int(rng.integers(1, 4))) for n in range(int(rng.integers(1, 4)))]
+    seconds = iter(rng.permutation(50).tolist())
+    for group in ("one", "two"):
+        size, minimum = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+        for number in range(size):
+            memory = int(rng.choice([2000, 5000, 9000, 16000]))
+            objects.append(member(f"{group}-{number}", next(seconds), minimum, memory, group))
+    for number in range(int(rng.integers(0, 4))):
+        limits = {GPU: 1, MEMORY: int(rng.choice([2000, 9000]))}
+        objects.append(waits(f"w{number}", limits, next(seconds), priority=int(rng.integers(0, 2))))
+    return objects
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_said_of_each_member_is_what_becomes_of_it_in_its_turn(seed: int) -> None:
+    objects = drawn(seed)
+    goes = simulated(world_of(*objects))
+    world = world_of(*objects)
+    for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
+        group = world.engine.groups.together(pod)
+        if group is not None and group.needed < len(group.waiting):
+            continue  # which of them are more than are needed, others decide that come between
+        found = explain_pod(world, pod)
+        assert bool(found.answer.node) == (pod.name in goes), f"seed {seed}, pod {pod.name}"
+    assert not world.engine.state.drift()
+    assert not list(world.engine.state.reservations())
