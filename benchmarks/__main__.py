@@ -12,6 +12,7 @@ from benchmarks import (
     decisions,
     evicting,
     footprint,
+    groups,
     latency,
     packing,
     policies,
@@ -184,6 +185,7 @@ def main() -> None:
         publish(COMPARED, "\n".join(comparison(run.compared)))
     scale.main()
     preemption.main()
+    groups.main()
     evicting.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))
