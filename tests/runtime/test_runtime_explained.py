@@ -314,7 +314,7 @@ async def test_what_explain_says_helps_on_the_running_operator(tmp_path: Path, c
             await asyncio.sleep(1.0)
 
         async def until(holds: Any, what: str) -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 await cluster.serve()
                 while wrong := [world for world, asked in (await cluster.asked()).items() if not holds(world, asked)]:
                     print(f"{what}: {len(wrong)} are left, {wrong[:5]}")
