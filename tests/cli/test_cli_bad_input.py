@@ -145,7 +145,7 @@ CASES = [
     Case(
         "a gang",
         SUSPICIOUS,
-        "annotation scheduling.k8s.io/group-name names a PodGroup, and the API server serves none: pods of this group are",
+        "annotation scheduling.k8s.io/group-name names a PodGroup, and the API server serves none: pods of this",
         annotations={"scheduling.k8s.io/group-name": "g"},
     ),
     Case(

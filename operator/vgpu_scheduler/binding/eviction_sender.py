@@ -64,10 +64,10 @@ class EvictionSender:
 
         if not may_be_sent():
             return None
-        result: EvictionResult | None = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
-        is_protected = result.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
-        if is_protected and self._preemptions.rules_of(uid).budgets is Budgets.EXCEED:
-            result = await self._delete(pod, may_be_sent)
+        asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
+        is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
+        exceeds = is_protected and self._preemptions.rules_of(uid).budgets is Budgets.EXCEED
+        result = await self._delete(pod, may_be_sent) if exceeds else asked
         if result is not None and result.answer is EvictionAnswer.EVICTED:
             self.tell(uid, pod, preemption)
         return result
