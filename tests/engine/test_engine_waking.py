@@ -51,7 +51,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     engine = engine_with_parked(pods)
     named = changed["pods"]
     assert isinstance(named, set)
-    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": None for number in named}})  # type: ignore[arg-type]
+    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": Hint.VOLUMES for number in named}})  # type: ignore[arg-type]
     wakes = engine.state.wakes
     wakes.hints |= found.hints
     wakes.every_policy |= found.every_policy
