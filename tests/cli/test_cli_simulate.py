@@ -272,6 +272,15 @@ def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:
     assert (first["count"], first["nodes"]) == (second["count"], second["nodes"])
 
 
+@pytest.mark.parametrize("home", [(), ("-n", "default"), ("-n", "team")])
+@pytest.mark.parametrize("example", ["group-coscheduling", "group-koordinator"])
+def test_the_groups_of_the_examples_are_placed_whole_in_any_namespace(example: str, home: tuple[str, ...]) -> None:
+    file = Path(__file__).parents[2] / "manifests" / "examples" / f"{example}.yaml"
+    result = run("-f", str(file), "--cluster", "cluster.yaml", "-o", "json", *home)
+    answers = json.loads(result.stdout)
+    assert [answer["outcome"] for answer in answers] == ["placed"] * 3, result.stderr
+
+
 def test_pods_and_a_cluster_are_needed() -> None:
     assert run("-f", "pods.yaml").exit_code == 2
     assert run("--cluster", "cluster.yaml").exit_code == 2

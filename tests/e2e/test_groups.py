@@ -8,33 +8,15 @@ from typing import Any
 import pytest
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import MANIFESTS, Cluster, slice_pod
+from tests.groups.definitions import DEFINITIONS, definition
 
 from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
 
 Obj = dict[str, Any]
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 COSCHEDULING = {kind.name: kind for kind in POD_GROUP_KINDS}["PodGroup.scheduling.x-k8s.io"]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
-
-
-def definition(kind: PodGroupKind) -> Obj:
-    """Return the definition of a kind of PodGroups, as far as the scheduler reads them."""
-    _, _, group, version, plural = kind.path.split("/")
-    minimum = {"minMember": {"type": "integer", "format": "int32"}}
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": minimum}}}
-    versions = [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
-    names = {"plural": plural, "singular": "podgroup", "kind": "PodGroup"}
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
-    approved = {"api-approved.kubernetes.io": "unapproved, for tests"}
-    metadata = {"name": f"{plural}.{group}", "annotations": approved}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": metadata,
-        "spec": spec,
-    }
 
 
 @pytest.fixture(scope="module")

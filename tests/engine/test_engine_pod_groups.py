@@ -192,11 +192,79 @@ def test_more_pods_than_are_needed_are_placed_one_by_one() -> None:
     for number in range(5):
         engine.observe_pod(member(f"p{number}", "team/2", 8000), 0.0)
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
-    assert attempt(engine) == [("p2", Outcome.PLACED)]
-    assert attempt(engine) == [("p3", Outcome.UNSCHEDULABLE)]
-    engine.remove_pod("uid-p0", 20.0)
-    [(name, outcome)] = attempt(engine, 20.0)
+    [decision] = engine.attempt_group(0.0)
+    says = "waits until the pods of its group default/team that are placed are bound: 2 are needed."
+    assert decision.message == says, "they may be given back, and then this one would run alone"
+    assert {outcome for _ in range(2) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+    engine.confirmed("uid-p0")
+    engine.confirmed("uid-p1")
+    found = dict(pair for _ in range(3) for pair in attempt(engine, 20.0))
+    assert found == {"p2": Outcome.PLACED, "p3": Outcome.UNSCHEDULABLE, "p4": Outcome.UNSCHEDULABLE}
+    engine.confirmed("uid-p2")
+    engine.remove_pod("uid-p0", 40.0)
+    [(name, outcome)] = attempt(engine, 40.0)
     assert outcome is Outcome.PLACED, name
+
+
+def test_the_rest_of_a_group_does_not_run_without_those_that_are_given_back() -> None:
+    engine = engine_with([node("a", cards("a", 3))])
+    for number in range(3):
+        engine.observe_pod(member(f"p{number}", "team/2", 8000), 0.0)
+    assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
+    assert attempt(engine) == [("p2", Outcome.UNSCHEDULABLE)]
+    for number in range(2):
+        engine.unreserve(f"uid-p{number}", 1.0, Requeue.NOW)
+    engine.observe_node(node("a", cards("a", 3), version=2, unschedulable=True), 1.0)
+    assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.UNSCHEDULABLE}
+    assert not list(engine.state.reservations())
+
+
+@pytest.mark.parametrize("more", [{"nodeSelector": {"pool": "none"}}, {"resourceClaims": [{"name": "x"}]}])
+def test_a_pod_that_never_fits_does_not_keep_the_others_from_being_woken(more: dict[str, Any]) -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_pod(pod("tenant", asks(1, 8000)), 0.0)
+    assert engine.attempt(0.0) is not None
+    engine.observe_pod(member("never", "team/2", 8000, **more), 0.0)
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2", 8000), 0.0)
+    decisions = {decision.pod: decision for decision in engine.attempt_group(0.0)}
+    assert {d.outcome for name, d in decisions.items() if name != "default/never"} == {Outcome.UNSCHEDULABLE}
+    assert "CardInsufficientMemory" in decisions["default/p0"].message
+    engine.remove_pod("uid-tenant", 20.0)
+    assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
+
+
+def test_what_helps_any_of_its_pods_wakes_a_group() -> None:
+    taint = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    nodes = [node("a", cards("a", 1)), node("b", cards("b", 1), labels={"pool": "no"}, **taint)]
+    engine = engine_with(nodes)
+    engine.observe_pod(member("plain", "team/2", 6000), 0.0)
+    term = {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["no"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    more = {"affinity": affinity, "tolerations": [{"operator": "Exists"}]}
+    engine.observe_pod(member("pool", "team/2", 8000, **more), 0.0)
+    assert {outcome for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+    engine.observe_node(node("b", cards("b", 1), labels={"pool": "yes"}, version=2, **taint), 20.0)
+    assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.PLACED}
+
+
+@pytest.mark.parametrize("uuid", ["a-0", "a-1"])
+def test_pods_that_differ_in_annotations_only_are_tried_in_other_orders(uuid: str) -> None:
+    engine = engine_with([node("a", [card("a-0", memory=8000), card("a-1", memory=8000)])])
+    engine.observe_pod(member("p0", "team/2", 8000), 0.0)
+    notes = {**in_group("team", 2), "nvidia.com/use-gpuuuid": uuid}
+    engine.observe_pod(pod("p1", asks(1, 8000), annotations=notes), 0.0)
+    assert {outcome for _, outcome in attempt(engine)} == {Outcome.PLACED}
+
+
+def test_a_member_that_goes_and_said_that_more_are_needed_wakes_the_others() -> None:
+    engine = engine_with([node("a", cards("a", 3))])
+    engine.observe_pod(member("old", "team/4"), 0.0)
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
+    assert {outcome for _ in range(3) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+    engine.remove_pod("uid-old", 20.0)
+    assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 
 def test_a_pod_that_does_not_fit_does_not_keep_enough_others_from_being_placed() -> None:
@@ -278,6 +346,39 @@ def test_pods_of_a_group_whose_object_goes_wait_again() -> None:
 def test_a_label_is_only_a_label_where_nobody_serves_the_object() -> None:
     engine = engine_with([node("a", cards("a", 1))], [named("p0")])
     assert attempt(engine) == [("p0", Outcome.PLACED)]
+
+
+def test_pods_wait_for_an_object_that_cannot_be_read() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [named("p0"), pod("other")])
+    for kind in POD_GROUPS:
+        engine.groups.cannot_list(kind.name)
+    engine.groups.cannot_list("StorageClass")
+    [decision] = engine.attempt_group(0.0)
+    assert decision.message == f"{KIND.name} default/team, which says how many pods the group needs, cannot be read."
+    assert attempt(engine) == [("other", Outcome.PLACED)]
+    swept(engine, KIND, [pod_group(1)], 20)
+    assert attempt(engine, 20.0) == [("p0", Outcome.PLACED)]
+
+
+def test_what_pods_say_comes_before_what_the_object_says() -> None:
+    before = next(kind for kind in POD_GROUPS if kind.name == "PodGroup.scheduling.sigs.k8s.io")
+    label = "pod-group.scheduling.sigs.k8s.io"
+    labels = {label: "team", f"{label}/min-available": "3"}
+    pods = [pod(f"p{number}", asks(1, 1000), labels=labels) for number in range(2)]
+    engine = engine_with([node("a", cards("a", 2))], pods)
+    swept(engine, before, [before.decode({"metadata": {"name": "team"}, "spec": {"minMember": 1}})], 5)
+    assert {outcome for _ in range(2) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+
+
+def test_a_member_that_cannot_be_understood_says_nothing_of_what_is_needed() -> None:
+    before = next(kind for kind in POD_GROUPS if kind.name == "PodGroup.scheduling.sigs.k8s.io")
+    label = "pod-group.scheduling.sigs.k8s.io"
+    odd = pod("odd", asks(1, 1000), labels={label: "team", f"{label}/min-available": "two"})
+    engine = engine_with([node("a", cards("a", 2))], [odd, pod("p0", asks(1, 1000), labels={label: "team"})])
+    swept(engine, before, [], 5)
+    assert attempt(engine) == [("odd", Outcome.REFUSED)]
+    [decision] = engine.attempt_group(0.0)
+    assert "does not exist" in decision.message
 
 
 def observe_group(engine: Engine, group: PodGroup) -> None:

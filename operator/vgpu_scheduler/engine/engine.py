@@ -326,6 +326,7 @@ class Engine:
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
         self.state.confirm(uid)
+        self.groups.bound(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.pod_groups import GroupStanding
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.reserving import Reserver
@@ -19,6 +20,24 @@ PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
 _MOST_ORDERS: Final = 8
 """In so many orders the pods of a group are tried."""
+
+
+class _Tried(NamedTuple):
+    """What came of one order.
+
+    Attributes
+    ----------
+    placed
+        As many placements as are needed; empty if that is not possible, and then nothing is left of any.
+    others
+        Why pods did not fit.
+    failed
+        The one of these after which too few were left; None if as many were placed as are needed.
+    """
+
+    placed: tuple[Decision, ...]
+    others: tuple[Decision, ...]
+    failed: Decision | None = None
 
 
 class GroupAttempts:
@@ -58,36 +77,32 @@ class GroupAttempts:
 
     def _in_some_order(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
         order = self._hardest_first(group.waiting)
-        tried, first_failure = set[tuple[bytes, ...]](), None
-        while len(tried) < _MOST_ORDERS and (specs := tuple(pod.spec.fingerprint for pod in order)) not in tried:
-            tried.add(specs)
+        tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
+        decisive: Decision | None = None
+        while len(tried) < _MOST_ORDERS and (kinds := tuple(map(self._kind, order))) not in tried:
+            tried.add(kinds)
             found = self._in_order(order, group.needed, explain=explain)
-            if not isinstance(found, Decision):
-                return found
-            first_failure = first_failure or found
-            if found.outcome is not Outcome.UNSCHEDULABLE:
+            if found.failed is None:
+                return found.placed
+            failures += found.others
+            decisive = decisive or found.failed
+            if found.failed.outcome is Outcome.ERROR:
                 break
-            failed = next(pod.spec.fingerprint for pod in order if pod.uid == found.uid)
-            order.sort(key=lambda pod: pod.spec.fingerprint != failed)
-        assert first_failure is not None, "a group has waiting pods"
-        return failed_together(group.waiting, first_failure)
+            failed = next(self._kind(pod) for pod in order if pod.uid == found.failed.uid)
+            order.sort(key=lambda pod: self._kind(pod) != failed)
+        assert decisive is not None, "a group has waiting pods"
+        return failed_together(group.waiting, decisive, failures)
 
-    def _in_order(self, pods: Sequence[Pod], needed: int, *, explain: bool) -> tuple[Decision, ...] | Decision:
-        """Decide pods one after the other, each placement assumed, until as many are placed as are needed.
-
-        Returns
-        -------
-        tuple of Decision or Decision
-            The placements, or why the first pod did not fit; then nothing is left of those before.
-        """
+    def _in_order(self, pods: Sequence[Pod], needed: int, *, explain: bool) -> _Tried:
+        """Decide pods one after the other, each placement assumed, until as many are placed as are needed."""
         placed: list[Decision] = []
-        failure: Decision | None = None
+        others: list[Decision] = []
         hints, before = Hint.NONE, self._reserver.before()
         try:
             for number, pod in enumerate(pods):
                 decision = self._cycle.decide(pod, explain=explain)
                 if decision.placement is None:
-                    failure = failure or decision
+                    others.append(decision)
                     if len(placed) + len(pods) - number - 1 < needed:
                         break
                     continue
@@ -95,13 +110,12 @@ class GroupAttempts:
                 placed.append(decision)
                 if len(placed) == needed:
                     self._state.wakes.hints |= hints
-                    return tuple(placed)
+                    return _Tried(tuple(placed), tuple(others))
         except Exception:
             self._reserver.undo(placed, before)
             raise
         self._reserver.undo(placed, before)
-        assert failure is not None, "as many pods wait as are needed"
-        return failure
+        return _Tried((), tuple(others), others[-1])
 
     def _hardest_first(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return pods in the order in which they are placed: the one that fits on the fewest nodes first.
@@ -109,6 +123,11 @@ class GroupAttempts:
         Of those that fit on as many, the one comes first that claims the most devices, then the most of each.
         """
         return sorted(pods, key=self._hardness)
+
+    def _kind(self, pod: Pod) -> Hashable:
+        """Return what pods have in common that ask the same of a node: their order among each other does not matter."""
+        found = self._cycle.classes.of(pod)
+        return None if isinstance(found, Refused) else found.node
 
     def _hardness(self, pod: Pod) -> tuple[int, int, tuple[int, ...]]:
         claimed = self._cycle.classes.claimed(pod)
@@ -132,9 +151,14 @@ def malformed(pod: Pod, problem: str) -> Decision:
 
 
 def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
-    """Return the decision about a pod of which others of its group have not come yet; each that comes is a new try."""
-    if group.missing_object:
-        message = f"{group.missing_object} {group.key}, which says how many pods the group needs, does not exist."
+    """Return the decision about a pod that waits for others of its group: for them to come, or to be bound."""
+    if not group.needed:
+        message = (
+            f"waits until the pods of its group {group.key} that are placed are bound: {group.minimum} are needed."
+        )
+    elif group.missing_object:
+        what = "cannot be read" if group.is_unreadable else "does not exist"
+        message = f"{group.missing_object} {group.key}, which says how many pods the group needs, {what}."
     else:
         message = f"waits for other pods of its group {group.key}: {group.minimum} are needed before any is placed."
     return Decision(
@@ -142,8 +166,22 @@ def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
     )
 
 
-def failed_together(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
-    """Return the decisions about the pods of a group of which one does not fit."""
-    message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"
-    others = replace(decision, verdicts={}, near_miss=None, warnings=(), message=message)
-    return tuple(decision if pod.uid == decision.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)
+def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions about the pods of a group of which too many do not fit.
+
+    Parameters
+    ----------
+    decisive
+        The one without which as many would fit as are needed.
+    failures
+        All that were met, in whichever order: what helps any of them may help the group.
+    """
+    hints, times = Hint.NONE, [each.again_at for each in failures if each.again_at is not None]
+    for each in failures:
+        hints |= each.helped_by
+    own = replace(decisive, helped_by=hints, again_at=min(times, default=None))
+    message = f"pod {own.pod}, which is placed together with this one: {own.message}"
+    others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
+    if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
+        others = replace(others, outcome=Outcome.UNSCHEDULABLE)
+    return tuple(own if pod.uid == own.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)

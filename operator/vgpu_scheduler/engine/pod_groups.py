@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, Membership, membership
+from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, GroupSource, Membership, membership
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
 from vgpu_scheduler.model import Hint
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Phase, State
 
 __all__ = ["GroupStanding", "PodGroups"]
 
@@ -28,17 +28,23 @@ class GroupStanding:
         How many of its pods have to be placed before any is.
     counted
         How many are placed, or have succeeded.
+    settled
+        How many of these are bound, or have succeeded: the others may be given back still.
     waiting
         Those that wait to be placed, by name.
     missing_object
-        The kind of the object that pods name and that does not exist; empty if it does, or if none is needed.
+        The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
+    is_unreadable
+        Whether objects of that kind cannot be listed; else there is none of that name.
     """
 
     key: GroupKey
     minimum: int
     counted: int
+    settled: int
     waiting: tuple[Pod, ...]
     missing_object: str = ""
+    is_unreadable: bool = False
 
     @property
     def needed(self) -> int:
@@ -49,6 +55,11 @@ class GroupStanding:
     def is_complete(self) -> bool:
         """Whether as many wait as are needed."""
         return not self.missing_object and len(self.waiting) >= self.needed
+
+    @property
+    def goes_one_by_one(self) -> bool:
+        """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
+        return self.is_complete and self.needed <= 1 and self.settled + self.needed >= self.minimum
 
 
 class PodGroups:
@@ -70,6 +81,8 @@ class PodGroups:
     served
         The kinds that the API server is known to serve beside those that were listed. Where it serves none, nobody can
         make the object that a group needs, and its pods are placed by themselves.
+    trusts_assumed
+        Whether a pod that is placed is as good as bound: where nothing is really bound, as in what-if.
     """
 
     def __init__(self, state: State, waits: Callable[[Pod], bool], is_listed: Callable[[str], bool]) -> None:
@@ -77,9 +90,11 @@ class PodGroups:
         self._waits = waits
         self._is_listed = is_listed
         self.served: set[str] = set()
+        self._unlisted: set[str] = set()
+        self.trusts_assumed = False
         self._members: dict[GroupKey, dict[str, None]] = {}
         self._group_of: dict[str, Membership] = {}
-        self._counted: set[str] = set()
+        self._settled: set[str] = set()
         self.stores: dict[str, VersionedStore[str, PodGroup]] = {
             kind.name: VersionedStore() for kind in POD_GROUP_KINDS
         }
@@ -96,21 +111,30 @@ class PodGroups:
             return
         self._group_of[pod.uid] = said
         self._members.setdefault(said.key, {})[pod.uid] = None
-        if not self._counts(pod):
-            self._counted.discard(pod.uid)
-        elif pod.uid not in self._counted:
-            self._counted.add(pod.uid)
+        if self._is_settled(pod):
+            self.bound(pod.uid)
+        else:
+            self._settled.discard(pod.uid)
+
+    def bound(self, uid: str) -> None:
+        """Take in that a pod is bound, or has succeeded; those of its group that wait are tried."""
+        said = self._group_of.get(uid)
+        if said is not None and uid not in self._settled:
+            self._settled.add(uid)
             self._wake(said.key)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        self._counted.discard(uid)
+        was_settled = uid in self._settled
+        self._settled.discard(uid)
         said = self._group_of.pop(uid, None)
         if said is not None:
             members = self._members[said.key]
             del members[uid]
             if not members:
                 del self._members[said.key]
+            elif said.minimum is not None and not was_settled:
+                self._wake(said.key)  # it may have said that more are needed than the others say
 
     def observe_object(self, group: PodGroup) -> None:
         """Take in an object that describes a group; its pods are tried."""
@@ -124,6 +148,11 @@ class PodGroups:
         gone_at = group.resource_version if version is None else version
         if self.stores[group.kind].remove(group.key, group.uid, gone_at):
             self._wake_named(group)  # what they wait for is another thing now
+
+    def cannot_list(self, kind: str) -> None:
+        """Take in that a kind of objects could not be listed: whoever names one waits, for it may be there."""
+        if kind in self.stores and not self._is_listed(kind):
+            self._unlisted.add(kind)
 
     def _wake_named(self, group: PodGroup) -> None:
         for source in GROUP_SOURCES:
@@ -167,24 +196,26 @@ class PodGroups:
         if said is None or said.problem:
             return None
         found = self.standing(said.key)
-        return None if found.is_complete and found.needed <= 1 else found
+        return None if found.goes_one_by_one else found
 
     def standing(self, key: GroupKey) -> GroupStanding:
         """Return how far a group is."""
-        counted, waiting, said_minimum = 0, [], 1
+        counted, settled, waiting, said_minimum = 0, 0, [], 1
         for member, said in self._known(key):
             if self._counts(member):
                 counted += 1
+                settled += self._is_settled(member)
             elif not said.problem and self._state.reservation(member.uid) is None and self._waits(member):
                 waiting.append(member)
                 said_minimum = max(said_minimum, said.minimum or 1)
         waiting.sort(key=lambda member: (member.name, member.uid))
         source = _SOURCES[key.source]
         described = next((found for kind in source.kinds if (found := self.stores[kind.name].get(str(key)))), None)
-        says_itself = any(said.minimum is not None for _, said in self._known(key))
-        missing = source.kinds[0].name if source.kinds and described is None and not says_itself else ""
-        minimum = said_minimum if described is None else described.minimum
-        return GroupStanding(key, minimum, counted, tuple(waiting), missing)
+        says_itself = any(said.minimum is not None and not said.problem for _, said in self._known(key))
+        missing = self._looked_in(source) if described is None and not says_itself else ""
+        minimum = said_minimum if described is None or says_itself else described.minimum
+        settled = counted if self.trusts_assumed else settled
+        return GroupStanding(key, minimum, counted, settled, tuple(waiting), missing, self.is_unreadable(missing))
 
     def _known(self, key: GroupKey) -> Iterator[tuple[Pod, Membership]]:
         """Yield the pods of a group that are known, with what they say of it."""
@@ -199,9 +230,25 @@ class PodGroups:
             return pod.phase == "Succeeded"
         return self._state.reservation(pod.uid) is not None
 
+    def _looked_in(self, source: GroupSource) -> str:
+        """Return the kind whose objects describe the groups of a source, the first that is served; empty for none."""
+        kinds = [kind.name for kind in source.kinds]
+        unread = next(filter(self.is_unreadable, kinds), "")
+        return unread or next((kind for kind in kinds if kind in self.served or self._is_listed(kind)), "")
+
+    def is_unreadable(self, kind: str) -> bool:
+        """Tell whether nobody can say which objects of a kind there are."""
+        return kind in self._unlisted and not self._is_listed(kind)
+
+    def _is_settled(self, pod: Pod) -> bool:
+        """Tell whether a pod that counts is bound, or has succeeded: nobody gives it back."""
+        held = self._state.reservation(pod.uid)
+        is_bound = bool(pod.node_name) or (held is not None and held.phase is Phase.CONFIRMED)
+        return self._counts(pod) and (is_bound or pod.phase == "Succeeded")
+
     def _nobody_completes(self, said: Membership) -> bool:
         """Tell whether an object would have to say what the group needs, and there can be none."""
         kinds = _SOURCES[said.key.source].kinds
         return said.minimum is None and not any(
-            kind.name in self.served or self._is_listed(kind.name) for kind in kinds
+            kind.name in self.served | self._unlisted or self._is_listed(kind.name) for kind in kinds
         )

@@ -129,8 +129,8 @@ class Replica:
         beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
         selecting = SELECTING if engine.system_spread else ()
         budgets = (BUDGETS,) if engine.preemption else ()
-        self._optional: list[Kind[Any]] = [*beside, *selecting, *budgets, *POD_GROUPS]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
+        self._optional: list[Kind[Any]] = [*beside, *selecting, *budgets]
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._dispensable)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._evictor = Evictor(context, timeout, self._binder.leave)
@@ -174,8 +174,9 @@ class Replica:
     def _swept(self) -> tuple[Kind[Any], ...]:
         return (*self._optional, *SWEPT)
 
-    def _storage_kinds(self) -> Sequence[Kind[Any]]:
-        return self._storage.kinds
+    def _dispensable(self) -> Sequence[Kind[Any]]:
+        """Return the kinds without which all pods can be decided but those that name such objects."""
+        return (*POD_GROUPS, *self._storage.kinds)
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
@@ -248,7 +249,7 @@ class Replica:
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
         found.append(("final-states", FinalStateReader(self._api, observer).run()))
-        for kind in (NODES, *self._optional):
+        for kind in (NODES, *self._optional, *POD_GROUPS):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found

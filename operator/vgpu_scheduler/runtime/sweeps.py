@@ -107,6 +107,7 @@ class Sweeps:
                 found.append((kind, await self._list(kind)))
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep of %s: %s", kind.path, error)
+                self._engine.groups.cannot_list(kind.name)
         return found
 
     async def run(self) -> None:

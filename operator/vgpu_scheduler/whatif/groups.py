@@ -24,7 +24,11 @@ def group_worded(world: World, group: GroupStanding) -> str:
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
-    lines += [f"  {len(group.waiting)} to be placed at once: {few([pod.name for pod in group.waiting])}"]
+    waiting = few([pod.name for pod in group.waiting])
+    at_once = (
+        f"{group.needed} of {len(group.waiting)}" if len(group.waiting) > group.needed else f"{len(group.waiting)}"
+    )
+    lines += [f"  {at_once} to be placed at once: {waiting}"]
     lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
     missing = group.needed - len(group.waiting)
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []

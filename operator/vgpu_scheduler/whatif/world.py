@@ -60,6 +60,7 @@ class World:
 
     def __init__(self, options: EngineOptions, *, strict: bool = False) -> None:
         self.engine = Engine(options)
+        self.engine.groups.trusts_assumed = True
         self.scheduler_name = options.scheduler_names[0]
         """What pods name that are placed in this world."""
         self.cards = WRITERS[options.dialects[0].name]

@@ -63,6 +63,7 @@ NAMESPACED_KINDS: Final = frozenset(
         "PersistentVolumeClaim",
         "PodDisruptionBudget",
         NAMESPACED_KIND,
+        "PodGroup",
         *(kind.name for kind in POD_GROUPS),
     }
 )
