@@ -82,7 +82,7 @@ class Attempts:
         group = self._groups.together(pod)
         if group is None:
             return self._cycle.decide(pod, explain=True)
-        if not group.is_complete or not group.needed:
+        if not group.is_ready:
             return waits_for_others(pod, group)
         before = self._reserver.before()
         decisions = self.decide_group(group, explain=True)
@@ -126,7 +126,7 @@ class Attempts:
 
     def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
-        if not group.is_complete or not group.needed:
+        if not group.is_ready:
             decision = waits_for_others(pod, group)
             self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)

@@ -77,9 +77,10 @@ class GroupAttempts:
 
     def _in_some_order(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
         order = self._hardest_first(group.waiting)
+        kind_of = {pod.uid: self._kind(pod) for pod in order}
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
-        while len(tried) < _MOST_ORDERS and (kinds := tuple(map(self._kind, order))) not in tried:
+        while len(tried) < _MOST_ORDERS and (kinds := tuple(kind_of[pod.uid] for pod in order)) not in tried:
             tried.add(kinds)
             found = self._in_order(order, group.needed, explain=explain)
             if found.failed is None:
@@ -88,8 +89,8 @@ class GroupAttempts:
             decisive = decisive or found.failed
             if found.failed.outcome is Outcome.ERROR:
                 break
-            failed = next(self._kind(pod) for pod in order if pod.uid == found.failed.uid)
-            order.sort(key=lambda pod: self._kind(pod) != failed)
+            failed = kind_of[found.failed.uid]
+            order.sort(key=lambda pod: kind_of[pod.uid] != failed)
         assert decisive is not None, "a group has waiting pods"
         return failed_together(group.waiting, decisive, failures)
 

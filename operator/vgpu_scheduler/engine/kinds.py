@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
@@ -26,6 +26,7 @@ from vgpu_scheduler.kube import (
     ResourceQuota,
     SelectingObject,
     StorageObject,
+    Versioned,
     VersionedStore,
     Volume,
 )
@@ -204,14 +205,7 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     def remove(found: StorageObject, version: int, now: float) -> None:
         changed(None, found, volumes.forget(found, version), now)
 
-    return ObservedKind(
-        key=lambda found: found.key,
-        title=lambda found: found.key,
-        observe=observe,
-        remove=remove,
-        missing=store.missing,
-        forget_versions=store.forget_versions,
-    )
+    return _stored(store, observe, remove)
 
 
 def _selecting(engine: Observing, kind: str) -> ObservedKind[SelectingObject]:
@@ -224,14 +218,7 @@ def _selecting(engine: Observing, kind: str) -> ObservedKind[SelectingObject]:
         selecting.observe(found)
         return ()
 
-    return ObservedKind(
-        key=lambda found: found.key,
-        title=lambda found: found.key,
-        observe=observe,
-        remove=lambda found, version, _: selecting.forget(found, version),
-        missing=store.missing,
-        forget_versions=store.forget_versions,
-    )
+    return _stored(store, observe, lambda found, version, _: selecting.forget(found, version))
 
 
 def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
@@ -244,30 +231,41 @@ def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
     def remove(budget: DisruptionBudget, version: int, now: float) -> None:
         engine.queue.hint(budgets.remove(budget, version), now)
 
-    return ObservedKind(
-        key=lambda budget: budget.key,
-        title=lambda budget: budget.key,
-        observe=observe,
-        remove=remove,
-        missing=budgets.store.missing,
-        forget_versions=budgets.store.forget_versions,
-    )
+    return _stored(budgets.store, observe, remove)
 
 
 def _pod_groups(groups: PodGroups, kind: str) -> ObservedKind[PodGroup]:
-    store = groups.stores[kind]
-
     def observe(group: PodGroup, now: float) -> tuple[Problem, ...]:
         """Take in an object; its pods are woken with what else has changed."""
         del now
         groups.observe_object(group)
         return ()
 
+    return _stored(groups.stores[kind], observe, lambda group, version, _: groups.remove_object(group, version))
+
+
+class _Keyed(Versioned, Protocol):
+    """An object that is known by its namespace and name."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name of an object without a namespace."""
+
+
+_Stored = TypeVar("_Stored", bound=_Keyed)
+
+
+def _stored(
+    store: VersionedStore[str, _Stored],
+    observe: Callable[[_Stored, float], tuple[Problem, ...]],
+    remove: Callable[[_Stored, int, float], None],
+) -> ObservedKind[_Stored]:
+    """Return how objects are taken in that are kept in a store by their namespace and name."""
     return ObservedKind(
-        key=lambda group: group.key,
-        title=lambda group: group.key,
+        key=lambda found: found.key,
+        title=lambda found: found.key,
         observe=observe,
-        remove=lambda group, version, _: groups.remove_object(group, version),
+        remove=remove,
         missing=store.missing,
         forget_versions=store.forget_versions,
     )

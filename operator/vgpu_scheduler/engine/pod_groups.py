@@ -57,6 +57,11 @@ class GroupStanding:
         return not self.missing_object and len(self.waiting) >= self.needed
 
     @property
+    def is_ready(self) -> bool:
+        """Whether several are to be placed at once now, and as many wait."""
+        return self.is_complete and self.needed > 0
+
+    @property
     def goes_one_by_one(self) -> bool:
         """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
         return self.is_complete and self.needed <= 1 and self.settled + self.needed >= self.minimum
