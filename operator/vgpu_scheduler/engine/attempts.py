@@ -32,6 +32,11 @@ class Attempts:
         What it works with.
     preemptions
         Gives pods that fit nowhere the room of others; nobody gets that without it.
+
+    Attributes
+    ----------
+    reserver
+        Reserves placements that were decided, and takes them back.
     """
 
     def __init__(
@@ -52,8 +57,8 @@ class Attempts:
         self._storage = storage
         self._policies = policies
         self._requeuer = requeuer
-        self._reserver = Reserver(cycle.state, preemptions)
-        self._group_attempts = GroupAttempts(cycle, policies, self._reserver)
+        self.reserver = Reserver(cycle.state, preemptions)
+        self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod, with others where its group needs several at once.
@@ -84,13 +89,13 @@ class Attempts:
             return self._cycle.decide(pod, explain=True)
         if not group.is_ready:
             return waits_for_others(pod, group)
-        before = self._reserver.before()
+        before = self.reserver.before()
         decisions = self.decide_group(group, explain=True)
         try:
             own = next((decision for decision in decisions if decision.uid == pod.uid), None)
             return self._cycle.decide(pod, explain=True) if own is None else own
         finally:
-            self._reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
+            self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 
     def decide_group(self, group: GroupStanding, *, explain: bool = False) -> tuple[Decision, ...]:
         """Decide a complete group; see :meth:`GroupAttempts.decide`."""
@@ -168,7 +173,7 @@ class Attempts:
             self._policies.decided(pod)
             decision = self._cycle.decide(pod, explain=explain, within=within)
             if decision.placement is not None:
-                self._state.wakes.hints |= self._reserver.reserve(pod, decision)
+                self._state.wakes.hints |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
         return decision

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
@@ -76,8 +74,11 @@ def placed(world: World, pods: Iterable[Pod], *, preempting: bool = False) -> It
 
 def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[list[Pod]]:
     state, cycle, preemptions = world.engine.state, world.engine.cycle, world.engine.preemptions
+    reserver = world.engine.attempts.reserver
     found: list[Pod] = []
+    decisions: list[Decision] = []
     refused: set[Hashable] = set()
+    before = reserver.before()
     try:
         for pod in pods:
             ours = created(world, pod, pod.uid)
@@ -91,12 +92,19 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 continue
             group = world.engine.groups.together(ours)
             if group is not None:
-                found += _placed_together(world, group)
+                if group.is_ready:
+                    together = [
+                        each for each in world.engine.attempts.decide_group(group) if each.placement is not None
+                    ]
+                    decisions += together
+                    uids = {each.uid for each in together}
+                    found += [each for each in group.waiting if each.uid in uids]
                 continue
             decision = cycle.decide(ours)
             if decision.outcome is Outcome.PLACED:
+                reserver.reserve(ours, decision)
                 preemptions.placed(decision, 0.0)
-                _assume(world, ours, decision)
+                decisions.append(decision)
                 found.append(pod)
             elif preempting and preemptions.post_filter(ours, decision, 0.0).preemption is not None:
                 continue
@@ -106,27 +114,11 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 refused.add(alike)  # whatever others take meanwhile
         yield found
     finally:
-        for pod in reversed(found):
-            state.undo(pod.uid)
-
-
-def _placed_together(world: World, group: GroupStanding) -> list[Pod]:
-    """Have the pods of a group placed, if as many fit as are needed at once; return them."""
-    if not group.is_complete:
-        return []
-    decisions = world.engine.attempts.decide_group(group)
-    placed_uids = {each.uid for each in decisions if each.outcome is Outcome.PLACED}
-    return [each for each in group.waiting if each.uid in placed_uids]
+        reserver.undo(decisions, before)
 
 
 def _hashable(texts: Mapping[str, str]) -> Hashable:
     return frozenset(texts.items())
-
-
-def _assume(world: World, pod: Pod, decision: Decision) -> None:
-    assert decision.placement is not None
-    usage = placement_usage(decision.placement, decision.claims)
-    world.engine.state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
 
 @contextmanager
