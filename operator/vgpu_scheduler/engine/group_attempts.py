@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -76,8 +76,8 @@ class GroupAttempts:
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
 
     def _in_some_order(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
-        order = self._hardest_first(group.waiting)
-        kind_of = {pod.uid: self._kind(pod) for pod in order}
+        kind_of = {pod.uid: self._kind(pod) for pod in group.waiting}
+        order = self._hardest_first(group.waiting, kind_of)
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
         while len(tried) < _MOST_ORDERS and (kinds := tuple(kind_of[pod.uid] for pod in order)) not in tried:
@@ -118,12 +118,21 @@ class GroupAttempts:
         self._reserver.undo(placed, before)
         return _Tried((), tuple(others), others[-1])
 
-    def _hardest_first(self, pods: Sequence[Pod]) -> list[Pod]:
+    def _hardest_first(self, pods: Sequence[Pod], kind_of: Mapping[str, Hashable]) -> list[Pod]:
         """Return pods in the order in which they are placed: the one that fits on the fewest nodes first.
 
         Of those that fit on as many, the one comes first that claims the most devices, then the most of each.
+
+        Parameters
+        ----------
+        kind_of
+            What each has in common with others, by UID: these are as hard to place.
         """
-        return sorted(pods, key=self._hardness)
+        hardness: dict[Hashable, tuple[int, int, tuple[int, ...]]] = {}
+        for pod in pods:
+            if kind_of[pod.uid] not in hardness:
+                hardness[kind_of[pod.uid]] = self._hardness(pod)
+        return sorted(pods, key=lambda pod: hardness[kind_of[pod.uid]])
 
     def _kind(self, pod: Pod) -> Hashable:
         """Return what pods have in common that ask the same of a node: their order among each other does not matter."""
