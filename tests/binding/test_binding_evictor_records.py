@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.binding.evictor_bench import EvictorBench, PolicyApi, bench, some_looks
 from tests.engine.builders import asks, pod_object
 from tests.policy.resources import policy
 
+from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.intake import PODS
 from vgpu_scheduler.model import Decision
 
@@ -133,3 +135,44 @@ async def test_an_eviction_that_was_not_sent_as_the_lease_is_late_is_not_recorde
         await b.until(lambda: asked >= 2)
         await b.until(lambda: not policies.evictions)
         assert "POST low/eviction" not in b.eviction_api.wrote
+
+
+async def test_a_limit_that_sinks_while_an_eviction_is_recorded_holds_for_that_eviction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another leader has evicted a pod, of which this one knows nothing: together they are more than one."""
+    async with bench(monkeypatch, perHour=2) as b:
+        policies = with_policies(b, monkeypatch)
+        b.runs("low")
+        stamp = b.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        policies.recorded["preempts"] = [{"time": stamp, "pod": "default/other", "uid": "uid-other", "node": "n"}]
+
+        def sinks(_: str) -> None:
+            b.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}}))
+
+        policies.on_write = sinks
+        b.preempts()
+        await b.until(lambda: not b.is_kept())
+        await b.until(lambda: [one["uid"] for one in policies.evictions] == ["uid-other"])
+        assert "POST low/eviction" not in b.eviction_api.wrote
+
+
+async def test_a_victim_that_could_not_even_be_marked_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(monkeypatch, perHour=1, budgets="Exceed") as b:
+        policies = with_policies(b, monkeypatch)
+        b.runs("low")
+        b.eviction_api.refusals.append(429)
+        request, marks = b.eviction_api.request, 0
+
+        async def not_marked(method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+            nonlocal marks
+            if method == "PATCH" and "/low/status" in path:
+                marks += 1
+                b.engine.remove_pod("uid-high", b.clock.monotonic())
+                return ApiResponse(503, b"{}")
+            return await request(method, path, body, **more)
+
+        monkeypatch.setattr(b.eviction_api, "request", not_marked)
+        b.preempts()
+        await b.until(lambda: marks == 1 and not policies.evictions)
+        assert "DELETE low" not in b.eviction_api.wrote

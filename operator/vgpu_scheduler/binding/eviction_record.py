@@ -19,6 +19,7 @@ from vgpu_scheduler.policy import (
     Eviction,
     PolicyKey,
     PreemptionRules,
+    Quota,
     recent_evictions,
     with_eviction,
     without_eviction,
@@ -40,6 +41,28 @@ class Recorded(Enum):
     """Nobody knows for sure; it may be tried again."""
     OVER_LIMIT = "over limit"
     """A policy allows no more within the hour: another leader, of which this one does not know yet, has had some."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """What was done to have a victim end.
+
+    Attributes
+    ----------
+    recorded
+        The limits of policies under which its eviction was recorded since one was sent last; None if it was not.
+    relied_on
+        The policies whose records it relies on.
+    unsure
+        Whether an eviction was sent of which nobody knows whether it was carried out.
+    tries
+        How often it was tried, or something that comes before it.
+    """
+
+    recorded: tuple[Quota, ...] | None = None
+    relied_on: set[PolicyKey] = field(default_factory=set)
+    unsure: bool = False
+    tries: int = 0
 
 
 @dataclass(slots=True)
@@ -137,10 +160,10 @@ class EvictionRecord:
         def with_it(status: object) -> dict[str, Any] | Recorded:
             recent = recent_evictions(status, now)
             known = [one for one in recent if one.uid == victim.uid]
-            if any(abs(now - one.time) < _FRESH for one in known):
-                return Recorded.YES
             if len(recent) - len(known) >= limit:
                 return Recorded.OVER_LIMIT
+            if any(abs(now - one.time) < _FRESH for one in known):
+                return Recorded.YES
             if entry.mine.issuperset(known):  # else somebody may have evicted it, of which only the record tells
                 entry.mine.add(eviction)
             return with_eviction(status, eviction, now)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding.eviction_rights import EVICT, EvictionRight, missing_right
+from vgpu_scheduler.binding.eviction_rights import EVICT, MARK, EvictionRight, missing_right
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["EvictionAnswer", "EvictionResult", "classify_eviction", "delete_options", "eviction_body", "eviction_path"]
@@ -55,6 +55,11 @@ class EvictionResult(NamedTuple):
     retry_after: float = _DEFAULT_RETRY
     right: EvictionRight = EVICT
 
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether the pod may end although nobody says so: what only marks it ends nobody."""
+        return self.answer is EvictionAnswer.UNKNOWN and self.right is not MARK
+
     def is_to_be_tried_again(self, *, some_end: bool) -> bool:
         """Tell whether the same victim is asked for again, as nothing is clear or others end for the same pod."""
         return self.answer is EvictionAnswer.UNKNOWN or (self.answer is EvictionAnswer.PROTECTED and some_end)
@@ -70,20 +75,21 @@ _REFUSALS = {
 def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT) -> EvictionResult:
     """Classify the answer to an eviction or a deletion, which needs a right; None stands for no answer."""
     if response is None:
-        return EvictionResult(EvictionAnswer.UNKNOWN, "no answer", 1.0)
+        return EvictionResult(EvictionAnswer.UNKNOWN, "no answer", 1.0, right)
     if response.ok:
         return EvictionResult(EvictionAnswer.EVICTED)
     message = f"{response.status}: {response.message}"
     if response.status == _CONFLICT and _ANOTHER_POD not in response.message.lower():
-        return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0)  # somebody else wrote at the same time
+        return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0, right)  # somebody else wrote at the same time
     missing = missing_right(right, response)
     if missing:
         return EvictionResult(EvictionAnswer.DENIED, missing, right=right)
     if response.status >= _SERVER_ERROR:
         several = _SEVERAL_BUDGETS in response.message
-        return EvictionResult(EvictionAnswer.SEVERAL_BUDGETS if several else EvictionAnswer.UNKNOWN, message, 1.0)
-    answer = _REFUSALS.get(response.status, EvictionAnswer.REFUSED)
-    return EvictionResult(answer, message, response.retry_after or _DEFAULT_RETRY)
+        answer = EvictionAnswer.SEVERAL_BUDGETS if several else EvictionAnswer.UNKNOWN
+        return EvictionResult(answer, message, 1.0, right)
+    refused = _REFUSALS.get(response.status, EvictionAnswer.REFUSED)
+    return EvictionResult(refused, message, response.retry_after or _DEFAULT_RETRY)
 
 
 def eviction_path(pod: Pod) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded, Trial
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.eviction_sender import EvictionSender
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
@@ -24,7 +24,6 @@ from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
-from vgpu_scheduler.policy import PolicyKey
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -76,28 +75,6 @@ class _UnderWay:
     preemption: Preemption
     since: float
     asked_at: float | None = None
-
-
-@dataclass(slots=True)
-class _Trial:
-    """What was done to have a victim end.
-
-    Attributes
-    ----------
-    is_recorded
-        Whether its eviction was recorded since one was sent last.
-    relied_on
-        The policies whose records it relies on.
-    unsure
-        Whether an eviction was sent of which nobody knows whether it was carried out.
-    tries
-        How often it was tried, or something that comes before it.
-    """
-
-    is_recorded: bool = False
-    relied_on: set[PolicyKey] = field(default_factory=set)
-    unsure: bool = False
-    tries: int = 0
 
 
 class Evictor:
@@ -256,7 +233,7 @@ class Evictor:
         some_end
             Whether other victims end already: one that a budget protects is asked for again then.
         """
-        trial = _Trial()
+        trial = Trial()
         counts = True  # unless it is known to have come to nothing
         try:
             result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
@@ -266,7 +243,7 @@ class Evictor:
         return result
 
     async def _try_until_clear(
-        self, uid: str, preemption: Preemption, victim: Victim, trial: _Trial, *, some_end: bool
+        self, uid: str, preemption: Preemption, victim: Victim, trial: Trial, *, some_end: bool
     ) -> EvictionResult | None:
         """Ask for the end of a victim until the answer is clear; return it, None if that is not wanted any more.
 
@@ -284,7 +261,7 @@ class Evictor:
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
                 continue
             forbidden, trial.tries = self._forbidden(uid, pod, victim, trial), trial.tries + 1
-            if not forbidden and not (trial.is_recorded and self._nominations.is_nominated(uid, preemption.node)):
+            if not forbidden and not self._is_prepared(uid, preemption, trial):
                 if await self._prepare(uid, preemption, pod, trial):
                     continue
                 forbidden = "its policy has allowed all evictions of this hour to others"
@@ -293,17 +270,17 @@ class Evictor:
                 return None
             is_allowed = partial(self._may_still_end, uid, preemption, pod, victim, trial)
             result = await self._sender.send(uid, pod, preemption, is_allowed)
-            trial.is_recorded = False  # where it takes long to evict it, the record says when it was tried last
+            trial.recorded = None  # where it takes long to evict it, the record says when it was tried last
             if result is None:
                 continue
             self.stats.answers[result.answer] += 1
-            trial.unsure |= result.answer is EvictionAnswer.UNKNOWN
+            trial.unsure |= result.leaves_doubt
             if not result.is_to_be_tried_again(some_end=some_end):
                 return result
             await asyncio.sleep(result.retry_after)
         return None
 
-    def _ends_already(self, uid: str, preemption: Preemption, victim: Pod | None, trial: _Trial) -> EvictionResult:
+    def _ends_already(self, uid: str, preemption: Preemption, victim: Pod | None, trial: Trial) -> EvictionResult:
         """Say what has become of a victim that need not be evicted any more."""
         if victim is None or victim.terminal or not victim.deleting:
             return EvictionResult(EvictionAnswer.GONE)
@@ -312,25 +289,31 @@ class Evictor:
             self._sender.tell(uid, victim, preemption)
         return EvictionResult(EvictionAnswer.EVICTED)
 
-    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: _Trial) -> bool:
-        """Tell whether a victim that was about to be ended may still end for a pod, which is nominated still."""
-        is_nominated = self._nominations.is_nominated(uid, preemption.node)
-        return is_nominated and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
+    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: Trial) -> bool:
+        """Tell whether a victim that was about to be ended may still end for a pod, as all was prepared for."""
+        is_prepared = self._is_prepared(uid, preemption, trial)
+        return is_prepared and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
 
-    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: _Trial) -> str:
+    def _is_prepared(self, uid: str, preemption: Preemption, trial: Trial) -> bool:
+        """Tell whether a pod is nominated, and the eviction recorded under the limits that are in force for it now."""
+        is_recorded = trial.recorded == self._preemptions.rules_of(uid).quotas
+        return is_recorded and self._nominations.is_nominated(uid, preemption.node)
+
+    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: Trial) -> str:
         """Say why a victim must not be evicted any more; empty if it may."""
         if trial.tries >= _MOST_TRIES:
             return "the API server gives no clear answer"
         return self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
 
-    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: _Trial) -> bool:
+    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: Trial) -> bool:
         """Do what comes before an eviction: the nomination, and its record; False if the limits allow it no more."""
         if not self._nominations.is_nominated(uid, preemption.node):
             renewed = await self._nominations.renew(uid, preemption.node)
             await asyncio.sleep(0.0 if renewed else _PACE)
             return True
-        recorded = await self._record.write(self._preemptions.rules_of(uid), victim, trial.relied_on)
-        trial.is_recorded = recorded is Recorded.YES
+        rules = self._preemptions.rules_of(uid)
+        recorded = await self._record.write(rules, victim, trial.relied_on)
+        trial.recorded = rules.quotas if recorded is Recorded.YES else None
         await asyncio.sleep(_PACE if recorded is Recorded.NO else 0.0)
         return recorded is not Recorded.OVER_LIMIT
 
