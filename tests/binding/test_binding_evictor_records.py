@@ -176,3 +176,24 @@ async def test_a_victim_that_could_not_even_be_marked_does_not_count(monkeypatch
         b.preempts()
         await b.until(lambda: marks == 1 and not policies.evictions)
         assert "DELETE low" not in b.eviction_api.wrote
+
+
+async def test_a_victim_that_somebody_else_has_end_after_it_was_recorded_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch, perHour=1) as b:
+        policies = with_policies(b, monkeypatch)
+        b.runs("low")
+
+        def ends(_: str) -> None:
+            if policies.evictions:
+                found = b.api.pods["low"]
+                found["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:50Z"
+                found["metadata"]["resourceVersion"] = "1000"
+                b.see(PODS, found)
+
+        policies.on_write = ends
+        b.preempts()
+        await b.until(lambda: "preempts" in policies.recorded and not policies.evictions)
+        assert "POST low/eviction" not in b.eviction_api.wrote
+        assert b.is_kept(), "its room is the pod's all the same"

@@ -53,6 +53,8 @@ class Trial:
         The limits of policies under which its eviction was recorded since one was sent last; None if it was not.
     relied_on
         The policies whose records it relies on.
+    evicted
+        Whether it has evicted the victim.
     unsure
         Whether an eviction was sent of which nobody knows whether it was carried out.
     tries
@@ -61,6 +63,7 @@ class Trial:
 
     recorded: tuple[Quota, ...] | None = None
     relied_on: set[PolicyKey] = field(default_factory=set)
+    evicted: bool = False
     unsure: bool = False
     tries: int = 0
 

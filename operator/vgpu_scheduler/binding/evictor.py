@@ -237,7 +237,7 @@ class Evictor:
         counts = True  # unless it is known to have come to nothing
         try:
             result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
-            counts = trial.unsure or (result is not None and result.answer is EvictionAnswer.EVICTED)
+            counts = trial.unsure or trial.evicted
         finally:
             await self._record.settle(victim.uid, trial.relied_on, counts=counts)
         return result
@@ -275,6 +275,7 @@ class Evictor:
                 continue
             self.stats.answers[result.answer] += 1
             trial.unsure |= result.leaves_doubt
+            trial.evicted |= result.answer is EvictionAnswer.EVICTED
             if not result.is_to_be_tried_again(some_end=some_end):
                 return result
             await asyncio.sleep(result.retry_after)
