@@ -104,7 +104,8 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
     if not engine.waits(pod):
         found.append("it does not wait any more")
     known = machine.api.pods.get(uid)
-    if known is not None and known.nominated != preemption.node:
+    is_late = uid in machine.nominated_late and pod.nominated_node_name == preemption.node  # of which no event has come
+    if known is not None and known.nominated != preemption.node and not is_late:
         found.append("it is not nominated")
     if evicted.priority >= pod.priority:
         found.append("its priority is not higher")
