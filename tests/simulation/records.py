@@ -24,10 +24,13 @@ _TRIES: Final = 4
 def note_records(machine: PreemptionMachine, request: Request, policy: SimThing, before: Mapping[str, str]) -> None:
     """Check that a leader takes no record back of a pod that was evicted within the hour.
 
-    What a former leader has sent comes whenever it comes: it could not know of that.
+    What a former leader has sent comes whenever it comes: it could not know of that, and evicts nobody any more.
     """
     REACHED["recorded in the policy of a namespace"] += policy.kind is POLICIES
-    for uid in before.keys() - recorded(policy).keys() if request.leader.leads else ():
+    if not request.leader.leads:
+        machine.excused.update(recorded(policy).keys() - before.keys())
+        return
+    for uid in before.keys() - recorded(policy).keys():
         sent = [at for at, victim, of in machine.evicted if (victim, of) == (uid, policy.uid)]
         REACHED["record taken back"] += 1
         if sent and machine.now - max(sent) < COUNTS_FOR:
