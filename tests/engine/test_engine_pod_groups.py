@@ -66,7 +66,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
     decisions = engine.attempt_group(0.0)
     own = "0/1 nodes are available: 1 CardInsufficientMemory."
     together = f"pod default/p2, which is placed together with this one: {own}"
-    assert [d.message for d in decisions] == [together, together, own]
+    assert [d.message for d in decisions] == [own, together, together], "the one that decides comes first"
     assert all(d.placement is None for d in decisions)
     assert snapshot(engine) == before
     assert (engine.state.nodes.version >= versions).all()

@@ -77,7 +77,7 @@ def test_an_object_that_is_missing_is_named() -> None:
     world = world_of(node("a", 1), asked, group)
     found = explain_pod(world, named(world, "p0"))
     assert "PodGroup.scheduling.x-k8s.io default/team, which says how many pods" in found.answer.decision.message
-    assert found.group.endswith("there is none.")
+    assert found.group.endswith("it does not exist.")
     group["metadata"] = {"name": "team", "namespace": "default"}
     world = world_of(node("a", 1), asked, {**group, "spec": {"minMember": 1}})
     assert explain_pod(world, named(world, "p0")).answer.node == "a"

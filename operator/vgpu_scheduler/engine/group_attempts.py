@@ -167,8 +167,8 @@ def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
             f"waits until the pods of its group {group.key} that are placed are bound: {group.minimum} are needed."
         )
     elif group.missing_object:
-        what = "cannot be read" if group.is_unreadable else "does not exist"
-        message = f"{group.missing_object} {group.key}, which says how many pods the group needs, {what}."
+        missing = f"{group.missing_object} {group.key}"
+        message = f"{missing}, which says how many pods the group needs, {group.why_missing}."
     else:
         message = f"waits for other pods of its group {group.key}: {group.minimum} are needed before any is placed."
     return Decision(
@@ -177,7 +177,7 @@ def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
 
 
 def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions about the pods of a group of which too many do not fit.
+    """Return the decisions about the pods of a group of which too many do not fit, that of the decisive one first.
 
     Parameters
     ----------
@@ -194,4 +194,4 @@ def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[
     others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
     if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
         others = replace(others, outcome=Outcome.UNSCHEDULABLE)
-    return tuple(own if pod.uid == own.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)
+    return (own, *(replace(others, uid=pod.uid, pod=pod.key) for pod in pods if pod.uid != own.uid))

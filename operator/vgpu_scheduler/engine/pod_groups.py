@@ -34,8 +34,8 @@ class GroupStanding:
         Those that wait to be placed, by name.
     missing_object
         The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
-    is_unreadable
-        Whether objects of that kind cannot be listed; else there is none of that name.
+    why_missing
+        Why it is not known.
     """
 
     key: GroupKey
@@ -44,7 +44,7 @@ class GroupStanding:
     settled: int
     waiting: tuple[Pod, ...]
     missing_object: str = ""
-    is_unreadable: bool = False
+    why_missing: str = ""
 
     @property
     def needed(self) -> int:
@@ -217,10 +217,10 @@ class PodGroups:
         source = _SOURCES[key.source]
         described = next((found for kind in source.kinds if (found := self.stores[kind.name].get(str(key)))), None)
         says_itself = any(said.minimum is not None and not said.problem for _, said in self._known(key))
-        missing = self._looked_in(source) if described is None and not says_itself else ""
+        missing, why = self._missing(source) if described is None and not says_itself else ("", "")
         minimum = said_minimum if described is None or says_itself else described.minimum
         settled = counted if self.trusts_assumed else settled
-        return GroupStanding(key, minimum, counted, settled, tuple(waiting), missing, self.is_unreadable(missing))
+        return GroupStanding(key, minimum, counted, settled, tuple(waiting), missing, why)
 
     def _known(self, key: GroupKey) -> Iterator[tuple[Pod, Membership]]:
         """Yield the pods of a group that are known, with what they say of it."""
@@ -235,15 +235,14 @@ class PodGroups:
             return pod.phase == "Succeeded"
         return self._state.reservation(pod.uid) is not None
 
-    def _looked_in(self, source: GroupSource) -> str:
-        """Return the kind whose objects describe the groups of a source, the first that is served; empty for none."""
+    def _missing(self, source: GroupSource) -> tuple[str, str]:
+        """Return the kind of which an object of a source is missing, and why; empty where it needs none."""
         kinds = [kind.name for kind in source.kinds]
-        unread = next(filter(self.is_unreadable, kinds), "")
-        return unread or next((kind for kind in kinds if kind in self.served or self._is_listed(kind)), "")
-
-    def is_unreadable(self, kind: str) -> bool:
-        """Tell whether nobody can say which objects of a kind there are."""
-        return kind in self._unlisted and not self._is_listed(kind)
+        for kind in kinds:
+            if kind in self._unlisted and not self._is_listed(kind):
+                return kind, "cannot be read"
+        served = next((kind for kind in kinds if kind in self.served or self._is_listed(kind)), "")
+        return (served, "does not exist") if served else ("", "")
 
     def _is_settled(self, pod: Pod) -> bool:
         """Tell whether a pod that counts is bound, or has succeeded: nobody gives it back."""

@@ -18,9 +18,8 @@ __all__ = ["group_worded", "not_searched"]
 def group_worded(world: World, group: GroupStanding) -> str:
     """Say how far a group is, in a few lines."""
     if group.missing_object:
-        return (
-            f"It belongs to group {group.key}, which {group.missing_object} {group.key} would describe: there is none."
-        )
+        described = f"{group.missing_object} {group.key} would describe"
+        return f"It belongs to group {group.key}, which {described}: it {group.why_missing}."
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
