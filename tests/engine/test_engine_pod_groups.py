@@ -107,13 +107,35 @@ def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:
     assert attempt(engine, 5.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 
-def test_the_highest_of_a_unit_brings_the_others_with_it() -> None:
+@pytest.mark.parametrize("lowest_first", [True, False])
+def test_the_turn_of_a_group_is_that_of_its_lowest_pod(*, lowest_first: bool) -> None:
     engine = engine_with([node("a", cards("a", 2))])
-    engine.observe_pod(member("p0", "team/2"), 0.0)
+    pods = [member("p0", "team/2", priority=3), pod("alone", priority=5), member("p1", "team/2", priority=9)]
+    for each in pods if lowest_first else reversed(pods):
+        engine.observe_pod(each, 0.0)
+    assert [name for name, _ in attempt(engine)] == ["alone"]
+    engine.observe_pod(pod("below", priority=2), 0.0)
+    assert [name for name, _ in attempt(engine)] == ["p0", "p1"]
+    assert [name for name, _ in attempt(engine)] == ["below"]
+
+
+def test_the_turn_of_a_group_comes_earlier_when_its_lowest_pod_goes() -> None:
+    engine = engine_with([node("a", cards("a", 3))])
+    for name, priority in (("low", 1), ("p0", 9), ("p1", 8)):
+        engine.observe_pod(member(name, "team/2", priority=priority), 0.0)
     engine.observe_pod(pod("alone", priority=5), 0.0)
-    engine.observe_pod(member("p1", "team/2", priority=9), 0.0)
+    engine.remove_pod("uid-low", 0.0)
     assert [name for name, _ in attempt(engine)] == ["p0", "p1"]
     assert [name for name, _ in attempt(engine)] == ["alone"]
+
+
+def test_a_pod_that_leaves_its_group_has_its_own_turn() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    for name, priority in (("low", 1), ("high", 9)):
+        engine.observe_pod(member(name, "team/2", priority=priority), 0.0)
+    engine.observe_pod(pod("alone", priority=5), 0.0)
+    engine.observe_pod(pod("high", asks(1, 1000), priority=9, version=2), 0.0)
+    assert [name for _ in range(3) for name, _ in attempt(engine)] == ["high", "alone", "low"]
 
 
 def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_bound() -> None:

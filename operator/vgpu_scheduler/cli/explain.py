@@ -175,7 +175,8 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     lines = []
     if fits and not gated(pod):
-        others = sum(other.priority > pod.priority for other in world.pending.values())
+        priority = world.engine.groups.priority
+        others = sum(priority(other) > priority(pod) for other in world.pending.values())
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
         )

@@ -70,7 +70,9 @@ class Engine:
         self.policies = policies = Policies(options.defaults, wakes)
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
-        self.groups = PodGroups(self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0)
+        self.groups = PodGroups(
+            self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise
+        )
         self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()

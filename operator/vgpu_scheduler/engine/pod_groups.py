@@ -78,6 +78,8 @@ class PodGroups:
         Tells whether a pod of ours has to be placed.
     is_listed
         Tells whether a kind of objects was listed.
+    prioritise
+        Has the turn of a pod come by the priority of its group; None for its own.
 
     Attributes
     ----------
@@ -90,14 +92,23 @@ class PodGroups:
         Whether a pod that is placed is as good as bound: where nothing is really bound, as in what-if.
     """
 
-    def __init__(self, state: State, waits: Callable[[Pod], bool], is_listed: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        state: State,
+        waits: Callable[[Pod], bool],
+        is_listed: Callable[[str], bool],
+        prioritise: Callable[[str, int | None], None],
+    ) -> None:
         self._state = state
         self._waits = waits
         self._is_listed = is_listed
+        self._prioritise = prioritise
         self.served: set[str] = set()
         self._unlisted: set[str] = set()
         self.trusts_assumed = False
-        self._members: dict[GroupKey, dict[str, None]] = {}
+        self._members: dict[GroupKey, dict[str, int]] = {}
+        """The pods of each group, by UID, with the priority of each."""
+        self._priorities: dict[GroupKey, int] = {}
         self._group_of: dict[str, Membership] = {}
         self._settled: set[str] = set()
         self.stores: dict[str, VersionedStore[str, PodGroup]] = {
@@ -115,7 +126,8 @@ class PodGroups:
         if said is None:
             return
         self._group_of[pod.uid] = said
-        self._members.setdefault(said.key, {})[pod.uid] = None
+        self._members.setdefault(said.key, {})[pod.uid] = pod.priority
+        self._order(said, pod.uid)
         if self._is_settled(pod):
             self.bound(pod.uid)
         else:
@@ -134,11 +146,15 @@ class PodGroups:
         self._settled.discard(uid)
         said = self._group_of.pop(uid, None)
         if said is not None:
+            self._prioritise(uid, None)
             members = self._members[said.key]
             del members[uid]
             if not members:
                 del self._members[said.key]
-            elif said.minimum is not None and not was_settled:
+                self._priorities.pop(said.key, None)
+                return
+            self._order(said)
+            if said.minimum is not None and not was_settled:
                 self._wake(said.key)  # it may have said that more are needed than the others say
 
     def observe_object(self, group: PodGroup) -> None:
@@ -170,12 +186,27 @@ class PodGroups:
             if self._state.reservation(uid) is None:
                 self._state.wakes.pods[uid] = Hint.GROUP
 
+    def _order(self, said: Membership, *uids: str) -> None:
+        """Have the turns of some pods come by the priority of their group, and those of all where that has changed."""
+        if self._nobody_completes(said):
+            return
+        key = said.key
+        priority = min(self._members[key].values())
+        for uid in uids if self._priorities.get(key) == priority else self._members[key]:
+            self._prioritise(uid, priority)
+        self._priorities[key] = priority
+
     # Questions -------------------------------------------------------------------------------------------------------
 
     def membership(self, pod: Pod) -> Membership | None:
         """Return what a pod says of its group; None where it is placed by itself, as nobody can complete that group."""
         said = self._group_of.get(pod.uid)
         return None if said is None or self._nobody_completes(said) else said
+
+    def priority(self, pod: Pod) -> int:
+        """Return the priority by which a pod's turn comes: its group's, which is that of the lowest of its pods."""
+        said = self.membership(pod)
+        return pod.priority if said is None else self._priorities.get(said.key, pod.priority)
 
     def problem(self, pod: Pod) -> str:
         """Return why it cannot be understood what a pod says of its group; empty if it can."""

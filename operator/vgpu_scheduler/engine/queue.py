@@ -50,6 +50,8 @@ class SchedulingQueue:
         self._flushed: dict[str, Hint] = {}
         """What those waited for whom nothing but the time that passed has made active."""
         self._ticket = 0
+        self._priorities: dict[str, int] = {}
+        """Of pods whose turn comes by another priority than their own."""
         self.incoming: Counter[tuple[Place, QueueEvent]] = Counter()
         """How many pods came into each place, and why."""
         self.placed_after_flush = 0
@@ -117,7 +119,7 @@ class SchedulingQueue:
         created
             When its object was created (RFC 3339, UTC): the older of two is tried first.
         """
-        entry = self._entries.get(uid)
+        entry, priority = self._entries.get(uid), self._priorities.get(uid, priority)
         if entry is None:
             event = QueueEvent.POD_ADD
             entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now, created, self._next_ticket())
@@ -127,6 +129,18 @@ class SchedulingQueue:
         self._flushed.pop(uid, None)
         entry.priority, entry.last_attempt = priority, None
         self._activate(entry, event)
+
+    def prioritise(self, uid: str, priority: int | None) -> None:
+        """Have the turn of a pod come by another priority than it is added with; None for that one, from then on."""
+        if priority is None:
+            self._priorities.pop(uid, None)
+            return
+        self._priorities[uid] = priority
+        entry = self._entries.get(uid)
+        if entry is not None and entry.place is Place.TRYING:
+            entry.priority = priority
+        elif entry is not None and entry.priority != priority:
+            self.add(uid, priority, entry.came)
 
     def remove(self, uid: str) -> None:
         """Take a pod out, wherever it waits."""
@@ -323,9 +337,8 @@ class SchedulingQueue:
                 event = QueueEvent.BACKOFF_COMPLETE
                 if entry.unschedulable_class is not None:
                     event, entry.last_attempt = QueueEvent.TIMEOUT, None
-                    if (
-                        entry.unschedulable_class.equivalence not in self._tried_for
-                    ):  # else one was woken in time, for this one as well
+                    # Else one was woken in time, for this one as well.
+                    if entry.unschedulable_class.equivalence not in self._tried_for:
                         self._flushed[uid] = entry.unschedulable_class.waits_for
                 self._activate(entry, event)
         return None

@@ -166,7 +166,8 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         shown = [node] if node else _nodes_with_cards(world, answer)
         cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
         waits = len(before) - len(going) if helps else 0
-        same = (each for each in before if each.priority == pod.priority)
+        priority = world.engine.groups.priority
+        same = (each for each in before if priority(each) == priority(pod))
         at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
         first = _first(len(going), waits, at_once=at_once)
         goes = who_goes(world, answer)

@@ -59,7 +59,8 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
     with placed(world, [*before, *after]) as going:
         there = {each.uid for each in going}
         first = [each for each in before if each.uid not in there]
-        later = [each for each in after if each.uid not in there and each.priority == pod.priority]
+        priority = world.engine.groups.priority
+        later = [each for each in after if each.uid not in there and priority(each) == priority(pod)]
         return _found(WaitingPod(world, pod, first, later))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
@@ -49,14 +50,15 @@ def turns_around(world: World, pod: Pod) -> Turns:
         and not gated(each)
         and state.reservation(each.uid) is None
     ]
-    listed.sort(key=_rank)
-    mine = min(map(_rank, fellows.values()))
-    return Turns([each for each in listed if _rank(each) <= mine], [each for each in listed if _rank(each) > mine])
+    rank = partial(_rank, world)
+    listed.sort(key=rank)
+    mine = min(map(rank, fellows.values()))
+    return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
 
 
-def _rank(pod: Pod) -> tuple[int, float]:
+def _rank(world: World, pod: Pod) -> tuple[int, float]:
     came = parse_time(pod.creation_timestamp)
-    return -pod.priority, came.timestamp() if came is not None else 0.0
+    return -world.engine.groups.priority(pod), came.timestamp() if came is not None else 0.0
 
 
 @contextmanager
