@@ -273,7 +273,7 @@ def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("home", [(), ("-n", "default"), ("-n", "team")])
-@pytest.mark.parametrize("example", ["group-coscheduling", "group-koordinator"])
+@pytest.mark.parametrize("example", ["group-coscheduling", "group-koordinator", "group-kubernetes"])
 def test_the_groups_of_the_examples_are_placed_whole_in_any_namespace(example: str, home: tuple[str, ...]) -> None:
     file = Path(__file__).parents[2] / "manifests" / "examples" / f"{example}.yaml"
     result = run("-f", str(file), "--cluster", "cluster.yaml", "-o", "json", *home)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import MANIFESTS, Cluster, slice_pod
-from tests.groups.definitions import DEFINITIONS, definition
+from tests.groups.definitions import DEFINED_KINDS, DEFINITIONS, definition
 
 from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
@@ -30,12 +30,12 @@ async def defined(cluster: Cluster) -> AsyncIterator[Cluster]:
     """Two nodes with two cards each, and the definitions of all kinds of PodGroups."""
     await cluster.nodes.register(["one", "two"], ("A100-40G",) * 2)
     await cluster.nodes.start()
-    for kind in POD_GROUP_KINDS:
+    for kind in DEFINED_KINDS:
         async with cluster.http.post(DEFINITIONS, json=definition(kind)) as answer:
             assert answer.status == 201, await answer.text()
         await cluster.until(lambda kind=kind: served(cluster, kind), f"{kind.name} to be served")
     yield cluster
-    for kind in POD_GROUP_KINDS:
+    for kind in DEFINED_KINDS:
         cluster.plane.kubectl("delete", "crd", definition(kind)["metadata"]["name"])
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_scheduler.groups import PodGroupKind
+from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
 
 Obj = dict[str, Any]
+DEFINED_KINDS = tuple(kind for kind in POD_GROUP_KINDS if not kind.condition)
+"""The kinds of PodGroups that definitions make known; the others are Kubernetes' own."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 

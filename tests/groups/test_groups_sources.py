@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.builders import pod_object
+from tests.groups.definitions import DEFINED_KINDS
 
 from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, Membership, membership
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
@@ -88,7 +89,7 @@ def obj(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "job", "namespace": "team", "uid": "u", "resourceVersion": "7"}, "spec": spec}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [kind.name for kind in DEFINED_KINDS])
 def test_an_object_says_how_many_pods_are_needed(name: str) -> None:
     kind = KINDS[name]
     found = kind.decode(obj(minMember=3, queue="default", scheduleTimeoutSeconds=10))

@@ -40,7 +40,7 @@ def test_equal_specs_are_one_object() -> None:
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
         {"resourceClaims": [{"name": "c"}]},
-        {"schedulingGroup": {"podGroupName": "g"}},
+        {"schedulingGroup": {"compositePodGroupName": "g"}},
         {"hostNetwork": True, "hostUsers": False},
         {"initContainers": [{"name": "i"}]},
     ],

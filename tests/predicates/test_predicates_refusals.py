@@ -17,7 +17,10 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
         ),
         ({"volumes": [{"name": "a", "notInventedYet": {}}]}, "spec.volumes[0].notInventedYet"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
+        ({"schedulingGroup": {}}, "spec.schedulingGroup"),
+        ({"schedulingGroup": {"podGroupName": ""}}, "spec.schedulingGroup"),
+        ({"schedulingGroup": {"compositePodGroupName": "g"}}, "spec.schedulingGroup.compositePodGroupName"),
+        ({"schedulingGroup": {"podGroupName": "g", "rank": 3}}, "spec.schedulingGroup.rank"),
         ({"workloadRef": {"name": "w"}}, "spec.workloadRef"),
     ],
 )  # fmt: skip
@@ -54,6 +57,7 @@ def test_not_refused() -> None:
         initContainers=[{"name": "i", "ports": [{"hostPort": 80}]}],
         hostNetwork=True,
         hostUsers=False,
+        schedulingGroup={"podGroupName": "g", "compositePodGroupName": None},
     )
     assert refusals(decode_pod(harmless)) == ()
 

@@ -12,14 +12,13 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.engine.builders import pod_object
-from tests.groups.definitions import DEFINITIONS, definition
+from tests.groups.definitions import DEFINED_KINDS, DEFINITIONS, definition
 from tests.kube.storage_objects import claim_volume
 from tests.runtime.collector import collecting
 
 from vgpu_devcluster import DevCluster, Fault, NodeSide
 from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
-from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.runtime import operator as operator_module
 from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.operator import server_version
@@ -170,7 +169,7 @@ async def test_a_storage_kind_that_may_not_be_read_stops_only_the_pods_that_need
 
 
 async def test_pod_groups_that_may_not_be_read_stop_only_the_pods_that_name_them(stage: Stage) -> None:
-    async with stage.http.post(DEFINITIONS, json=definition(POD_GROUP_KINDS[0])) as answer:
+    async with stage.http.post(DEFINITIONS, json=definition(DEFINED_KINDS[0])) as answer:
         assert answer.status == 201, await answer.text()
     stage.cluster.inject(Fault(verb="list", resource="podgroups", status=403))
     await stage.create("member", labels={"scheduling.x-k8s.io/pod-group": "team"})

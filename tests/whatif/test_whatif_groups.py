@@ -11,8 +11,12 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
 from tests.whatif.test_whatif_turns import waits
 
+from vgpu_scheduler.cli.cluster.settings import settings_from_file
+from vgpu_scheduler.cli.cluster.view import ClusterView
+from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import World, explain_pod, make_room, simulate
+from vgpu_scheduler.whatif.turns import turns_around
 
 Object = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -128,3 +132,43 @@ def test_what_is_said_of_each_member_is_what_becomes_of_it_in_its_turn(seed: int
         assert bool(found.answer.node) == (pod.name in goes), f"seed {seed}, pod {pod.name}"
     assert not world.engine.state.drift()
     assert not list(world.engine.state.reservations())
+
+
+OURS = {"kind": "PodGroup", "metadata": {"name": "team"}}
+NATIVE = {"apiVersion": "scheduling.k8s.io/v1alpha2", **OURS}
+
+
+def in_native(name: str, second: int, **spec: Any) -> Object:
+    return waits(name, {GPU: 1, MEMORY: 1000}, second, schedulingGroup={"podGroupName": "team"}, **spec)
+
+
+def test_a_group_of_kubernetes_itself_is_placed_as_its_object_says() -> None:
+    gang = {**NATIVE, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    world = world_of(node("a", 2), in_native("p0", 1), in_native("p1", 2), gang)
+    assert simulated(world) == {"p0": "a", "p1": "a"}
+    near = {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    world = world_of(node("a", 2), in_native("p0", 1), in_native("p1", 2), {**NATIVE, "spec": near})
+    found = explain_pod(world, named(world, "p0"))
+    assert "spec.schedulingConstraints.topology is not supported" in found.answer.decision.message
+    assert not simulated(world)
+
+
+def test_the_turn_of_a_group_is_told_by_the_priority_that_its_object_has() -> None:
+    classes = {"kind": "PriorityClass", "metadata": {"name": "first"}, "value": 9}
+    first = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": "first"}
+    pods = (in_native("p0", 8), in_native("p1", 9), waits("alone", {GPU: 1, MEMORY: 1000}, 1, priority=5))
+    world = world_of(node("a", 2), *pods, classes, {**NATIVE, "spec": first})
+    before, after = turns_around(world, named(world, "alone"))
+    assert ({each.name for each in before}, after) == ({"p0", "p1"}, [])
+    before, after = turns_around(world, named(world, "p0"))
+    assert (before, {each.name for each in after}) == ([], {"alone"})
+
+
+@pytest.mark.parametrize(
+    ("live", "why"), [(True, "cannot be read"), (False, "is of a kind that the API server does not serve")]
+)
+def test_who_may_not_read_the_object_is_told_so(*, live: bool, why: str) -> None:
+    objects = [node("a", 2), in_native("p0", 1)]
+    world = make_world(ClusterView(objects, {}, settings_from_file(None, {}), live=live))
+    says = explain_pod(world, named(world, "p0")).answer.decision.message
+    assert says.endswith(f"default/team, which says how many pods the group needs, {why}.")

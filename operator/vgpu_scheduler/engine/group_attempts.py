@@ -153,7 +153,7 @@ class GroupAttempts:
 
 
 def malformed(pod: Pod, problem: str) -> Decision:
-    """Return the decision about a pod that says of its group what cannot be understood."""
+    """Return the decision about a pod that can be no member of its group, or whose group is not placed."""
     return Decision(
         pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
         helped_by=Hint.POD,

@@ -36,6 +36,8 @@ class GroupStanding:
         The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
     why_missing
         Why it is not known.
+    problem
+        Why the group cannot be placed, whatever the nodes are; empty if it can.
     """
 
     key: GroupKey
@@ -45,6 +47,7 @@ class GroupStanding:
     waiting: tuple[Pod, ...]
     missing_object: str = ""
     why_missing: str = ""
+    problem: str = ""
 
     @property
     def needed(self) -> int:
@@ -54,7 +57,7 @@ class GroupStanding:
     @property
     def is_complete(self) -> bool:
         """Whether as many wait as are needed."""
-        return not self.missing_object and len(self.waiting) >= self.needed
+        return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed
 
     @property
     def is_ready(self) -> bool:
@@ -161,7 +164,7 @@ class PodGroups:
         """Take in an object that describes a group; its pods are tried."""
         self.served.add(group.kind)
         before = self.stores[group.kind].get(group.key)
-        if self.stores[group.kind].put(group.key, group) and (before is None or before.minimum != group.minimum):
+        if self.stores[group.kind].put(group.key, group) and (before is None or _asks(before) != _asks(group)):
             self._wake_named(group)
 
     def remove_object(self, group: PodGroup, version: int | None = None) -> None:
@@ -176,9 +179,10 @@ class PodGroups:
             self._unlisted.add(kind)
 
     def _wake_named(self, group: PodGroup) -> None:
-        for source in GROUP_SOURCES:
-            if any(kind.name == group.kind for kind in source.kinds):
-                self._wake(GroupKey(source.name, group.namespace, group.name))
+        for key in _keys(group):
+            if key in self._members:
+                self._order(self._group_of[next(iter(self._members[key]))], *self._members[key])
+                self._wake(key)
 
     def _wake(self, key: GroupKey) -> None:
         """Have the pods of a group be tried that wait."""
@@ -190,8 +194,9 @@ class PodGroups:
         """Have the turns of some pods come by the priority of their group, and those of all where that has changed."""
         if self._nobody_completes(said):
             return
-        key = said.key
-        priority = min(self._members[key].values())
+        key, described = said.key, self.described(said.key)
+        told = None if described is None else described.priority
+        priority = min(self._members[key].values()) if told is None else told
         for uid in uids if self._priorities.get(key) == priority else self._members[key]:
             self._prioritise(uid, priority)
         self._priorities[key] = priority
@@ -204,14 +209,14 @@ class PodGroups:
         return None if said is None or self._nobody_completes(said) else said
 
     def priority(self, pod: Pod) -> int:
-        """Return the priority by which a pod's turn comes: its group's, which is that of the lowest of its pods."""
+        """Return the priority by which a pod's turn comes: its group's, which is told or that of the lowest pod."""
         said = self.membership(pod)
         return pod.priority if said is None else self._priorities.get(said.key, pod.priority)
 
     def problem(self, pod: Pod) -> str:
-        """Return why it cannot be understood what a pod says of its group; empty if it can."""
+        """Return why a pod can be no member of its group, or that group not be placed; empty if it can."""
         said = self._group_of.get(pod.uid)
-        return "" if said is None else said.problem
+        return "" if said is None else said.problem or _not_followed(self.described(said.key))
 
     def warning(self, pod: Pod) -> str:
         """Say that a group is none, as nobody can complete it; empty for any other pod, known or not."""
@@ -245,13 +250,24 @@ class PodGroups:
                 waiting.append(member)
                 said_minimum = max(said_minimum, said.minimum or 1)
         waiting.sort(key=lambda member: (member.name, member.uid))
-        source = _SOURCES[key.source]
-        described = next((found for kind in source.kinds if (found := self.stores[kind.name].get(str(key)))), None)
+        described = self.described(key)
         says_itself = any(said.minimum is not None and not said.problem for _, said in self._known(key))
-        missing, why = self._missing(source) if described is None and not says_itself else ("", "")
+        missing, why = self._missing(_SOURCES[key.source]) if described is None and not says_itself else ("", "")
         minimum = said_minimum if described is None or says_itself else described.minimum
         settled = counted if self.trusts_assumed else settled
-        return GroupStanding(key, minimum, counted, settled, tuple(waiting), missing, why)
+        return GroupStanding(
+            key, minimum, counted, settled, tuple(waiting), missing, why, problem=_not_followed(described)
+        )
+
+    def described(self, key: GroupKey) -> PodGroup | None:
+        """Return the object that describes a group; None if there is none."""
+        kinds = _SOURCES[key.source].kinds
+        return next((found for kind in kinds if (found := self.stores[kind.name].get(str(key)))), None)
+
+    def key_of(self, uid: str) -> GroupKey | None:
+        """Return the group that a pod belongs to; None if it belongs to none."""
+        said = self._group_of.get(uid)
+        return None if said is None else said.key
 
     def _known(self, key: GroupKey) -> Iterator[tuple[Pod, Membership]]:
         """Yield the pods of a group that are known, with what they say of it."""
@@ -273,7 +289,9 @@ class PodGroups:
             if kind in self._unlisted and not self._is_listed(kind):
                 return kind, "cannot be read"
         served = next((kind for kind in kinds if kind in self.served or self._is_listed(kind)), "")
-        return (served, "does not exist") if served else ("", "")
+        if served:
+            return served, "does not exist"
+        return (kinds[0], "is of a kind that the API server does not serve") if source.needs_object else ("", "")
 
     def _is_settled(self, pod: Pod) -> bool:
         """Tell whether a pod that counts is bound, or has succeeded: nobody gives it back."""
@@ -283,7 +301,27 @@ class PodGroups:
 
     def _nobody_completes(self, said: Membership) -> bool:
         """Tell whether an object would have to say what the group needs, and there can be none."""
-        kinds = _SOURCES[said.key.source].kinds
-        return said.minimum is None and not any(
-            kind.name in self.served | self._unlisted or self._is_listed(kind.name) for kind in kinds
-        )
+        source = _SOURCES[said.key.source]
+        if said.minimum is not None or source.needs_object:
+            return False
+        known = self.served | self._unlisted
+        return not any(kind.name in known or self._is_listed(kind.name) for kind in source.kinds)
+
+
+def _keys(group: PodGroup) -> list[GroupKey]:
+    """Return the groups that an object may describe: several sources read some kinds."""
+    sources = (source for source in GROUP_SOURCES if any(kind.name == group.kind for kind in source.kinds))
+    return [GroupKey(source.name, group.namespace, group.name) for source in sources]
+
+
+def _asks(group: PodGroup) -> tuple[int, int | None, str]:
+    """Return what of an object makes a difference to its pods."""
+    return group.minimum, group.priority, _not_followed(group)
+
+
+def _not_followed(group: PodGroup | None) -> str:
+    """Return what an object asks for that is not followed, so that its pods are not placed; empty for nothing."""
+    if group is None:
+        return ""
+    field = group.unsupported or ("spec.schedulingConstraints.topology" if group.topology else "")
+    return f"{group.kind} {group.key}: {field} is not supported, so none of its pods is placed" if field else ""

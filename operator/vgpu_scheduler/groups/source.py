@@ -44,7 +44,7 @@ class Membership:
     key
         The group.
     said_by
-        The label or annotation that says so, as messages name it.
+        The label, annotation or field that says so, as messages name it.
     minimum
         How many pods of the group have to be placed before any of them is; None if an object says it.
     problem
@@ -69,11 +69,14 @@ class GroupSource:
         Returns what a pod says of its group; None if it belongs to none of this source's.
     kinds
         The kinds of the objects that describe its groups, the first that has one counts; empty if only pods do.
+    needs_object
+        Whether pods wait where the API server serves none of these kinds; else each is placed by itself there.
     """
 
     name: str
     membership: Callable[[Pod], Membership | None]
     kinds: tuple[PodGroupKind, ...] = ()
+    needs_object: bool = False
 
 
 def first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:

@@ -35,7 +35,7 @@ from vgpu_scheduler.kube.objects import (
     Pod,
     PodSpec,
 )
-from vgpu_scheduler.kube.podgroups import PodGroup, decode_pod_group
+from vgpu_scheduler.kube.podgroups import PodGroup, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
@@ -174,6 +174,7 @@ __all__ = [
     "decode_items",
     "decode_json",
     "decode_namespace",
+    "decode_native_pod_group",
     "decode_node",
     "decode_page",
     "decode_pod",

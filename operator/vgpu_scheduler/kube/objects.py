@@ -152,7 +152,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     resource_claims
         Number of dynamic resource claims.
     pod_group_field
-        The field that makes the pod a member of a group; empty if none does.
+        The field that makes the pod a member of a group in a way that is not followed; empty if none does.
     required_features
         The node features that the pod cannot run without, sorted.
     preferred_nodes, preferred_pods
@@ -222,6 +222,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         Why it is about to be ended (the reason of its ``DisruptionTarget`` condition); empty if it is not.
     rejection
         Why its kubelet did not admit it, in the kubelet's word; empty if it did, or has not been asked.
+    pod_group
+        ``spec.schedulingGroup.podGroupName``, empty if unset.
     generation
         Counts the changes of its spec; 0 below Kubernetes 1.33, which does not count them.
     node_name
@@ -274,6 +276,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ends_by: int | None = None
     disruption: str = ""
     rejection: str = ""
+    pod_group: str = ""
 
     @property
     def key(self) -> str:

@@ -1,16 +1,17 @@
-"""The objects that describe groups of pods, as coscheduling and Volcano define them."""
+"""The objects that describe groups of pods: as coscheduling and Volcano define them, and Kubernetes' own."""
 
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from vgpu_scheduler.kube.decoding import Decode, Encoded, decoder_of
-from vgpu_scheduler.kube.wire import FieldError, Wire, WireMeta
+from vgpu_scheduler.kube.objects import Condition
+from vgpu_scheduler.kube.wire import FieldError, Wire, WireCondition, WireMeta, WireTerm
 
-__all__ = ["PodGroup", "decode_pod_group"]
+__all__ = ["PodGroup", "decode_native_pod_group", "decode_pod_group"]
 
 _MOST: Final = 2**31 - 1
 
@@ -21,11 +22,23 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     kind
-        ``PodGroup`` with its API group: there are several kinds of that name.
+        ``PodGroup`` with its API group, and of Kubernetes' own with its version: there are several kinds of that name.
     resource_version
         Version of the object; 0 if it has none (a file).
     minimum
-        ``spec.minMember``: how many pods of the group have to be placed before any of them is.
+        How many pods of the group have to be placed before any of them is; 0 where each is placed by itself.
+    generation
+        Counts the changes of its spec.
+    priority, priority_class
+        The priority of all pods of the group, None if it says none, and the class that it names.
+    topology
+        The keys of node labels of which all pods have to be on nodes with the same value.
+    disrupted_whole
+        Whether its pods may be disrupted all together only.
+    unsupported
+        The field that asks for what is not followed; empty if none does.
+    condition
+        The condition that tells whether it is scheduled; None if it has none.
     """
 
     kind: str
@@ -34,6 +47,13 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resource_version: int
     minimum: int
+    generation: int = 0
+    priority: int | None = None
+    priority_class: str = ""
+    topology: tuple[str, ...] = ()
+    disrupted_whole: bool = False
+    unsupported: str = ""
+    condition: Condition | None = None
 
     @property
     def key(self) -> str:
@@ -52,16 +72,20 @@ class _WirePodGroup(Wire):
 
 def _build(kind: str, wire: _WirePodGroup) -> PodGroup:
     meta, minimum = wire.metadata, (wire.spec or _WireSpec()).min_member
-    if not 0 <= minimum <= _MOST:
-        raise FieldError("spec.minMember", f"{minimum} is no number of pods")
     return PodGroup(
         kind=kind,
         uid=meta.uid,
         namespace=meta.namespace or "default",
         name=meta.name,
         resource_version=meta.version,
-        minimum=minimum,
+        minimum=_number(minimum, 0, "spec.minMember"),
     )
+
+
+def _number(minimum: int, least: int, field: str) -> int:
+    if not least <= minimum <= _MOST:
+        raise FieldError(field, f"{minimum} is no number of pods")
+    return minimum
 
 
 @cache
@@ -70,7 +94,7 @@ def _decoder(kind: str) -> Decode[PodGroup]:
 
 
 def decode_pod_group(kind: str, obj: Encoded) -> PodGroup:
-    """Read an object that describes a group of pods.
+    """Read an object that describes a group of pods by ``spec.minMember``.
 
     Parameters
     ----------
@@ -83,3 +107,98 @@ def decode_pod_group(kind: str, obj: Encoded) -> PodGroup:
         If it cannot be read.
     """
     return _decoder(kind)(obj)
+
+
+# Kubernetes' own -----------------------------------------------------------------------------------------------------
+# What the fields of a policy or a constraint are not known for must not be taken as if they said nothing.
+
+
+class _WireGang(Wire, forbid_unknown_fields=True):
+    min_count: int
+
+
+class _WirePolicy(Wire, forbid_unknown_fields=True):
+    basic: WireTerm | None = None
+    gang: _WireGang | None = None
+
+
+class _WireTopology(Wire, forbid_unknown_fields=True):
+    key: str
+
+
+class _WireConstraints(Wire, forbid_unknown_fields=True):
+    topology: list[_WireTopology] | None = None
+
+
+class _WireDisruption(Wire, forbid_unknown_fields=True):
+    single: WireTerm | None = None
+    all: WireTerm | None = None
+
+
+class _WireNativeSpec(Wire):
+    scheduling_policy: _WirePolicy
+    scheduling_constraints: _WireConstraints | None = None
+    disruption_mode: Literal["Pod", "PodGroup"] | _WireDisruption | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    parent_composite_pod_group_name: str | None = None
+
+
+class _WireNativeStatus(Wire):
+    conditions: list[WireCondition] | None = None
+
+
+class _WireNativePodGroup(Wire):
+    metadata: WireMeta
+    spec: _WireNativeSpec
+    status: _WireNativeStatus = msgspec.field(default_factory=_WireNativeStatus)
+
+
+def _build_native(kind: str, condition: str, wire: _WireNativePodGroup) -> PodGroup:
+    meta, spec = wire.metadata, wire.spec
+    constraints, mode = spec.scheduling_constraints or _WireConstraints(), spec.disruption_mode
+    found = next((each for each in wire.status.conditions or () if each.type == condition), None)
+    return PodGroup(
+        kind=kind,
+        uid=meta.uid,
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        resource_version=meta.version,
+        minimum=_policy_minimum(spec.scheduling_policy),
+        generation=meta.generation,
+        priority=spec.priority,
+        priority_class=spec.priority_class_name,
+        topology=tuple(each.key for each in constraints.topology or ()),
+        disrupted_whole=mode.all is not None if isinstance(mode, _WireDisruption) else mode == "PodGroup",
+        unsupported="spec.parentCompositePodGroupName" if spec.parent_composite_pod_group_name else "",
+        condition=None if found is None else Condition(found.status, found.reason or "", found.message or ""),
+    )
+
+
+def _policy_minimum(policy: _WirePolicy) -> int:
+    if (policy.basic is None) is (policy.gang is None):
+        raise FieldError("spec.schedulingPolicy", "must say one of basic and gang")
+    return 0 if policy.gang is None else _number(policy.gang.min_count, 1, "spec.schedulingPolicy.gang.minCount")
+
+
+@cache
+def _native_decoder(kind: str, condition: str) -> Decode[PodGroup]:
+    return decoder_of(kind, _WireNativePodGroup, partial(_build_native, kind, condition))
+
+
+def decode_native_pod_group(kind: str, condition: str, obj: Encoded) -> PodGroup:
+    """Read a PodGroup of Kubernetes, of 1.36 (``v1alpha2``) or 1.37 (``v1beta1``).
+
+    Parameters
+    ----------
+    kind
+        Its kind, with its version and its API group.
+    condition
+        The type of the condition that tells whether it is scheduled.
+
+    Raises
+    ------
+    DecodeError
+        If it cannot be read, or has a policy, a constraint or a mode of disruption that is not known.
+    """
+    return _native_decoder(kind, condition)(obj)

@@ -42,6 +42,8 @@ _MOST_BYTES: Final = 32 * 2**20
 _BYTES_PER_BYTE: Final = 24
 """How many bytes a spec takes for each byte that it has encoded, at most: terms that say little take the most."""
 
+_GROUP_NAME: Final = "podGroupName"
+
 _encoder: Final = msgspec.msgpack.Encoder()
 # The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
 # alive between the pods of a workload.
@@ -53,7 +55,7 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     """Understand what a spec asks of a scheduler; the result is one object for all specs that ask the same.
 
     Volumes without bearing on the choice of a node are no difference: the one for the service account's token has a
-    random name in every pod.
+    random name in every pod. Nor is the group that a pod belongs to: what it asks for is the same in all of them.
 
     Raises
     ------
@@ -62,17 +64,18 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     """
     volumes = read_pod_volumes(wire.volumes or ())
     image_volumes = [volume["image"] for volume in wire.volumes or () if "image" in volume]
+    group_field = _pod_group_field(wire)
     shape = (
         wire.containers, wire.init_containers, wire.node_selector, wire.affinity, wire.tolerations,
         wire.scheduling_gates, wire.overhead, wire.resources, wire.topology_spread_constraints, volumes,
-        wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
+        wire.resource_claims, group_field, wire.host_network, wire.host_users,
         image_volumes,
     )  # fmt: skip
     encoded = _encoder.encode(shape)
     fingerprint = blake2b(encoded, digest_size=16).digest()
     spec = _live.get(fingerprint)
     if spec is None:
-        spec = _build(wire, fingerprint, len(encoded) * _BYTES_PER_BYTE, volumes)
+        spec = _build(wire, fingerprint, len(encoded) * _BYTES_PER_BYTE, volumes, group_field)
         _live[fingerprint] = spec
     if _recent.get(fingerprint) is None:
         _recent.put(fingerprint, spec, spec.size)
@@ -123,7 +126,7 @@ def _texts(quantities: Quantities | None) -> dict[str, str]:
     return {name: str(text) for name, text in (quantities or {}).items()}
 
 
-def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes) -> PodSpec:
+def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes, group_field: str) -> PodSpec:
     containers: list[Container] = []
     asked: list[tuple[ContainerKind, dict[str, int]]] = []
     for field, kind, container in _each_container(wire):
@@ -161,7 +164,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes
         hard_spread=tuple(constraint for constraint in spread if constraint.hard),
         soft_spread=tuple(constraint for constraint in spread if not constraint.hard),
         resource_claims=len(wire.resource_claims or ()),
-        pod_group_field=_pod_group_field(wire),
+        pod_group_field=group_field,
         required_features=tuple(sorted(set(_required_features(wire)))),
         preferred_nodes=preferred_nodes,
         preferred_pods=preferred_pods,
@@ -199,9 +202,19 @@ def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:
                 yield HostPort(port.protocol or "TCP", port.host_ip or ANY_ADDRESS, port.host_port)
 
 
+def _pod_group(wire: WirePodSpec) -> str:
+    """Return the name of the PodGroup that a pod names; empty if it names none, or not in that way alone."""
+    name = (wire.scheduling_group or {}).get(_GROUP_NAME)
+    return name if isinstance(name, str) and not _pod_group_field(wire) else ""
+
+
 def _pod_group_field(wire: WirePodSpec) -> str:
+    """Return the field that names a group in a way that is not followed; empty if none does."""
     if wire.scheduling_group is not None:
-        return "spec.schedulingGroup"
+        said = {key: value for key, value in wire.scheduling_group.items() if value is not None}
+        name = said.pop(_GROUP_NAME, None)
+        if said or not name or not isinstance(name, str):
+            return ".".join(("spec.schedulingGroup", *sorted(said)[:1]))
     return "spec.workloadRef" if wire.workload_ref is not None else ""
 
 
@@ -337,6 +350,7 @@ def _pod(wire: WirePod) -> Pod:
         start_time=int(status.start_time.timestamp()) if status.start_time is not None else None,
         disruption=_disruption(status),
         rejection=kubelet_rejection(status) if status.reason else "",
+        pod_group=_pod_group(pod),
     )
 
 

@@ -240,7 +240,8 @@ class WirePodSpec(Wire):
     # Volumes stay untyped: a source that this program has never heard of must be seen, not skipped.
     volumes: list[dict[str, Any]] | None = None
     resource_claims: list[WireTerm] | None = None
-    scheduling_group: WireTerm | None = None
+    # Untyped, too: a way to name a group that is not known must not be taken for none.
+    scheduling_group: dict[str, Any] | None = None
     workload_ref: WireTerm | None = None
     host_network: bool = False
     host_users: bool | None = None

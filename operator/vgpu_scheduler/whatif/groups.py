@@ -17,6 +17,8 @@ __all__ = ["group_worded", "not_searched"]
 
 def group_worded(world: World, group: GroupStanding) -> str:
     """Say how far a group is, in a few lines."""
+    if group.problem:
+        return f"It belongs to group {group.key}, which is not placed: {group.problem}."
     if group.missing_object:
         described = f"{group.missing_object} {group.key} would describe"
         return f"It belongs to group {group.key}, which {described}: it {group.why_missing}."

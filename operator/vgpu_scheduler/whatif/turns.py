@@ -90,9 +90,10 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 ours.priority,
                 *map(_hashable, (ours.labels, ours.annotations)),
             )
-            if alike in refused or state.reservation(pod.uid) is not None:
+            groups = world.engine.groups
+            if alike in refused or state.reservation(pod.uid) is not None or groups.problem(ours):
                 continue
-            group = world.engine.groups.together(ours)
+            group = groups.together(ours)
             if group is not None:
                 if group.is_ready:
                     together = [

@@ -176,13 +176,15 @@ class World:
 
     def _add_pod_group(self, obj: Object) -> None:
         """Take in an object that describes a group; of those that are not ours to read nothing is said."""
-        name = f"PodGroup.{str(obj.get('apiVersion', '')).partition('/')[0]}"
-        kind = next((kind for kind in POD_GROUP_KINDS if kind.name == name), None)
+        version = str(obj.get("apiVersion", ""))
+        name = f"PodGroup.{version.partition('/')[0]}"
+        kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
         if kind is None:
             self.ignored[name] = self.ignored.get(name, 0) + 1
             return
         found = decoded(kind.decode, obj, metadata_of(obj))
-        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0))
+        priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
+        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0, priority=priority))
 
     def _add_budget(self, budget: DisruptionBudget) -> None:
         self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))

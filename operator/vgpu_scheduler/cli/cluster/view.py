@@ -20,6 +20,7 @@ from vgpu_scheduler.cli.cluster.settings import (
     settings_from_file,
     settings_from_objects,
 )
+from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
     CLAIMS,
@@ -69,6 +70,9 @@ NAMESPACED_KINDS: Final = frozenset(
 )
 """Those of LIST_PATHS of which a namespace has its own."""
 _POD_GROUPS: Final = frozenset(kind.name for kind in POD_GROUPS)
+_TYPES: Final[Mapping[str, Object]] = {
+    kind.name: {"apiVersion": kind.api_version, "kind": "PodGroup"} for kind in POD_GROUP_KINDS
+}
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """Without these nothing can be said about placements."""
 
@@ -245,7 +249,8 @@ async def read_live_cluster(
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
-        objects[kind] = [{"kind": kind, **decode_json(item)} for item in listed.items]
+        typed = _TYPES.get(kind, {"kind": kind})  # the items of a list need not say it
+        objects[kind] = [{**typed, **decode_json(item)} for item in listed.items]
 
     paths = {**LIST_PATHS, **(SELECTING_PATHS if settings.options.system_spread else {})}
     wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside

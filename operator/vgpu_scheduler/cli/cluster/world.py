@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.files import TOO_DEEP, FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import ALL_KINDS, REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
-from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
@@ -150,6 +150,9 @@ def make_world(
     world = World(options if preemption is None else replace(options, preemption=preemption))
     progress(f"{len(view.objects)} objects")
     world.engine.groups.served |= view.kinds.intersection(kind.name for kind in POD_GROUP_KINDS)
+    for source in GROUP_SOURCES if view.live else ():
+        if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
+            world.engine.groups.cannot_list(source.kinds[0].name)  # be it for want of rights, or of the kind
     world.add(view.objects)
     if view.has_read("Pod"):  # else nothing tells whose lock is whose
         world.review_locks(view.read_at or _LONG_AGO)
