@@ -1,4 +1,4 @@
-"""Groups that Kubernetes' own PodGroups describe: how their pods are placed."""
+"""Groups that Kubernetes' own PodGroups describe: how their pods are placed, and what the objects are to say."""
 
 from __future__ import annotations
 
@@ -51,6 +51,10 @@ def messages(engine: Engine, now: float = 0.0) -> set[str]:
     return {decision.message for decision in engine.attempt_group(now)}
 
 
+def said(engine: Engine) -> list[Condition]:
+    return [each.condition for each in engine.group_conditions.take()]
+
+
 def test_pods_wait_where_the_api_server_serves_no_such_object() -> None:
     engine = engine_with([node("a", cards("a", 1))], [member("p0")])
     waits = "which says how many pods the group needs, is of a kind that the API server does not serve."
@@ -100,6 +104,7 @@ def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(field: str
     key = engine.groups.key_of("uid-p0")
     assert key is not None
     assert not engine.groups.standing(key).is_ready
+    assert said(engine) == [Condition("False", "Unschedulable", f"pod default/p1: {refused}")]
     observe(engine, described(minimum, version=11))
     assert attempt(engine, 20.0)[0] == ("p0", Outcome.PLACED)
 
@@ -130,3 +135,89 @@ def test_a_pod_that_is_given_back_has_the_turn_that_its_group_has_then(requeue: 
     for name in ("p0", "p1"):
         engine.unreserve(f"uid-{name}", 1.0, requeue)
     assert [attempt(engine, 20.0)[0][0] for _ in range(2)] == ["p0", "alone"]
+
+
+# What objects say ----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_says_that_it_is_scheduled_when_as_many_are_bound_as_are_needed() -> None:
+    engine = fleet(3, *(member(f"p{number}") for number in range(3)), group=described(2))
+    assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
+    engine.confirmed("uid-p0")
+    assert said(engine) == []
+    engine.confirmed("uid-p1")
+    [found] = engine.group_conditions.take()
+    assert found.condition == Condition("True", "Scheduled", "2 pods bound, 2 needed")
+    assert (found.kind.condition, found.group.uid) == ("PodGroupScheduled", "group")
+    assert said(engine) == [], "each is told once"
+    engine.group_conditions.not_written(found.key)
+    assert said(engine) == [found.condition]
+    observe(engine, described(2, version=11, condition=found.condition))
+    attempt(engine)
+    engine.confirmed("uid-p2")
+    assert said(engine) == [], "it says so already"
+
+
+def test_a_group_says_which_of_its_pods_does_not_fit_and_why() -> None:
+    engine = fleet(1, member("p0", 8000), member("p1", 8000), group=described(2))
+    attempt(engine)
+    why = "pod default/p1: 0/1 nodes are available: 1 CardInsufficientMemory."
+    assert said(engine) == [Condition("False", "Unschedulable", why)]
+    observe(engine, described(2, version=11, condition=Condition("False", "Unschedulable", why)))
+    assert said(engine) == []
+    engine.observe_node(node("a", cards("a", 2), version=2), 20.0)
+    assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.PLACED}
+    assert said(engine) == [], "they may be given back still"
+    for name in ("p0", "p1"):
+        engine.confirmed(f"uid-{name}")
+    assert [each.status for each in said(engine)] == ["True"]
+
+
+def test_an_error_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = fleet(1, member("p0"), group=described(1))
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine.cycle, "decide", fails)
+    attempt(engine)
+    [found] = said(engine)
+    assert (found.status, found.reason) == ("False", "SchedulerError")
+    assert "ZeroDivisionError" in found.message
+
+
+def test_nothing_is_said_of_a_group_that_is_incomplete_or_was_scheduled_once() -> None:
+    engine = fleet(1, member("p0", 8000), group=described(2))
+    attempt(engine)
+    assert said(engine) == []
+    observe(engine, described(2, version=11, condition=Condition("True", "Scheduled", "")))
+    engine.observe_pod(member("p1", 8000), 20.0)
+    assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.UNSCHEDULABLE}
+    assert said(engine) == []
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+def test_a_basic_group_is_scheduled_with_its_first_pod(bound: int) -> None:
+    pods = [member(f"p{number}", 8000, nodeName="a") for number in range(bound)]
+    engine = fleet(0, *pods, member("fits-not", 8000), group=described(0))
+    attempt(engine)
+    [found] = said(engine)
+    assert found.status == ("True" if bound else "False")
+
+
+def test_a_new_leader_says_what_the_last_one_did_not() -> None:
+    engine = fleet(2, *(member(f"p{number}", nodeName="a") for number in range(2)), group=described(2))
+    assert [each.status for each in said(engine)] == ["True"]
+
+
+def test_groups_of_other_schedulers_are_theirs_to_tell_of() -> None:
+    pods = (member(f"p{number}", nodeName="a", scheduler="another") for number in range(2))
+    engine = fleet(2, *pods, group=described(2))
+    assert said(engine) == []
+
+
+def test_an_object_that_is_gone_says_nothing() -> None:
+    engine = fleet(2, *(member(f"p{number}", nodeName="a") for number in range(2)), group=described(2))
+    engine.kinds[OLDER.name].remove(described(2), 11, 0.0)
+    assert not engine.groups.changed, "a standby is never asked, and must not remember it for ever"
+    assert said(engine) == []

@@ -6,6 +6,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
+from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditions
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
@@ -39,6 +40,8 @@ __all__ = [
     "EquivalenceClasses",
     "EventPort",
     "FoundLock",
+    "GroupCondition",
+    "GroupConditions",
     "GroupStanding",
     "Lack",
     "LockJudge",

@@ -20,6 +20,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.final_states import UnknownFinalStates
+from vgpu_scheduler.engine.group_conditions import GroupConditions
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
@@ -73,6 +74,7 @@ class Engine:
         self.groups = PodGroups(
             self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise
         )
+        self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
@@ -308,6 +310,7 @@ class Engine:
                 continue
             decisions = self.attempts.attempt(pod, now, explain=explain)
             if decisions:
+                self.group_conditions.tried(decisions)
                 return decisions
             looks += 1
         return ()

@@ -14,7 +14,7 @@ from vgpu_scheduler.engine.reserving import Reserver
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
 
-__all__ = ["GroupAttempts", "malformed", "waits_for_others"]
+__all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_others"]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
@@ -174,6 +174,11 @@ def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
     return Decision(
         pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=(PLUGIN,)
     )
+
+
+def is_incomplete(decision: Decision) -> bool:
+    """Tell whether a decision is about a pod that waits for nothing but others of its group."""
+    return decision.outcome is Outcome.UNSCHEDULABLE and decision.rejected_by == (PLUGIN,)
 
 
 def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision]) -> tuple[Decision, ...]:

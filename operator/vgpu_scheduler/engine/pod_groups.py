@@ -14,6 +14,8 @@ from vgpu_scheduler.state import Phase, State
 __all__ = ["GroupStanding", "PodGroups"]
 
 _SOURCES: Final = {source.name: source for source in GROUP_SOURCES}
+_TOLD: Final = frozenset(kind.name for kind in POD_GROUP_KINDS if kind.condition)
+"""The kinds of objects that say whether their groups are scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,9 @@ class PodGroups:
         make the object that a group needs, and its pods are placed by themselves.
     trusts_assumed
         Whether a pod that is placed is as good as bound: where nothing is really bound, as in what-if.
+    changed
+        The groups whose objects say whether they are scheduled, and may have to say something else since somebody has
+        looked at them.
     """
 
     def __init__(
@@ -109,6 +114,7 @@ class PodGroups:
         self.served: set[str] = set()
         self._unlisted: set[str] = set()
         self.trusts_assumed = False
+        self.changed: dict[GroupKey, None] = {}
         self._members: dict[GroupKey, dict[str, int]] = {}
         """The pods of each group, by UID, with the priority of each."""
         self._priorities: dict[GroupKey, int] = {}
@@ -142,6 +148,7 @@ class PodGroups:
         if said is not None and uid not in self._settled:
             self._settled.add(uid)
             self._wake(said.key)
+            self._note_change(said.key)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -164,14 +171,19 @@ class PodGroups:
         """Take in an object that describes a group; its pods are tried."""
         self.served.add(group.kind)
         before = self.stores[group.kind].get(group.key)
-        if self.stores[group.kind].put(group.key, group) and (before is None or _asks(before) != _asks(group)):
-            self._wake_named(group)
+        if self.stores[group.kind].put(group.key, group):
+            if before is None or _asks(before) != _asks(group):
+                self._wake_named(group)
+            for key in _keys(group):
+                self._note_change(key)
 
     def remove_object(self, group: PodGroup, version: int | None = None) -> None:
         """Take in that such an object is gone, as of a version; its own unless one is given."""
         gone_at = group.resource_version if version is None else version
         if self.stores[group.kind].remove(group.key, group.uid, gone_at):
             self._wake_named(group)  # what they wait for is another thing now
+            for key in _keys(group):
+                self.changed.pop(key, None)
 
     def cannot_list(self, kind: str) -> None:
         """Take in that a kind of objects could not be listed: whoever names one waits, for it may be there."""
@@ -183,6 +195,11 @@ class PodGroups:
             if key in self._members:
                 self._order(self._group_of[next(iter(self._members[key]))], *self._members[key])
                 self._wake(key)
+
+    def _note_change(self, key: GroupKey) -> None:
+        described = self.described(key)
+        if described is not None and described.kind in _TOLD:
+            self.changed[key] = None
 
     def _wake(self, key: GroupKey) -> None:
         """Have the pods of a group be tried that wait."""
@@ -263,6 +280,10 @@ class PodGroups:
         """Return the object that describes a group; None if there is none."""
         kinds = _SOURCES[key.source].kinds
         return next((found for kind in kinds if (found := self.stores[kind.name].get(str(key)))), None)
+
+    def pods(self, key: GroupKey) -> Iterator[Pod]:
+        """Yield the pods of a group that are known, of whichever scheduler."""
+        return (pod for pod, _ in self._known(key))
 
     def key_of(self, uid: str) -> GroupKey | None:
         """Return the group that a pod belongs to; None if it belongs to none."""

@@ -18,6 +18,7 @@ from vgpu_scheduler.binding import (
     Clock,
     EventSource,
     Evictor,
+    GroupStatusWriter,
     PolicyStatusWriter,
     Reporter,
 )
@@ -53,8 +54,9 @@ from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
-_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, PODS, CLAIMS, VOLUMES)}
-"""The kinds that binding is answered with."""
+_KINDS: tuple[Kind[Any], ...] = (NODES, PODS, CLAIMS, VOLUMES, *POD_GROUPS)
+_ANSWERED = {kind.name: kind for kind in _KINDS}
+"""The kinds that writes are answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
 
@@ -134,6 +136,7 @@ class Replica:
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._evictor = Evictor(context, timeout, self._binder.leave)
+        self._group_status = GroupStatusWriter(context, timeout)
         hands = Hands(self._binder, self._evictor, self._reporter)
         self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port)
         self._deciding = False
@@ -203,6 +206,7 @@ class Replica:
         await first_of(
             ("scheduling", self._loop.run()),
             ("policy-status", self._policy_status().run()),
+            ("group-status", self._group_status.run()),
             ("preemptions", self._evictor.run()),
         )
 
