@@ -127,7 +127,7 @@ class AssumedPlacements:
         pod, held, _ = found
         try:
             with self._state.counting(without=[held]):  # on its own node it is not asked about
-                decision = self._cycle.decide(pod, avoiding=slow)
+                decision = self._cycle.decide(pod, within=self._state.nodes.rows_without(slow))
             if decision.outcome is not Outcome.PLACED or decision.displaces:
                 return None
             self._policies.decided(pod)

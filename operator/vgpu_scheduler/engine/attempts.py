@@ -104,9 +104,9 @@ class Attempts:
     def _attempt_alone(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod by itself; empty where it was put back, since no node that changed helps it."""
         last_attempt = self._queue.last_attempt(pod.uid)
-        within = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
-        if last_attempt is not None and within is not None:
-            decision = self._decide(pod, explain=explain, within=within)
+        changed = None if last_attempt is None else self._requeuer.changed_since(pod, last_attempt)
+        if last_attempt is not None and changed is not None:
+            decision = self._decide(pod, explain=explain, changed=changed)
             says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
             if decision.outcome is Outcome.UNSCHEDULABLE and decision.per_node and says_nothing_new:
                 last_attempt = replace(last_attempt, clock=self._state.nodes.clock)
@@ -167,11 +167,11 @@ class Attempts:
             if pod is not None:
                 self._requeuer.note(pod, unschedulable_class)
 
-    def _decide(self, pod: Pod, *, explain: bool, within: NDArray[np.int64] | None = None) -> Decision:
+    def _decide(self, pod: Pod, *, explain: bool, changed: NDArray[np.int64] | None = None) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
             self._policies.decided(pod)
-            decision = self._cycle.decide(pod, explain=explain, within=within)
+            decision = self._cycle.decide(pod, explain=explain, changed=changed)
             if decision.placement is not None:
                 self._state.wakes.hints |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's

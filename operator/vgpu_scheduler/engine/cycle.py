@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,7 +81,7 @@ class Cycle:
         *,
         explain: bool = False,
         within: NDArray[np.int64] | None = None,
-        avoiding: Collection[str] = (),
+        changed: NDArray[np.int64] | None = None,
     ) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
@@ -90,21 +90,23 @@ class Cycle:
         explain
             Give the verdict of every node that does not fit.
         within
-            The only node rows that could have come to fit since all were looked at, shape (n,); all without it.
-        avoiding
-            Nodes that it must not go to.
+            The only node rows that it may go to, shape (n,); all without it. Others count nowhere.
+        changed
+            The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
+            is remembered. All without it.
         """
-        pod_class = self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.transient(pod)
+        pod_class = self.classes.of(pod, beyond_any_card=not explain) if changed is None else self.classes.transient(pod)
         if isinstance(pod_class, Refused):
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
             self._prices.before(pod_class.claimed)
-        if self.state.holds and (kept := self._own_room(pod, pod_class, avoiding)) is not None:
+        if self.state.holds and (kept := self._own_room(pod, pod_class, within)) is not None:
             return kept
-        rows = self._rows_without(avoiding) if within is None else within
-        if within is None:
+        if changed is None:
+            rows = self.state.nodes.rows() if within is None else within
             pod_class.node.refresh(self.state, rows)
         else:
+            rows = changed
             pod_class.node.examine(self.state, rows)
         try:
             found = self._filtered(pod, pod_class, rows)
@@ -116,7 +118,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            taken = self._room_of_others(pod, pod_class, avoiding) if self.state.holds else None
+            taken = self._room_of_others(pod, pod_class, within) if self.state.holds else None
             return taken or self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
@@ -160,14 +162,14 @@ class Cycle:
         nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
         return nominated if part.feasible[nominated].any() else rows
 
-    def _own_room(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
+    def _own_room(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
         """Place a pod on the node where room is kept for it; None if there is none, or if it does not fit there yet."""
         hold = self.state.holds.get(pod.uid)
-        if hold is None or hold.node in avoiding:
+        if hold is None or not self._is_within(hold.node, within):
             return None
         return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
-    def _room_of_others(self, pod: Pod, pod_class: Fitted, avoiding: Collection[str]) -> Decision | None:
+    def _room_of_others(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
         """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
         ways = []
         for node in self.state.holds.nodes():
@@ -176,7 +178,7 @@ class Cycle:
                 hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]
             ways += [(lower[count], node, room[: count + 1 + len(room) - len(lower)]) for count in range(len(lower))]
-        for _, node, room in sorted(way for way in ways if way[1] not in avoiding):
+        for _, node, room in sorted(way for way in ways if self._is_within(way[1], within)):
             decision = self._on_kept_room(pod, pod_class, node, room)
             if decision is not None:
                 return decision
@@ -190,10 +192,8 @@ class Cycle:
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
         return replace(decision, displaces=tuple(uid for uid in room if uid != pod.uid))
 
-    def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
-        rows = self.state.nodes.rows()
-        left_out = [row for node in nodes if (row := self.state.nodes.row(node)) is not None]
-        return rows[~np.isin(rows, left_out)] if left_out else rows
+    def _is_within(self, node: str, rows: NDArray[np.int64] | None) -> bool:
+        return rows is None or bool(np.any(rows == self.state.nodes.row(node)))
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.

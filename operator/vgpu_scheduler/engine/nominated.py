@@ -49,7 +49,9 @@ class NominatedPods:
         """
         for name in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
-            if row is not None and (rejection := self.rejection_on(name, pod, node, cluster)) is not None:
+            if row is None or row not in found.rows:
+                continue
+            if (rejection := self.rejection_on(name, pod, node, cluster)) is not None:
                 found.reject(row, rejection)
 
     def rejection_on(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -172,6 +172,11 @@ class NodeTable:
     def rows(self) -> NDArray[np.int64]:
         """Live rows, ascending; shape (nodes,). Shared: do not write to it."""
         return self._ranking()[1]
+
+    def rows_without(self, names: Collection[str]) -> NDArray[np.int64]:
+        """Return the live rows but for those of some nodes, ascending; shape (n,)."""
+        left_out = [row for name in names if (row := self.row(name)) is not None]
+        return self.rows()[~np.isin(self.rows(), left_out)]
 
     @property
     def rank(self) -> NDArray[np.int64]:
