@@ -126,11 +126,17 @@ class CardNeed(NamedTuple):
         Per dimension; 0 where nothing is needed, or ``percent`` says it.
     percent
         Percent of what the card has of a dimension.
+    reasons
+        By dimension, what a card is rejected for that has too little.
+    cards
+        How many such cards it takes.
     """
 
     vendor: str
     amounts: Amounts
     percent: Amounts
+    reasons: tuple[CardReason, ...]
+    cards: int
 
 
 class Allocator(Protocol):

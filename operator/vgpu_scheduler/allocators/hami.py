@@ -213,7 +213,8 @@ class HamiAllocator:
         amounts = [amount if dimension in counted else 0 for dimension, amount in enumerate(hardest.amounts)]
         percent = [part if dimension in counted else 0 for dimension, part in enumerate(hardest.percent)]
         amounts[CORES] = min(amounts[CORES], _WHOLE)
-        return CardNeed(hardest.vendor, tuple(amounts), tuple(percent))
+        reasons = tuple(_LACKS.get(dimension, CardReason.CardInsufficientMemory) for dimension in range(len(amounts)))
+        return CardNeed(hardest.vendor, tuple(amounts), tuple(percent), reasons, hardest.count)
 
     def shortfall(
         self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None

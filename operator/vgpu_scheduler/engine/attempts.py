@@ -72,10 +72,20 @@ class Attempts:
             decision = malformed(pod, problem)
             self._file(decision, now, alone=False)
             return (decision,)
-        group = self._groups.together(pod)
+        group = self.together(pod)
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
         return self._attempt_group(pod, group, now, explain=explain)
+
+    def together(self, pod: Pod) -> GroupStanding | None:
+        """Return the group that a pod is decided with; None for a pod that is placed by itself, wherever there is room.
+
+        One that is placed by itself, and near others of its group, is decided as a group of its own.
+        """
+        group = self._groups.group_of(pod)
+        if group is None or not group.goes_one_by_one:
+            return group
+        return group.only(pod) if self._group_attempts.constraints(group) else None
 
     def ask(self, pod: Pod) -> Decision:
         """Return the decision that an attempt would come to now, without preemption, and what all nodes say.
@@ -84,7 +94,7 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
-        group = self._groups.together(pod)
+        group = self.together(pod)
         if group is None:
             return self._cycle.decide(pod, explain=True)
         if not group.is_ready:

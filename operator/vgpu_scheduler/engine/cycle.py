@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
+from vgpu_scheduler.engine.copies import Copies, copies
 from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
@@ -95,7 +96,10 @@ class Cycle:
             The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
             is remembered. All without it.
         """
-        pod_class = self.classes.of(pod, beyond_any_card=not explain) if changed is None else self.classes.transient(pod)
+        if changed is None:
+            pod_class = self.classes.of(pod, beyond_any_card=not explain)
+        else:
+            pod_class = self.classes.transient(pod)
         if isinstance(pod_class, Refused):
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
@@ -130,14 +134,22 @@ class Cycle:
         closed = self.on_node.closed_to(pod_class, pod) if explain else {}
         return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
 
-    def nodes_that_fit(self, pod: Pod) -> int:
-        """Return on how many nodes a pod fits for what they are by themselves; 0 for one that is refused."""
-        pod_class = self.classes.of(pod)
+    def copies(self, pod: Pod, most: int) -> Copies:
+        """Return no less than how many pods like one there is room for by node row; for none if the pod is refused.
+
+        Parameters
+        ----------
+        most
+            More than that are not counted on a node.
+        """
+        pod_class, rows = self.classes.of(pod), self.state.nodes.rows()
+        counts = np.zeros(self.state.nodes.capacity, dtype=np.int64)
         if isinstance(pod_class, Refused):
-            return 0
-        rows = self.state.nodes.rows()
+            return Copies(counts, "")
         pod_class.node.refresh(self.state, rows)
-        return int(np.count_nonzero(pod_class.node.feasible[rows]))
+        found = copies(self.state, pod_class.node, rows, most)
+        counts[rows] = found.counts
+        return Copies(counts, found.scarcest)
 
     def filter(self, pod: Pod, pod_class: Fitted) -> Filtered:
         """Return what the filters say of all nodes for a pod.

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
+from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.pod_groups import GroupStanding
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.reserving import Reserver
+from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
+from vgpu_scheduler.model import Decision, Hint, Outcome, TopologyConstraint, internal_error
 
 __all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_others"]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
 _MOST_ORDERS: Final = 8
-"""In so many orders the pods of a group are tried."""
+"""In so many orders the pods of a group are tried on the same nodes."""
+_MOST_DOMAINS: Final = 64
+"""So many domains are tried at most that look as if they had room."""
 
 
 class _Tried(NamedTuple):
@@ -58,8 +66,9 @@ class GroupAttempts:
     def decide(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
         """Decide as many of the waiting pods as are needed, each placement assumed; if they do not fit, none is.
 
-        The hardest to place comes first. Where a pod does not fit beside those before it, the group is tried again with
-        that one, and those that ask the same, ahead of all others, a few times.
+        Where nodes have not enough room for them in any case, nothing is tried. Where they are to be near each other,
+        one domain after the other is tried. The hardest to place comes first; where a pod does not fit beside those
+        before it, the group is tried again with that one, and those that ask the same, ahead of all others.
 
         Returns
         -------
@@ -70,19 +79,40 @@ class GroupAttempts:
         try:
             for pod in group.waiting:
                 self._policies.decided(pod)
-            return self._in_some_order(group, explain=explain)
+            return self._in_some_domain(GroupMembers(self._cycle, group), explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
 
-    def _in_some_order(self, group: GroupStanding, *, explain: bool) -> tuple[Decision, ...]:
-        kind_of = {pod.uid: self._kind(pod) for pod in group.waiting}
-        order = self._hardest_first(group.waiting, kind_of)
+    def _in_some_domain(self, members: GroupMembers, *, explain: bool) -> tuple[Decision, ...]:
+        group, nodes = members.group, self._state.nodes
+        known = (nodes.row(node) for node in group.nodes)
+        placed = np.array([row for row in known if row is not None], dtype=np.int64)
+        constraints = self.constraints(group)
+        found = candidate_domains(nodes, constraints, members.room, group.needed, placed)
+        first: tuple[Decision, ...] = ()
+        for domain in islice(found, _MOST_DOMAINS):
+            decisions = self._in_some_order(members, domain, explain=explain)
+            if decisions[0].outcome is Outcome.PLACED:
+                return self._by_rank(members, decisions, constraints, domain)
+            first = first or decisions
+            if decisions[0].outcome is Outcome.ERROR:
+                break
+        return first or self._no_room(members, constraints, explain=explain)
+
+    def constraints(self, group: GroupStanding) -> tuple[TopologyConstraint, ...]:
+        """Return how near to each other the pods of a group are placed: what they or an object say, then policies."""
+        policies = (self._cycle.classes.policy(pod).together for pod in group.waiting)
+        of_policies = (constraint for constraint in policies if constraint is not None)
+        return tuple(dict.fromkeys((*group.topology, *of_policies)))
+
+    def _in_some_order(self, members: GroupMembers, domain: Domain, *, explain: bool) -> tuple[Decision, ...]:
+        group, kind_of, order = members.group, members.kind_of, list(members.hardest_first)
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
         while len(tried) < _MOST_ORDERS and (kinds := tuple(kind_of[pod.uid] for pod in order)) not in tried:
             tried.add(kinds)
-            found = self._in_order(order, group.needed, explain=explain)
+            found = self._in_order([(pod, domain.rows) for pod in order], group.needed, explain=explain)
             if found.failed is None:
                 return found.placed
             failures += found.others
@@ -92,16 +122,22 @@ class GroupAttempts:
             failed = kind_of[found.failed.uid]
             order.sort(key=lambda pod: kind_of[pod.uid] != failed)
         assert decisive is not None, "a group has waiting pods"
-        return failed_together(group.waiting, decisive, failures)
+        return failed_together(group.waiting, decisive, failures, domain.name)
 
-    def _in_order(self, pods: Sequence[Pod], needed: int, *, explain: bool) -> _Tried:
-        """Decide pods one after the other, each placement assumed, until as many are placed as are needed."""
+    def _in_order(self, pods: Sequence[tuple[Pod, NDArray[np.int64]]], needed: int, *, explain: bool = False) -> _Tried:
+        """Decide pods one after the other, each placement assumed, until as many are placed as are needed.
+
+        Parameters
+        ----------
+        pods
+            Each with the only node rows that it may go to, shape (n,).
+        """
         placed: list[Decision] = []
         others: list[Decision] = []
         hints, before = Hint.NONE, self._reserver.before()
         try:
-            for number, pod in enumerate(pods):
-                decision = self._cycle.decide(pod, explain=explain)
+            for number, (pod, rows) in enumerate(pods):
+                decision = self._cycle.decide(pod, explain=explain, within=rows)
                 if decision.placement is None:
                     others.append(decision)
                     if len(placed) + len(pods) - number - 1 < needed:
@@ -118,38 +154,71 @@ class GroupAttempts:
         self._reserver.undo(placed, before)
         return _Tried((), tuple(others), others[-1])
 
-    def _hardest_first(self, pods: Sequence[Pod], kind_of: Mapping[str, Hashable]) -> list[Pod]:
-        """Return pods in the order in which they are placed: the one that fits on the fewest nodes first.
+    def _by_rank(
+        self,
+        members: GroupMembers,
+        decisions: tuple[Decision, ...],
+        constraints: Sequence[TopologyConstraint],
+        domain: Domain,
+    ) -> tuple[Decision, ...]:
+        """Have pods that ask the same, and are numbered, take the places of each other so that neighbours are near."""
+        wanted = members.by_rank(decisions, [each.key for each in constraints])
+        if wanted is None:
+            return decisions
+        before = self._reserver.before()
+        self._reserver.undo(decisions, before)
+        found = self._in_order(wanted, len(wanted))
+        if found.failed is None:
+            return found.placed
+        as_it_was = [(members.pods[each.uid], domain.rows) for each in decisions]
+        return self._in_order(as_it_was, len(as_it_was)).placed
 
-        Of those that fit on as many, the one comes first that claims the most devices, then the most of each.
+    def _no_room(
+        self, members: GroupMembers, constraints: Sequence[TopologyConstraint], *, explain: bool
+    ) -> tuple[Decision, ...]:
+        """Return the decisions about a group for which nodes have not enough room together, or no domain has."""
+        group, rows, lacking = members.group, self._state.nodes.rows(), members.lacking()
+        alone = [(self._cycle.decide(kind.pod, explain=explain), kind) for kind in lacking]
+        failures = [decision for decision, _ in alone if decision.placement is None]
+        never = sum(kind.number for decision, kind in alone if decision.placement is None)
+        if len(group.waiting) - never < group.needed:
+            return failed_together(group.waiting, failures[0], failures)
+        required = [each for each in constraints if each.required]
+        why = self._too_little(members, required) if required else ""
+        if not why:
+            scarcest = " and ".join(dict.fromkeys(kind.scarcest for kind in lacking if kind.scarcest))
+            why = f"they have room for at most {members.room.within(rows)} of them: {scarcest}"
+        decisions = lacks_room(group, rows.shape[0], why, failures)
+        return self._with_verdicts(members, decisions) if explain else decisions
 
-        Parameters
-        ----------
-        kind_of
-            What each has in common with others, by UID: these are as hard to place.
-        """
-        hardness: dict[Hashable, tuple[int, int, tuple[int, ...]]] = {}
-        for pod in pods:
-            if kind_of[pod.uid] not in hardness:
-                hardness[kind_of[pod.uid]] = self._hardness(pod)
-        return sorted(pods, key=lambda pod: hardness[kind_of[pod.uid]])
-
-    def _kind(self, pod: Pod) -> Hashable:
-        """Return what pods have in common that ask the same of a node: their order among each other does not matter."""
-        found = self._cycle.classes.of(pod)
-        return None if isinstance(found, Refused) else found.node
-
-    def _hardness(self, pod: Pod) -> tuple[int, int, tuple[int, ...]]:
-        claimed = self._cycle.classes.claimed(pod)
-        if claimed is None:
-            return 0, 0, ()  # it is refused, and the group with it
-        claims = [claim for container in claimed.claims for claim in container.claims]
-        amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
-        return (
-            self._cycle.nodes_that_fit(pod),
-            -sum(claim.count for claim in claims),
-            tuple(-amount for amount in amounts),
+    def _with_verdicts(self, members: GroupMembers, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+        """Add what nodes say of the pod for which they have no room beside the others, if that is how it is."""
+        rows, before = self._state.nodes.rows(), self._reserver.before()
+        order = [(pod, rows) for pod in members.hardest_first]
+        tried = self._in_order(order, members.group.needed, explain=True)
+        if tried.failed is None:
+            self._reserver.undo(tried.placed, before)
+            return tuple(decisions)
+        verdicts, near_miss = tried.failed.verdicts, tried.failed.near_miss
+        return tuple(
+            replace(each, verdicts=verdicts, near_miss=near_miss) if each.uid == tried.failed.uid else each
+            for each in decisions
         )
+
+    def _too_little(self, members: GroupMembers, required: Sequence[TopologyConstraint]) -> str:
+        """Say why a group fits in no domain; empty where nodes have not enough room for it anywhere."""
+        group, rows = members.group, self._state.nodes.rows()
+        if members.room.within(rows) < group.needed:
+            return ""
+        labels = " and ".join(dict.fromkeys(each.key for each in required))
+        said_by = " and ".join(dict.fromkeys(each.said_by for each in required))
+        within = domains(self._state.nodes, list(dict.fromkeys(each.key for each in required)), rows)
+        if not within:
+            return f"no node has label {labels}, within one value of which they are placed ({said_by})"
+        room, name = max((members.room.within(each.rows), each.name) for each in within)
+        if room < group.needed:
+            return f"{labels} {name} has room for at most {room} of them, and others have no more ({said_by})"
+        return f"its pods that run are not on nodes with one value of {labels} that has room for them ({said_by})"
 
 
 def malformed(pod: Pod, problem: str) -> Decision:
@@ -181,7 +250,9 @@ def is_incomplete(decision: Decision) -> bool:
     return decision.outcome is Outcome.UNSCHEDULABLE and decision.rejected_by == (PLUGIN,)
 
 
-def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision]) -> tuple[Decision, ...]:
+def failed_together(
+    pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision], domain: str = ""
+) -> tuple[Decision, ...]:
     """Return the decisions about the pods of a group of which too many do not fit, that of the decisive one first.
 
     Parameters
@@ -190,13 +261,41 @@ def failed_together(pods: Sequence[Pod], decisive: Decision, failures: Sequence[
         The one without which as many would fit as are needed.
     failures
         All that were met, in whichever order: what helps any of them may help the group.
+    domain
+        Where they were tried together; empty for everywhere.
     """
     hints, times = Hint.NONE, [each.again_at for each in failures if each.again_at is not None]
     for each in failures:
         hints |= each.helped_by
-    own = replace(decisive, helped_by=hints, again_at=min(times, default=None))
+    where = f"in {domain}, where the group was tried first: " if domain else ""
+    hints |= OF_ONE_NODE if domain else Hint.NONE  # another domain may come to have room
+    own = replace(decisive, helped_by=hints, again_at=min(times, default=None), message=f"{where}{decisive.message}")
     message = f"pod {own.pod}, which is placed together with this one: {own.message}"
     others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
     if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
         others = replace(others, outcome=Outcome.UNSCHEDULABLE)
     return (own, *(replace(others, uid=pod.uid, pod=pod.key) for pod in pods if pod.uid != own.uid))
+
+
+def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions about the pods of a group for which nodes together have not enough room.
+
+    Parameters
+    ----------
+    nodes
+        How many nodes there are.
+    failures
+        Those of its pods that fit nowhere, whatever becomes of the others.
+    """
+    hints = OF_ONE_NODE | Hint.QUOTA
+    for each in failures:
+        hints |= each.helped_by
+    needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
+    message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
+    return tuple(
+        Decision(
+            pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(PLUGIN,),
+            helped_by=hints,
+        )
+        for pod in group.waiting
+    )  # fmt: skip

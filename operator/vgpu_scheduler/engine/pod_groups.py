@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS, GroupKey, GroupSource, Membership, membership
+from vgpu_scheduler.groups import (
+    GROUP_SOURCES,
+    POD_GROUP_KINDS,
+    GroupKey,
+    GroupSource,
+    Membership,
+    membership,
+    topology,
+)
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import Hint, TopologyConstraint
 from vgpu_scheduler.state import Phase, State
 
 __all__ = ["GroupStanding", "PodGroups"]
@@ -40,6 +48,10 @@ class GroupStanding:
         Why it is not known.
     problem
         Why the group cannot be placed, whatever the nodes are; empty if it can.
+    topology
+        How near to each other its pods are placed, as they say.
+    nodes
+        The nodes that pods of it are on, each once, by name.
     """
 
     key: GroupKey
@@ -50,6 +62,12 @@ class GroupStanding:
     missing_object: str = ""
     why_missing: str = ""
     problem: str = ""
+    topology: tuple[TopologyConstraint, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    def only(self, pod: Pod) -> GroupStanding:
+        """Return the same for one pod that is placed by itself, near those that are placed."""
+        return replace(self, minimum=self.counted + 1, waiting=(pod,))
 
     @property
     def needed(self) -> int:
@@ -250,19 +268,23 @@ class PodGroups:
 
         None for a pod that is placed by itself.
         """
+        found = self.group_of(pod)
+        return None if found is None or found.goes_one_by_one else found
+
+    def group_of(self, pod: Pod) -> GroupStanding | None:
+        """Return how far the group of a pod is; None for a pod without a group that can be understood."""
         said = self.membership(pod)
-        if said is None or said.problem:
-            return None
-        found = self.standing(said.key)
-        return None if found.goes_one_by_one else found
+        return None if said is None or said.problem else self.standing(said.key)
 
     def standing(self, key: GroupKey) -> GroupStanding:
         """Return how far a group is."""
-        counted, settled, waiting, said_minimum = 0, 0, [], 1
+        counted, settled, waiting, said_minimum = 0, 0, list[Pod](), 1
+        nodes = set[str]()
         for member, said in self._known(key):
             if self._counts(member):
                 counted += 1
                 settled += self._is_settled(member)
+                nodes.update(self._node_of(member))
             elif not said.problem and self._state.reservation(member.uid) is None and self._waits(member):
                 waiting.append(member)
                 said_minimum = max(said_minimum, said.minimum or 1)
@@ -273,7 +295,16 @@ class PodGroups:
         minimum = said_minimum if described is None or says_itself else described.minimum
         settled = counted if self.trusts_assumed else settled
         return GroupStanding(
-            key, minimum, counted, settled, tuple(waiting), missing, why, problem=_not_followed(described)
+            key,
+            minimum,
+            counted,
+            settled,
+            tuple(waiting),
+            missing,
+            why,
+            problem=_not_followed(described),
+            topology=tuple(dict.fromkeys(each for member in waiting for each in topology(member))),
+            nodes=tuple(sorted(nodes)),
         )
 
     def described(self, key: GroupKey) -> PodGroup | None:
@@ -302,6 +333,11 @@ class PodGroups:
         if pod.terminal or pod.deleting:
             return pod.phase == "Succeeded"
         return self._state.reservation(pod.uid) is not None
+
+    def _node_of(self, pod: Pod) -> tuple[str, ...]:
+        """Return the node that a pod holds something on, if it does."""
+        held = self._state.reservation(pod.uid)
+        return () if held is None else (held.node,)
 
     def _missing(self, source: GroupSource) -> tuple[str, str]:
         """Return the kind of which an object of a source is missing, and why; empty where it needs none."""

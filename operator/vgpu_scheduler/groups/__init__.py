@@ -9,10 +9,21 @@ from vgpu_scheduler.groups.kueue import KUEUE
 from vgpu_scheduler.groups.native import NATIVE
 from vgpu_scheduler.groups.pod_group import PodGroupKind
 from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership
+from vgpu_scheduler.groups.topology import rank, topology
 from vgpu_scheduler.groups.volcano import VOLCANO
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["GROUP_SOURCES", "POD_GROUP_KINDS", "GroupKey", "GroupSource", "Membership", "PodGroupKind", "membership"]
+__all__ = [
+    "GROUP_SOURCES",
+    "POD_GROUP_KINDS",
+    "GroupKey",
+    "GroupSource",
+    "Membership",
+    "PodGroupKind",
+    "membership",
+    "rank",
+    "topology",
+]
 
 GROUP_SOURCES: tuple[GroupSource, ...] = (NATIVE, COSCHEDULING, COSCHEDULING_BEFORE, KOORDINATOR, KUEUE, VOLCANO)
 """All sources. A pod belongs to the group that the first of them finds."""

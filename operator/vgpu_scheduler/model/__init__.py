@@ -72,6 +72,7 @@ from vgpu_scheduler.model.texts import (
     quoted,
     worded,
 )
+from vgpu_scheduler.model.topology import TopologyConstraint
 
 __all__ = [
     "BEST_FIT",
@@ -120,6 +121,7 @@ __all__ = [
     "Schema",
     "ScorePart",
     "Shortage",
+    "TopologyConstraint",
     "Usage",
     "Uses",
     "VendorKey",

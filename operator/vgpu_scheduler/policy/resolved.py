@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, TopologyConstraint
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
 from vgpu_scheduler.scorers import WeightedScorer
 
@@ -83,6 +83,8 @@ class ResolvedPolicy:
         Whether nodes are ranked by the images that they have.
     device_weight
         How much the scorers' points count beside those of what somebody would like of nodes.
+    together
+        How near to each other the pods of its group are placed, if a policy says so.
     preemption
         Whether it may evict others, and others it. Known also where the pod must wait: a pod that runs can be a victim.
     overrides
@@ -111,6 +113,7 @@ class ResolvedPolicy:
     managed: LabelSelector | None = None
     reads_images: bool = False
     device_weight: int = DEVICE_WEIGHT
+    together: TopologyConstraint | None = None
     preemption: PreemptionRules = NO_PREEMPTION
     overrides: frozenset[str] | None = None
     enforced: tuple[tuple[str, str], ...] = ()

@@ -7,7 +7,7 @@ Beside them are the scores of single nodes: preferred node affinity, and taints 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -175,6 +175,22 @@ class CompiledPredicates:
         if self._names is not None:
             np.copyto(codes, _CODES[NOT_NAMED], where=~self._named(rows))
         return codes
+
+    def copies(self, rows: NDArray[np.int64], most: int) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
+        """Yield how many pods like this one at most are placed on nodes until something runs out, and what that is.
+
+        Parameters
+        ----------
+        most
+            More than that are not counted; of shape as ``rows``, as are the numbers.
+        """
+        if self._planned != len(self._nodes.resources):
+            self._plan()
+        for need in (need for needs in self._needs for need in needs if need.amount > 0):
+            free = self._nodes.allocatable[rows, need.column] - self._nodes.used[rows, need.column]
+            yield need.reason, np.minimum(np.maximum(free, 0) // need.amount, most)
+        if self._ports:
+            yield PORTS, np.ones(rows.shape[0], dtype=np.int64)
 
     def may_go(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell where taints, node affinity and the selectors of policies let the pod be at all; shape as ``rows``."""

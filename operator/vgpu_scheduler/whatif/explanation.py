@@ -157,7 +157,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     before, _ = turns_around(world, pod)
-    group = world.engine.groups.together(pod)
+    group = world.engine.attempts.together(pod)
     if group is not None:
         return _explain_together(world, pod, group, before, node, all_cards=all_cards)
     with placed(world, before, preempting=world.engine.preemption) as going:

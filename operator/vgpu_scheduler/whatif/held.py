@@ -26,7 +26,7 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
         return f"it is {reason}"
     if decision.outcome in {Outcome.REFUSED, Outcome.ERROR}:
         return decision.message
-    group = world.engine.groups.together(pod)
+    group = world.engine.attempts.together(pod)
     if group is not None and group.is_complete:
         return not_searched(group)
     over = list(_quotas(world, pod))

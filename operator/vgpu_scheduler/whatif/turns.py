@@ -39,7 +39,7 @@ def turns_around(world: World, pod: Pod) -> Turns:
     the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
     together have their turn when the first of them has; they are not among the others.
     """
-    group = world.engine.groups.together(pod)
+    group = world.engine.attempts.together(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.is_complete else ()))}
     state, names = world.engine.state, world.engine.scheduler_names
     listed = [
@@ -93,7 +93,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             groups = world.engine.groups
             if alike in refused or state.reservation(pod.uid) is not None or groups.problem(ours):
                 continue
-            group = groups.together(ours)
+            group = world.engine.attempts.together(ours)
             if group is not None:
                 if group.is_ready:
                     together = [

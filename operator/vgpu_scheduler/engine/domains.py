@@ -1,0 +1,154 @@
+"""Topology domains: nodes with the same value of a label, and on which of them a group is tried, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.model import TopologyConstraint
+from vgpu_scheduler.state import NodeTable
+
+__all__ = ["Domain", "GroupRoom", "candidate_domains", "domains"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """Nodes that are near each other.
+
+    Attributes
+    ----------
+    name
+        The values of the labels that they have in common; empty where none is asked for.
+    rows
+        Their rows, ascending, shape (n,).
+    """
+
+    name: str
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupRoom:
+    """How many of the pods of a group nodes have room for at most.
+
+    Attributes
+    ----------
+    waiting
+        How many pods of each kind wait, shape (kinds,).
+    copies
+        How many pods of each kind there is room for by node row, shape (kinds, capacity).
+    """
+
+    waiting: NDArray[np.int64]
+    copies: NDArray[np.int64]
+
+    def within(self, rows: NDArray[np.int64]) -> int:
+        """Return how many of the pods there is room for on some nodes at most."""
+        return int(np.minimum(self.copies[:, rows].sum(axis=1), self.waiting).sum())
+
+    def copies_within(self, rows: NDArray[np.int64]) -> int:
+        """Return how many pods of these kinds, however many there are, some nodes have room for at most."""
+        return int(self.copies[:, rows].sum())
+
+
+def domains(nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]) -> list[Domain]:
+    """Return the domains of some labels among nodes, by name; nodes that lack one of the labels are in none.
+
+    Parameters
+    ----------
+    rows
+        The nodes, ascending, shape (n,).
+    """
+    if not keys:
+        return [Domain("", rows)] if rows.size else []
+    ids = np.stack([nodes.label_column(key)[rows] for key in keys])
+    has_all = (ids >= 0).all(axis=0)
+    rows, ids = rows[has_all], ids[:, has_all]
+    if not rows.size:
+        return []
+    distinct, inverse = np.unique(ids, axis=1, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(inverse.ravel(), minlength=distinct.shape[1]))
+    values = [nodes.label_values(key) for key in keys]
+    found = [
+        Domain(", ".join(of[number] for of, number in zip(values, numbers, strict=True)), of_domain)
+        for numbers, of_domain in zip(distinct.T.tolist(), np.split(rows[order], ends[:-1]), strict=True)
+    ]
+    return sorted(found, key=lambda domain: domain.name)
+
+
+def candidate_domains(
+    nodes: NodeTable,
+    constraints: Sequence[TopologyConstraint],
+    room: GroupRoom,
+    needed: int,
+    placed: NDArray[np.int64],
+) -> Iterator[Domain]:
+    """Yield the domains that may have room for a group, in the order in which they are tried.
+
+    The smallest that has room for all that wait comes first; then those that have room for as many as are needed, the
+    largest first. Domains of labels that are preferred come before the larger ones that contain them.
+
+    Parameters
+    ----------
+    needed
+        How many pods have to be placed at once.
+    placed
+        The rows of nodes that pods of the group are on already, shape (n,): required labels have their values.
+    """
+    required = tuple(dict.fromkeys(each.key for each in constraints if each.required))
+    preferred = tuple(dict.fromkeys(each.key for each in constraints if not each.required and each.key not in required))
+    around = _by_room(_around(domains(nodes, required, nodes.rows()), placed, nodes.capacity), room, needed)
+    if preferred:
+        near = [Domain(_named(each, one), one.rows) for each in around for one in domains(nodes, preferred, each.rows)]
+        ranked = _by_room(near, room, needed)
+        yield from sorted(ranked, key=lambda each: -np.isin(placed, each.rows).sum()) if placed.size else ranked
+    for each in around:
+        if preferred:
+            yield _fewest(each, domains(nodes, preferred, each.rows), room)
+        yield each
+
+
+def _named(outer: Domain, inner: Domain) -> str:
+    return f"{outer.name}, {inner.name}" if outer.name else inner.name
+
+
+def _around(found: Sequence[Domain], placed: NDArray[np.int64], capacity: int) -> Sequence[Domain]:
+    """Return the domain that has all rows that are given; all domains if none is, and none if no domain has them."""
+    if not placed.size:
+        return found
+    domain_of = np.full(capacity, -1, dtype=np.int64)
+    for number, each in enumerate(found):
+        domain_of[each.rows] = number
+    theirs = np.unique(domain_of[placed]).tolist()
+    return [found[theirs[0]]] if len(theirs) == 1 and theirs[0] >= 0 else []
+
+
+def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Domain]:
+    """Return the domains that have room for as many as are needed, in the order in which they are tried."""
+    if not found:
+        return []
+    starts = np.cumsum([0, *(each.rows.shape[0] for each in found[:-1])])
+    sums = np.add.reduceat(room.copies[:, np.concatenate([each.rows for each in found])], starts, axis=1)
+    most, copies = np.minimum(sums, room.waiting[:, np.newaxis]).sum(axis=0).tolist(), sums.sum(axis=0).tolist()
+    waiting = int(room.waiting.sum())
+    ranked = [
+        ((0, copies[number]) if most[number] >= waiting else (1, -copies[number]), number)
+        for number in range(len(found))
+        if most[number] >= needed
+    ]
+    return [found[number] for _, number in sorted(ranked)]
+
+
+def _fewest(outer: Domain, inner: Sequence[Domain], room: GroupRoom) -> Domain:
+    """Return as few of the domains within another one, the largest first, as have room for all that wait together."""
+    rows, taken, waiting = outer.rows[:0], list[NDArray[np.int64]](), int(room.waiting.sum())
+    for each in sorted(inner, key=lambda each: (-room.copies_within(each.rows), each.name)):
+        taken.append(each.rows)
+        rows = np.sort(np.concatenate(taken))
+        if room.within(rows) >= waiting:
+            return Domain(outer.name, rows)
+    return outer

@@ -1,0 +1,138 @@
+"""The pods of a group that wait to be placed together: what they have in common, and what nodes have room for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.domains import GroupRoom
+from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.pod_groups import GroupStanding
+from vgpu_scheduler.groups import rank
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision
+
+__all__ = ["GroupMembers", "Lacking"]
+
+
+class Lacking(NamedTuple):
+    """Pods that ask the same, for which there is not enough room.
+
+    Attributes
+    ----------
+    pod
+        One of them.
+    number
+        How many wait.
+    scarcest
+        What nodes have the least of; see :class:`Copies`.
+    """
+
+    pod: Pod
+    number: int
+    scarcest: str
+
+
+class GroupMembers:
+    """The pods of a group that wait.
+
+    Parameters
+    ----------
+    cycle
+        Decides them.
+    group
+        How far the group is.
+
+    Attributes
+    ----------
+    pods
+        Those that wait, by UID.
+    kind_of
+        What each has in common with others, by UID: their order among each other does not matter.
+    """
+
+    def __init__(self, cycle: Cycle, group: GroupStanding) -> None:
+        self._cycle = cycle
+        self.group = group
+        self.pods = {pod.uid: pod for pod in group.waiting}
+        self.kind_of = {pod.uid: self._kind(pod) for pod in group.waiting}
+        self._by_kind: dict[Hashable, list[Pod]] = {}
+        for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
+            self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
+        most = len(group.waiting)
+        self._copies = {kind: cycle.copies(pods[0], most) for kind, pods in self._by_kind.items()}
+
+    @cached_property
+    def room(self) -> GroupRoom:
+        """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
+        waiting = np.array([len(pods) for pods in self._by_kind.values()], dtype=np.int64)
+        copies = np.stack([each.counts for each in self._copies.values()])
+        return GroupRoom(waiting, np.full_like(copies, waiting.max()) if self._cycle.state.holds else copies)
+
+    @cached_property
+    def hardest_first(self) -> list[Pod]:
+        """The pods in the order in which they are placed: those that fit on the fewest nodes first.
+
+        Of those that fit on as many, the ones come first that claim the most devices, then the most of each; of those
+        that ask the same, as they are numbered, else by name.
+        """
+        kinds = sorted(self._by_kind.items(), key=lambda entry: self._hardness(*entry))
+        return [pod for _, pods in kinds for pod in pods]
+
+    def lacking(self) -> list[Lacking]:
+        """Return the kinds of pods of which more wait than all nodes have room for, the hardest to place first."""
+        kinds = sorted(self._by_kind.items(), key=lambda entry: self._hardness(*entry))
+        counted = ((pods, self._copies[kind]) for kind, pods in kinds)
+        return [
+            Lacking(pods[0], len(pods), found.scarcest)
+            for pods, found in counted
+            if int(found.counts.sum()) < len(pods)
+        ]
+
+    def by_rank(self, decisions: Sequence[Decision], keys: Sequence[str]) -> list[tuple[Pod, NDArray[np.int64]]] | None:
+        """Return placed pods, each with the row of the node that it should have as it is numbered.
+
+        Nodes are neighbours that have the same values of labels, then by name.
+
+        Returns
+        -------
+        list or None
+            None if they are as they should be, or are not numbered.
+        """
+        node_of = {each.uid: each.placement.node for each in decisions if each.placement is not None}
+        wanted = dict(node_of)
+        for pods in self._by_kind.values():
+            theirs = [pod for pod in pods if pod.uid in node_of and rank(pod) is not None]
+            places = sorted((node_of[pod.uid] for pod in theirs), key=lambda node: self._place(node, keys))
+            wanted.update((pod.uid, node) for pod, node in zip(theirs, places, strict=True))
+        if wanted == node_of:
+            return None
+        rows = ((uid, self._cycle.state.nodes.row(node)) for uid, node in wanted.items())
+        return [(self.pods[uid], np.array([row], dtype=np.int64)) for uid, row in rows if row is not None]
+
+    def _place(self, node: str, keys: Sequence[str]) -> tuple[tuple[str, ...], str]:
+        nodes = self._cycle.state.nodes
+        row, found = nodes.row(node), []
+        for key in keys:
+            number = -1 if row is None else int(nodes.label_column(key)[row])
+            found.append(nodes.label_values(key)[number] if number >= 0 else "")
+        return tuple(found), node
+
+    def _kind(self, pod: Pod) -> Hashable:
+        found = self._cycle.classes.of(pod)
+        return None if isinstance(found, Refused) else found.node
+
+    def _hardness(self, kind: Hashable, pods: Sequence[Pod]) -> tuple[int, int, tuple[int, ...], str, str]:
+        first = pods[0]
+        claimed = self._cycle.classes.claimed(first)
+        if claimed is None:
+            return 0, 0, (), first.name, first.uid  # it is refused, and the group with it
+        claims = [claim for container in claimed.claims for claim in container.claims]
+        amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
+        fits_on, devices = int(np.count_nonzero(self._copies[kind].counts)), sum(claim.count for claim in claims)
+        return fits_on, -devices, tuple(-amount for amount in amounts), first.name, first.uid
