@@ -87,6 +87,11 @@ class Attempts:
             return group
         return group.only(pod) if self._group_attempts.constraints(group) else None
 
+    def may_move(self, pod: Pod) -> bool:
+        """Tell whether a placed pod may go to whichever other node fits it: not away from others of its group."""
+        group = self._groups.group_of(pod)
+        return group is None or not self._group_attempts.constraints(group.only(pod))
+
     def ask(self, pod: Pod) -> Decision:
         """Return the decision that an attempt would come to now, without preemption, and what all nodes say.
 

@@ -40,10 +40,18 @@ class GroupRoom:
         How many pods of each kind wait, shape (kinds,).
     copies
         How many pods of each kind there is room for by node row, shape (kinds, capacity).
+    followed_by
+        How many more pods follow one by one.
     """
 
     waiting: NDArray[np.int64]
     copies: NDArray[np.int64]
+    followed_by: int = 0
+
+    def is_for_all(self, within: int, copies: int) -> bool:
+        """Tell whether there is room for all, given how many of the pods there is room for, and how many copies."""
+        waiting = int(self.waiting.sum())
+        return within >= waiting and copies >= waiting + self.followed_by
 
     def within(self, rows: NDArray[np.int64]) -> int:
         """Return how many of the pods there is room for on some nodes at most."""
@@ -134,9 +142,8 @@ def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Doma
     starts = np.cumsum([0, *(each.rows.shape[0] for each in found[:-1])])
     sums = np.add.reduceat(room.copies[:, np.concatenate([each.rows for each in found])], starts, axis=1)
     most, copies = np.minimum(sums, room.waiting[:, np.newaxis]).sum(axis=0).tolist(), sums.sum(axis=0).tolist()
-    waiting = int(room.waiting.sum())
     ranked = [
-        ((0, copies[number]) if most[number] >= waiting else (1, -copies[number]), number)
+        ((0, copies[number]) if room.is_for_all(most[number], copies[number]) else (1, -copies[number]), number)
         for number in range(len(found))
         if most[number] >= needed
     ]
@@ -145,10 +152,10 @@ def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Doma
 
 def _fewest(outer: Domain, inner: Sequence[Domain], room: GroupRoom) -> Domain:
     """Return as few of the domains within another one, the largest first, as have room for all that wait together."""
-    rows, taken, waiting = outer.rows[:0], list[NDArray[np.int64]](), int(room.waiting.sum())
+    rows, taken = outer.rows[:0], list[NDArray[np.int64]]()
     for each in sorted(inner, key=lambda each: (-room.copies_within(each.rows), each.name)):
         taken.append(each.rows)
         rows = np.sort(np.concatenate(taken))
-        if room.within(rows) >= waiting:
+        if room.is_for_all(room.within(rows), room.copies_within(rows)):
             return Domain(outer.name, rows)
     return outer

@@ -321,7 +321,8 @@ class Engine:
 
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
         """Decide an assumed pod anew that waits at a slow node; see :meth:`AssumedPlacements.decide_elsewhere`."""
-        return self.assumed.decide_elsewhere(uid, slow)
+        pod = self.state.pod(uid)
+        return self.assumed.decide_elsewhere(uid, slow) if pod is not None and self.attempts.may_move(pod) else None
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""

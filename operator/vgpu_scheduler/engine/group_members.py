@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
 
 __all__ = ["GroupMembers", "Lacking"]
+
+_MANY: Final = 1_000_000
+"""How many pods a node has room for at most where nothing bounds that."""
 
 
 class Lacking(NamedTuple):
@@ -64,15 +67,15 @@ class GroupMembers:
         self._by_kind: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
             self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
-        most = len(group.waiting)
-        self._copies = {kind: cycle.copies(pods[0], most) for kind, pods in self._by_kind.items()}
+        self._copies = {kind: cycle.copies(pods[0], _MANY) for kind, pods in self._by_kind.items()}
 
     @cached_property
     def room(self) -> GroupRoom:
         """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
         waiting = np.array([len(pods) for pods in self._by_kind.values()], dtype=np.int64)
         copies = np.stack([each.counts for each in self._copies.values()])
-        return GroupRoom(waiting, np.full_like(copies, waiting.max()) if self._cycle.state.holds else copies)
+        copies = np.full_like(copies, _MANY) if self._cycle.state.holds else copies
+        return GroupRoom(waiting, copies, self.group.followed_by)
 
     @cached_property
     def hardest_first(self) -> list[Pod]:

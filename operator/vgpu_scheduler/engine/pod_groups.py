@@ -52,6 +52,8 @@ class GroupStanding:
         How near to each other its pods are placed, as they say.
     nodes
         The nodes that pods of it are on, each once, by name.
+    followed_by
+        How many others wait to be placed near these, each by itself.
     """
 
     key: GroupKey
@@ -64,10 +66,11 @@ class GroupStanding:
     problem: str = ""
     topology: tuple[TopologyConstraint, ...] = ()
     nodes: tuple[str, ...] = ()
+    followed_by: int = 0
 
     def only(self, pod: Pod) -> GroupStanding:
-        """Return the same for one pod that is placed by itself, near those that are placed."""
-        return replace(self, minimum=self.counted + 1, waiting=(pod,))
+        """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
+        return replace(self, minimum=self.counted + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
     @property
     def needed(self) -> int:
@@ -303,7 +306,7 @@ class PodGroups:
             missing,
             why,
             problem=_not_followed(described),
-            topology=tuple(dict.fromkeys(each for member in waiting for each in topology(member))),
+            topology=tuple(dict.fromkeys(each for member, _ in self._known(key) for each in topology(member))),
             nodes=tuple(sorted(nodes)),
         )
 
