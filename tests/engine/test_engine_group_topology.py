@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
+from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Node, Pod
@@ -144,6 +145,19 @@ def test_numbered_pods_are_on_neighbouring_nodes() -> None:
     placed = attempt(engine)
     assert [placed[f"p{index}"] for index in (0, 1, 2, 3, 5, 10)] == ["a", "a", "b", "b", "c", "c"]
     assert not engine.state.drift()
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("Required", set()), ("Preferred", {"a", "b"})])
+def test_a_policy_says_how_near_pods_of_groups_are_placed(mode: str, expected: set[str]) -> None:
+    engine = engine_with([rack("a", 2, "r1"), rack("b", 1, "r2"), rack("c", 1, "r3")])
+    near = {"policy": "binpack", "together": {"key": "rack", "mode": mode}}
+    engine.effective_policies.observe(policy("racks", {"nodes": near}))
+    come(engine, 3, 3)
+    found = attempt(engine)
+    assert set(found.values()) == expected or "(nodes.together of ClusterVGPUPolicy racks)" in found[""]
+    engine.effective_policies.observe(policy("racks", {"nodes": {"policy": "binpack"}}))
+    if not expected:
+        assert set(attempt(engine, 20.0).values()) == {"a", "b"}
 
 
 @pytest.mark.parametrize("wants", [{}, {"required": "rack"}, {"preferred": "rack"}])

@@ -26,6 +26,12 @@ MALFORMED = {
     "nodes: both forms": Case("nodes: {policy: binpack, scorers: [{name: hami}]}", "spec.nodes"),
     "nodes: policy of devices": Case("nodes: {policy: mutex}", "spec.nodes.policy"),
     "nodes: policy in upper case": Case("nodes: {policy: Binpack}", "spec.nodes.policy"),
+    "together by itself": Case("nodes: {together: {key: rack}}", "spec.nodes"),
+    "together by nothing": Case("nodes: {policy: spread, together: {mode: Required}}", "spec.nodes.together.key"),
+    "together by what is no label": Case("nodes: {policy: spread, together: {key: a b}}", "spec.nodes.together.key"),
+    "together in another mode": Case(
+        "nodes: {policy: spread, together: {key: rack, mode: required}}", "spec.nodes.together.mode"
+    ),
     "nodes: no scorers": Case("nodes: {scorers: []}", "spec.nodes.scorers"),
     "nodes: scorers of a wrong type": Case("nodes: {scorers: {name: hami}}", "spec.nodes.scorers"),
     "scorer without a name": Case(scorer("weight: 1"), "spec.nodes.scorers[0].name"),

@@ -99,6 +99,8 @@ GOOD = {
             - {name: fragmentation, weight: 1000000, prices: Auto}
         """
     ),
+    "together, by default preferred": Case("nodes: {policy: spread, together: {key: nvidia.com/gpu.clique}}"),
+    "together in any case": Case("nodes: {scorers: [{name: hami}], together: {key: rack, mode: Required}}"),
     "no prices": Case("nodes: {scorers: [{name: fragmentation, prices: None}]}"),
     "the scorers of kube-scheduler": Case(
         """

@@ -3,9 +3,10 @@
 import tracemalloc
 
 import pytest
+from tests.policy.resources import policy
 
 from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.model import OrderKind
+from vgpu_scheduler.model import OrderKind, TopologyConstraint
 from vgpu_scheduler.policy import Policies, PolicyDefaults, ResolvedPolicy, parse_weights
 from vgpu_scheduler.scorers import HamiScorer, NodePolicy
 
@@ -32,6 +33,16 @@ def test_the_documented_defaults() -> None:
     assert (found.choice.order, found.choice.weights) == (OrderKind.NUMA_FIRST, (1.0, 1.0, 1.0))
     assert found.source_of == {"nodes": "settings", "devices": "settings"}
     assert not found.warnings
+
+
+def test_what_a_policy_says_of_groups_stays_where_the_pod_says_how_nodes_are_ranked() -> None:
+    policies = Policies(PolicyDefaults())
+    near = {"policy": "binpack", "together": {"key": "rack"}}
+    policies.catalogue.put(policy("racks", {"nodes": near}))
+    for asked in (pod(), pod(node="spread")):
+        assert policies.resolve(asked).together == TopologyConstraint(
+            "rack", required=False, said_by="nodes.together of ClusterVGPUPolicy racks"
+        )
 
 
 def test_the_settings() -> None:

@@ -43,6 +43,7 @@ BY_RESOURCES: Final = (
 """Scorers that weigh resources."""
 Prices = Literal["None", "Auto"]
 Strategy = Literal["LeastAllocated", "MostAllocated"]
+TogetherMode = Literal["Required", "Preferred"]
 
 
 class StrategyResource(Section):
@@ -189,6 +190,20 @@ class ScorerEntry(Section):
     )
 
 
+class Together(Section):
+    """How near to each other the pods of a group are placed."""
+
+    key: Annotated[
+        str,
+        Field(min_length=1, max_length=317),
+        qualified_name("must be the key of a label of nodes, such as topology.kubernetes.io/zone"),
+    ]
+    """The label of nodes: those with the same value are near each other, for example nvidia.com/gpu.clique."""
+    mode: TogetherMode = "Preferred"
+    """What becomes of a group for which no value of the label has room: Preferred places it elsewhere, Required has it
+    wait."""
+
+
 class NodesSection(Section):
     """How the node is chosen; set exactly one of policy and scorers."""
 
@@ -197,6 +212,9 @@ class NodesSection(Section):
     scorer hami with this policy."""
     scorers: Annotated[tuple[ScorerEntry, ...], Field(min_length=1, max_length=8), Unique("name")] | None = None
     """The long form: the scorers whose weighted scores are added; the node with the highest sum wins."""
+    together: Together | None = None
+    """Where the pods of a group are placed; it says nothing of pods without a group. What a group says itself counts,
+    too."""
 
     rules = (
         Rule(

@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import NO_TERMS, BoundedCache, ClaimTerms, OrderKind, WakeSet, bytes_of, internal_error
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    BoundedCache,
+    ClaimTerms,
+    OrderKind,
+    TopologyConstraint,
+    WakeSet,
+    bytes_of,
+    internal_error,
+)
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
@@ -29,7 +38,7 @@ from vgpu_scheduler.policy.resolved import (
     ResolvedPolicy,
     overruled_by,
 )
-from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
+from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, together, unread
 from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _MOST_BYTES = 8 * 2**20
@@ -81,6 +90,7 @@ class _Draft:
     warnings: list[str] = field(default_factory=list)
     terms: ClaimTerms = NO_TERMS
     limits: PodLimits = NO_POD_LIMITS
+    together: TopologyConstraint | None = None
     node_selectors: list[LabelSelector] = field(default_factory=list)
     overrides: frozenset[str] | None = None
     enforced: dict[str, str] = field(default_factory=dict)
@@ -208,6 +218,7 @@ class Policies:
             managed=self._defaults.managed,
             reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
             device_weight=self._defaults.device_weight,
+            together=draft.together,
             preemption=preemption,
             overrides=draft.overrides,
             enforced=tuple(sorted(draft.enforced.items())),
@@ -226,6 +237,8 @@ class Policies:
         implying = [p for p in matching if not p.namespace] if "devices" in enforced else matching
         choice, devices_by = self._cards(matching, *(self._nodes(implying)))
         draft = _Draft(nodes, choice, {"nodes": [nodes_by]}, devices_by, enforced=enforced)
+        for policy, section in holding(matching, "nodes")[:1]:
+            draft.together = together(section, title(policy))
         for policy, section in holding(matching, "defaults")[:1]:
             draft.terms = ClaimTerms(section.memory, section.cores)
             draft.came_from("defaults", title(policy))

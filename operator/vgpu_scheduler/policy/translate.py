@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import CardChoice, ShareOrder, Strategy, Weights
-from vgpu_scheduler.model import OrderKind
+from vgpu_scheduler.model import OrderKind, TopologyConstraint
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry
 from vgpu_scheduler.policy.spec import DevicesSection
 from vgpu_scheduler.scorers import (
@@ -149,13 +149,22 @@ def weighed_resources(section: NodesSection, read: ReadBinpackArguments) -> tupl
     return tuple(sorted(names))
 
 
+def together(section: NodesSection, policy: str) -> TopologyConstraint | None:
+    """Return how near to each other the pods of a group are placed, as a policy says; None if it says nothing."""
+    said = section.together
+    return (
+        None if said is None else TopologyConstraint(said.key, said.mode == "Required", f"nodes.together of {policy}")
+    )
+
+
 def describe_nodes(section: NodesSection, read: ReadBinpackArguments) -> str:
     """Summarise the section in a few words: ``binpack``, ``fragmentation x3 + binpack``."""
+    near = "" if section.together is None else f", together by {section.together.key}"
     if section.scorers is None:
-        return section.policy or ""
+        return (section.policy or "") + near
     rule = node_rule(section, read)
     parts = [entry.scorer.name + (f" x{entry.weight}" if entry.weight != 1 else "") for entry in rule.scorers]
-    return " + ".join(parts)
+    return " + ".join(parts) + near
 
 
 def describe_devices(section: DevicesSection) -> str:
