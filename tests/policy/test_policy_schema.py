@@ -98,6 +98,7 @@ def test_defaults(crd: Schema) -> None:
         "spec.priority": 0,
         "spec.nodes.scorers[].scoringStrategy.type": "LeastAllocated",
         "spec.nodes.scorers[].scoringStrategy.resources[].weight": 1,
+        "spec.nodes.together.mode": "Preferred",
         "spec.devices.weights.slots": 1,
         "spec.devices.weights.memory": 1,
         "spec.devices.weights.cores": 1,

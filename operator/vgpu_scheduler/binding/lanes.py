@@ -2,8 +2,9 @@
 
 The device plugin finds "its" pod through the node lock, or takes the oldest, so a node allocates to one pod at a time.
 A bind waits in the lane of its node, ordered by priority and then age, and holds the lane until the node side has
-answered. Pods that were decided together (a group) are bound together: until a group is first in all its lanes it keeps
-its place in each of them and takes nothing; then it commits, and its pods on one node follow each other.
+answered. Pods that were decided together (a group) are bound together: until its turn has come in all its lanes a group
+keeps its place in each of them and takes nothing; then it commits, and its pods on one node follow each other. Lower
+ranks pass a group that holds them up for long: they do not wait for other nodes.
 
 What a bind goes through is a table that every step of it follows (:data:`TRANSITIONS`).
 """
@@ -124,9 +125,12 @@ class BindGroup:
     ----------
     items
         The pods.
+    held_up
+        Since when it has been first in a lane where it cannot go yet; None if it never was.
     """
 
     items: list[Item] = field(default_factory=list)
+    held_up: float | None = None
 
     @property
     def has_sent_bindings(self) -> bool:
@@ -218,6 +222,10 @@ class Lane:
     def head(self) -> Item:
         """The pod whose turn is next."""
         return self._committed[0] if self._committed else self._heap[0][1]
+
+    def in_order(self) -> list[Item]:
+        """Return all pods that wait, in the order of their turns."""
+        return [*self._committed, *(item for _, item in sorted(self._heap, key=lambda entry: entry[0]))]
 
     def pop(self) -> Item:
         """Take the next pod."""

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _MOST_FRUITLESS: Final = 16
 """Pods of a lane that are asked at a time whether they fit elsewhere, and do not."""
+_PASSED_AFTER: Final = 2.0
+"""Seconds for which a group holds up a lane until lower ranks pass it there."""
 _MOST_GONE: Final = 64
 """Pods of a lane that go elsewhere at a time."""
 
@@ -116,14 +118,45 @@ class Turns:
                     self.unreserve(item, Requeue.NOW)
                 if not len(lane) or lane.head is not item:
                     continue  # others came or went meanwhile
-            if item.state is BindState.COMMITTED or self._commit(item.group):
+            if self._lets_go(lane):
                 return lane.begin(self._clock.monotonic())
             if item.is_over:
                 continue
             self._expire(node)
             if len(lane) and lane.head.group is item.group:
-                await self.wait(node)
+                await self.wait(node, min(self._patience, _PASSED_AFTER))
         return None
+
+    def _lets_go(self, lane: Lane) -> bool:
+        """Tell whether the turn of a pod has come, which is the first in its lane then."""
+        if lane.head.state is BindState.COMMITTED or self._commit(lane.head.group):
+            return True
+        if len(lane) and lane.head.group.held_up is None:
+            lane.head.group.held_up = self._clock.monotonic()
+        for item in lane.in_order() if len(lane) > 1 else ():
+            if not item.is_over and self._commit(item.group):
+                return True
+            if not self._may_be_passed(item.group):
+                return False
+        return False
+
+    def _may_be_passed(self, group: BindGroup) -> bool:
+        """Tell whether lower ranks go before a group: not once it has waited for half of what it may wait at most."""
+        now = self._clock.monotonic()
+        if group.held_up is None or now - group.items[0].joined >= self._options.longest_wait / 2:
+            return False
+        return now - group.held_up >= _PASSED_AFTER
+
+    def _is_next(self, lane: Lane, group: BindGroup) -> bool:
+        """Tell whether a group is first in a lane, or all before it may be passed."""
+        if lane.head.group is group:
+            return True
+        for item in lane.in_order():
+            if item.group is group:
+                return True
+            if item.state is BindState.COMMITTED or not self._may_be_passed(item.group):
+                return False
+        return False
 
     async def _clear_lock(self, item: Item) -> bool:
         """Take away a lock that nobody uses, for a group that would wait for it; False if its node is closed."""
@@ -137,12 +170,18 @@ class Turns:
             await self._locker.clear(item.node, kind, pod)
         return True
 
-    async def wait(self, node: str) -> None:
-        """Wait until a node, a pod on it or its lane is not what it was, or until the patience is over."""
-        event = self._moved[node]
+    async def wait(self, node: str, at_most: float | None = None) -> None:
+        """Wait until a node, a pod on it or its lane is not what it was, or until the patience is over.
+
+        Parameters
+        ----------
+        at_most
+            Seconds, if the patience is less.
+        """
+        event, seconds = self._moved[node], self._patience if at_most is None else at_most
         event.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._patience):  # wait_for loses cancellations before Python 3.12
+            async with asyncio.timeout(seconds):  # wait_for loses cancellations before Python 3.12
                 await event.wait()
 
     def _expire(self, node: str) -> None:
@@ -262,11 +301,11 @@ class Turns:
         del self._lanes[node], self._moved[node]
 
     def _commit(self, group: BindGroup) -> bool:
-        """Let a group go that is first in every lane that it uses; one that does not hold any more is given back."""
+        """Let a group go whose turn it is in every lane that it uses; one that does not hold any more is given back."""
         nodes = {item.node for item in group.items if item.node}
         for node in nodes:
             lane = self._lanes[node]
-            if lane.turn is not None or lane.head.group is not group:
+            if lane.turn is not None or not self._is_next(lane, group):
                 return False
         if len(group.items) > 1:
             if not all(self._is_served(item) for item in group.items if item.node):

@@ -1,0 +1,145 @@
+"""Groups that wait for several nodes at once: others pass them in lanes that they hold up, and all end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from tests.binding.quick import QuickBench
+from tests.engine.builders import asks, in_group, pod_object
+
+from vgpu_scheduler.intake import PODS
+
+LONGEST = 40.0
+_LOOPS = 40
+"""Turns of the loop within which all go on that can."""
+
+
+def on(node: str) -> dict[str, Any]:
+    """Return the affinity of a pod that goes to one node."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+class Lanes(QuickBench):
+    """Nodes whose plugins serve a pod when the test says so."""
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__(nodes, patience=0.0, longest_wait=LONGEST)
+        self.order: list[str] = []
+        """The pods that were bound, in that order."""
+        self.served: set[str] = set()
+
+    def come(self, name: str, node: str, group: str = "", size: int = 0, **more: Any) -> None:
+        """Have a pod come that goes to a node."""
+        notes = in_group(group, size) if group else {}
+        self.api.pods[name] = pod_object(name, asks(1, 100), annotations=notes, affinity=on(node), **more)
+        self.see(PODS, self.api.pods[name])
+
+    def submit(self) -> None:
+        """Have all be decided and bound that can be."""
+        while decisions := self.engine.attempt_group(self.clock.monotonic()):
+            if decisions[0].placement is not None:
+                self.binder.submit(*decisions)
+
+    async def turns(self, seconds: float = 0.0) -> None:
+        """Let time pass, and all lanes look at who comes next."""
+        self.clock.seconds += seconds
+        for _ in range(_LOOPS):
+            await asyncio.sleep(0)
+        bound = [name for name, pod in self.api.pods.items() if pod["spec"].get("nodeName") and name not in self.order]
+        self.order += sorted(bound)
+
+    def waiting(self) -> list[str]:
+        """Return the pods that are bound and not served."""
+        return [name for name in self.order if name not in self.served]
+
+    def answer(self, name: str) -> None:
+        """Have the plugin of a node serve the pod that is bound there."""
+        self.served.add(name)
+        self.serve(name)
+
+
+async def test_lower_ranks_pass_a_group_that_holds_up_their_lane() -> None:
+    b = Lanes(2)
+    try:
+        b.come("head", "n0")
+        b.submit()
+        await b.turns()
+        b.come("g0", "n0", "team", 2)
+        b.come("g1", "n1", "team", 2)
+        b.submit()
+        await b.turns(1.0)
+        b.come("low", "n1")
+        b.submit()
+        await b.turns(1.5)
+        assert b.order == ["head"], "its place is kept"
+        await b.turns(1.0)
+        assert b.order == ["head", "low"]
+        b.answer("low")
+        b.come("later", "n1")
+        b.submit()
+        await b.turns(LONGEST / 2)
+        assert b.order == ["head", "low"], "it is not passed for ever"
+        b.answer("head")
+        await b.turns()
+        assert b.order == ["head", "low", "g0", "g1"]
+        b.answer("g0")
+        b.answer("g1")
+        await b.turns()
+        assert b.order[-1] == "later"
+    finally:
+        await b.binder.stop(0.0)
+
+
+async def test_a_group_passes_another_one_that_cannot_go() -> None:
+    b = Lanes(3)
+    try:
+        b.come("head", "n0")
+        b.submit()
+        await b.turns()
+        for group, nodes in (("one", ("n0", "n1")), ("two", ("n1", "n2"))):
+            for node in nodes:
+                b.come(f"{group}-{node}", node, group, 2)
+        b.submit()
+        await b.turns(1.0)
+        assert b.order == ["head"]
+        await b.turns(2.0)
+        assert b.order == ["head", "two-n1", "two-n2"]
+    finally:
+        await b.binder.stop(0.0)
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 250))
+async def test_groups_that_cross_and_single_pods_always_end(first: int) -> None:
+    for seed in range(first, first + 250):
+        await play(random.Random(seed))
+
+
+async def play(rng: random.Random) -> None:
+    """Have two groups and single pods come in any order, and be served at any time; all are bound, one by one."""
+    b, nodes = Lanes(3), ["n0", "n1", "n2"]
+    try:
+        coming = [[(f"s{number}", rng.choice(nodes), "")] for number in range(rng.randint(2, 5))]
+        for group in ("one", "two"):
+            places = [rng.choice(nodes) for _ in range(rng.randint(2, 4))]
+            coming.append([(f"{group}-{number}", node, group) for number, node in enumerate(places)])
+        rng.shuffle(coming)
+        everybody = {name for pods in coming for name, _, _ in pods}
+        while coming or len(b.order) < len(everybody):
+            if coming and rng.random() < 0.5:
+                pods = coming.pop()
+                for name, node, group in pods:
+                    b.come(name, node, group, len(pods))
+            b.submit()
+            await b.turns(rng.choice([0.0, 0.5, 3.0, 12.0]))
+            for name in b.waiting():
+                if rng.random() < 0.5:
+                    b.answer(name)
+            assert b.clock.seconds < 10_000, f"{everybody - set(b.order)} wait for ever"
+            places = [b.api.pods[name]["spec"]["nodeName"] for name in b.waiting()]
+            assert len(set(places)) == len(places), "two pods wait for the plugins of one node"
+    finally:
+        await b.binder.stop(0.0)
