@@ -88,16 +88,23 @@ def test_a_minimum_may_change_while_a_group_waits() -> None:
     assert attempt(engine, 20.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 
-ASKED: dict[str, dict[str, Any]] = {
-    "schedulingConstraints.topology": {"schedulingConstraints": {"topology": [{"key": "rack"}]}},
-    "parentCompositePodGroupName": {"parentCompositePodGroupName": "all"},
-}
-
-
-@pytest.mark.parametrize("field", ASKED)
 @pytest.mark.parametrize("minimum", [0, 2])
-def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(field: str, minimum: int) -> None:
-    engine = fleet(2, member("p0"), member("p1"), group=described(minimum, **ASKED[field]))
+def test_the_pods_of_a_group_with_a_topology_are_placed_near_each_other(minimum: int) -> None:
+    near = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    engine = fleet(2, member("p0", 8000), member("p1", 8000), group=described(minimum, **near))
+    assert "no node has label rack" in engine.attempt_group(0.0)[0].message
+    for name, rack in (("a", "r1"), ("b", "r2"), ("c", "r2")):
+        engine.observe_node(node(name, cards(name, 1), labels={"rack": rack}, version=2), 20.0)
+    assert [outcome for _ in range(2 if minimum == 0 else 1) for _, outcome in attempt(engine, 20.0)] == [
+        Outcome.PLACED
+    ] * 2
+    assert {held.node for held in engine.state.reservations()} == {"b", "c"}
+
+
+@pytest.mark.parametrize("minimum", [0, 2])
+def test_what_a_group_asks_for_and_is_not_followed_is_refused_by_name(minimum: int) -> None:
+    field = "parentCompositePodGroupName"
+    engine = fleet(2, member("p0"), member("p1"), group=described(minimum, **{field: "all"}))
     refused = f"{OLDER.name} default/team: spec.{field} is not supported, so none of its pods is placed"
     decisions = [*engine.attempt_group(0.0), *engine.attempt_group(0.0)]
     assert {(decision.outcome, decision.message) for decision in decisions} == {(Outcome.REFUSED, refused)}
@@ -161,7 +168,8 @@ def test_a_group_says_that_it_is_scheduled_when_as_many_are_bound_as_are_needed(
 def test_a_group_says_which_of_its_pods_does_not_fit_and_why() -> None:
     engine = fleet(1, member("p0", 8000), member("p1", 8000), group=described(2))
     attempt(engine)
-    why = "pod default/p1: 0/1 nodes are available: 1 CardInsufficientMemory."
+    room = "they have room for at most 1 of them: CardInsufficientMemory"
+    why = f"pod default/p0: 0/1 nodes are available: group default/team needs 2 pods to be placed at once, and {room}."
     assert said(engine) == [Condition("False", "Unschedulable", why)]
     observe(engine, described(2, version=11, condition=Condition("False", "Unschedulable", why)))
     assert said(engine) == []

@@ -142,6 +142,9 @@ def in_native(name: str, second: int, **spec: Any) -> Object:
     return waits(name, {GPU: 1, MEMORY: 1000}, second, schedulingGroup={"podGroupName": "team"}, **spec)
 
 
+PARENT = "parentCompositePodGroupName"
+
+
 def test_a_group_of_kubernetes_itself_is_placed_as_its_object_says() -> None:
     gang = {**NATIVE, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
     world = world_of(node("a", 2), in_native("p0", 1), in_native("p1", 2), gang)
@@ -149,7 +152,10 @@ def test_a_group_of_kubernetes_itself_is_placed_as_its_object_says() -> None:
     near = {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
     world = world_of(node("a", 2), in_native("p0", 1), in_native("p1", 2), {**NATIVE, "spec": near})
     found = explain_pod(world, named(world, "p0"))
-    assert "spec.schedulingConstraints.topology is not supported" in found.answer.decision.message
+    assert "no node has label rack" in found.answer.decision.message
+    world = world_of(node("a", 2), in_native("p0", 1), in_native("p1", 2), {**NATIVE, "spec": {**near, PARENT: "all"}})
+    found = explain_pod(world, named(world, "p0"))
+    assert f"spec.{PARENT} is not supported" in found.answer.decision.message
     assert not simulated(world)
 
 

@@ -24,6 +24,8 @@ __all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_others"]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
+_FIT: Final = "PodGroupFit"
+"""What rejects groups for which nodes have not enough room together, or no domain has."""
 _MOST_ORDERS: Final = 8
 """In so many orders the pods of a group are tried on the same nodes."""
 _MOST_DOMAINS: Final = 64
@@ -294,7 +296,7 @@ def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[De
     message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
     return tuple(
         Decision(
-            pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(PLUGIN,),
+            pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
             helped_by=hints,
         )
         for pod in group.waiting

@@ -306,7 +306,7 @@ class PodGroups:
             missing,
             why,
             problem=_not_followed(described),
-            topology=tuple(dict.fromkeys(each for member, _ in self._known(key) for each in topology(member))),
+            topology=self._topology(key, described),
             nodes=tuple(sorted(nodes)),
         )
 
@@ -336,6 +336,14 @@ class PodGroups:
         if pod.terminal or pod.deleting:
             return pod.phase == "Succeeded"
         return self._state.reservation(pod.uid) is not None
+
+    def _topology(self, key: GroupKey, described: PodGroup | None) -> tuple[TopologyConstraint, ...]:
+        """Return how near to each other the pods of a group are placed, as an object and they themselves say."""
+        keys = () if described is None else described.topology
+        field = "" if described is None else f"spec.schedulingConstraints.topology of {described.kind} {described.key}"
+        of_object = (TopologyConstraint(each, required=True, said_by=field) for each in keys)
+        of_pods = (each for member, _ in self._known(key) for each in topology(member))
+        return tuple(dict.fromkeys((*of_object, *of_pods)))
 
     def _node_of(self, pod: Pod) -> tuple[str, ...]:
         """Return the node that a pod holds something on, if it does."""
@@ -374,14 +382,13 @@ def _keys(group: PodGroup) -> list[GroupKey]:
     return [GroupKey(source.name, group.namespace, group.name) for source in sources]
 
 
-def _asks(group: PodGroup) -> tuple[int, int | None, str]:
+def _asks(group: PodGroup) -> tuple[int, int | None, tuple[str, ...], str]:
     """Return what of an object makes a difference to its pods."""
-    return group.minimum, group.priority, _not_followed(group)
+    return group.minimum, group.priority, group.topology, group.unsupported
 
 
 def _not_followed(group: PodGroup | None) -> str:
     """Return what an object asks for that is not followed, so that its pods are not placed; empty for nothing."""
-    if group is None:
+    if group is None or not group.unsupported:
         return ""
-    field = group.unsupported or ("spec.schedulingConstraints.topology" if group.topology else "")
-    return f"{group.kind} {group.key}: {field} is not supported, so none of its pods is placed" if field else ""
+    return f"{group.kind} {group.key}: {group.unsupported} is not supported, so none of its pods is placed"
