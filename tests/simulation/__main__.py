@@ -14,23 +14,30 @@ from pathlib import Path
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.cards import CardsMachine
+from tests.simulation.groups import GroupsMachine
 from tests.simulation.neighbours import NeighboursMachine
 from tests.simulation.preemption import PreemptionMachine
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler import __version__
 
-MACHINES = {"cards": CardsMachine, "neighbours": NeighboursMachine, "preemption": PreemptionMachine}
+MACHINES = {
+    "cards": CardsMachine,
+    "neighbours": NeighboursMachine,
+    "preemption": PreemptionMachine,
+    "groups": GroupsMachine,
+}
 BATCH = 250
 STEPS = 60
 PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
 HEAD = """# What the simulation came across
 
-State machines drive the real engine, observer, fence and evictor against a simulated API server: nodes, pods, cards,
-volumes, labels, policies and budgets change in any order, watches lag, repeat and lose events, Bindings and evictions
-fail in every way, leaders are frozen and replaced, the store is restored (not where pods are evicted). After each step
-the ledger must equal its rebuild, every index a recount, no card may be over, no room that is kept may be given away,
-and no pod may be stranded or wait in vain; at the end of a run the process must know what a new one would read.
+State machines drive the real engine, observer, fence and evictor against a simulated API server: nodes, pods, groups,
+cards, volumes, labels, policies and budgets change in any order, watches lag, repeat and lose events, Bindings and
+evictions fail in every way, leaders are frozen and replaced, the store is restored (not where pods are evicted). After
+each step the ledger must equal its rebuild, every index a recount, no card may be over, no room that is kept may be
+given away, no group may be placed in part or over several of the domains it asks for, and no pod may be stranded or
+wait in vain; at the end of a run the process must know what a new one would read.
 `make test` does the same few hundred runs each time; this page is written by
 `python -m tests.simulation --runs N`, whose runs are new ones.
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.cards import CardsMachine
+from tests.simulation.groups import GroupsMachine
 from tests.simulation.machine import SchedulerMachine
 from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.neighbours import NeighboursMachine
@@ -81,6 +82,14 @@ BY_NEIGHBOURS = (
 )
 
 
+BY_GROUPS = (
+    *BY_ANY,
+    "placed together",
+    "given back together",
+    "placed within one rack",
+    "waits for others of its group",
+)
+
 BY_PREEMPTION = (
     "placed",
     "restart",
@@ -130,7 +139,9 @@ def profile(runs: int) -> settings:
 
 
 @pytest.mark.parametrize(
-    "machine", [CardsMachine, NeighboursMachine, PreemptionMachine], ids=["cards", "neighbours", "preemption"]
+    "machine",
+    [CardsMachine, NeighboursMachine, PreemptionMachine, GroupsMachine],
+    ids=["cards", "neighbours", "preemption", "groups"],
 )
 def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> None:
     REACHED.clear()
@@ -146,6 +157,7 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
         pytest.param(CardsMachine, BY_CARDS, id="cards"),
         pytest.param(NeighboursMachine, BY_NEIGHBOURS, id="neighbours"),
         pytest.param(PreemptionMachine, BY_PREEMPTION, id="preemption"),
+        pytest.param(GroupsMachine, BY_GROUPS, id="groups"),
     ],
 )
 def test_whatever_happens_the_books_are_right(machine: type[SchedulerMachine], expected: tuple[str, ...]) -> None:

@@ -202,19 +202,27 @@ class World(RuleBasedStateMachine):
 
     def _decide(self, number: int) -> None:
         for _ in range(number):
-            decision = self.engine.attempt(self.now)
-            if decision is None:
+            decisions = self.engine.attempt_group(self.now)
+            if not decisions:
                 return
-            REACHED[decision.outcome.value] += 1
-            REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
-            REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by
-            assert decision.outcome is not Outcome.ERROR, decision.error
-            self._decided(decision)
-            if decision.placement is not None:
-                REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
-                REACHED.update(f"placed: {maker}" for maker in decision.placement.vendors())
-                self.in_flight[decision.uid] = decision.placement
-                self._check(decision.uid)
+            for decision in decisions:
+                self._take_in(decision)
+            self._decided_together(decisions)
+
+    def _take_in(self, decision: Decision) -> None:
+        REACHED[decision.outcome.value] += 1
+        REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
+        REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by
+        assert decision.outcome is not Outcome.ERROR, decision.error
+        self._decided(decision)
+        if decision.placement is not None:
+            REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
+            REACHED.update(f"placed: {maker}" for maker in decision.placement.vendors())
+            self.in_flight[decision.uid] = decision.placement
+            self._check(decision.uid)
+
+    def _decided_together(self, decisions: Sequence[Decision]) -> None:
+        """Take in the decisions of one attempt."""
 
     def _decided(self, decision: Decision) -> None:
         """Take in a decision, right after it was made."""
