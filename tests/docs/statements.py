@@ -113,7 +113,8 @@ def _command(words: list[str]) -> Iterator[str]:
         yield f"there is no command vgpu-scheduler {' '.join(words)}"
         return
     try:
-        with click.Context(command, info_name=words[0]) as context:
+        # Commands keep the option for help that they make first, in the settings of that context.
+        with click.Context(command, info_name=words[0], **main.context_settings) as context:
             given, _, _ = command.make_parser(context).parse_args(args=list(rest))
     except click.UsageError as error:
         yield f"vgpu-scheduler {' '.join(words)}: {error.format_message()}"
