@@ -36,6 +36,7 @@ class What(Enum):
     VOLUME = "claim or volume"
     EVICTION = "eviction"
     RECORD = "record of an eviction"
+    CLEARING = "clearing of a nomination"
     WATCH = "watch"
     CONTINUED = "list continuation"
     READ = "read"
@@ -339,7 +340,7 @@ def kind_of(request: web.BaseRequest, body: bytes = b"") -> What:
     if request.method == "PATCH" and "clustervgpupolicies" in parts and b'"evictions"' in body:
         return What.RECORD
     if request.method == "PATCH" and "pods" in parts and parts[-1] == "status":
-        return What.CONDITION
+        return What.CLEARING if b'"nominatedNodeName":null' in body else What.CONDITION
     return What.OTHER
 
 

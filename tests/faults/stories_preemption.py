@@ -1,133 +1,30 @@
-"""What the API server may answer to an eviction, and leaders that die after each write of a preemption."""
+"""What the API server may answer to an eviction, and victims that do not end."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import groupby
 from random import Random
 
-from tests.apiserver.control_plane import ControlPlane
-from tests.e2e.conftest import OPERATOR
-from tests.e2e.preempting import budget, preemption_policy
+from tests.e2e.preempting import preemption_policy
 from tests.faults.catalogue import Fault, Story, lister
-from tests.faults.pods import Object, on, pod
+from tests.faults.crowded import LOW, NODE, POLICIES, Scene, crowded, first_eviction_kept_back, tenant
+from tests.faults.pods import Object, on
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Cast, Stage
-from tests.faults.stories_operator import SHORT
 
 from vgpu_devcluster import BEHAVIOUR, NVIDIA
 
 PREEMPTING = Cast(settings={"VGPU_LEASE__DURATION": "15", "VGPU_PREEMPTION": "true"})
 """An operator that waits for answers as long as it takes to do something meanwhile: a third of this."""
-KILLED = Cast(settings={**SHORT, "VGPU_PREEMPTION": "true"})
-NODE = {"gpu-0": (NVIDIA,)}
-LOW = ("low-0", "low-1", "low-2", "low-3")
-POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
-BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-_MOST_EVICTIONS = 100
-_MERGE = {"Content-Type": "application/merge-patch+json"}
 
 FAULTS: list[Fault] = []
 fault = lister(FAULTS, "preemption")
 
 
-def tenant(name: str, of: str, memory: int) -> Object:
-    """Return a pod of a class of priority; two of 7000 MiB fill a card."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
-    made = pod(name, NVIDIA, limits=limits, priorityClassName=of, terminationGracePeriodSeconds=1)
-    made["metadata"]["labels"] = {"app": "low" if of == "low" else name, "name": name}
-    return made
-
-
-class Scene:
-    """Two cards that four pods of low priority share, and what becomes of them."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        assert isinstance(stage.plane, ControlPlane)
-        self._plane = stage.plane
-        self._mark = self._plane.audit_mark()
-
-    def answers(self) -> list[tuple[str, int]]:
-        """Return the pods for whose evictions the operator asked, and the answers of the API server."""
-        sent = self._plane.audit(since=self._mark)
-        return [(r.name, r.code) for r in sent if r.user == OPERATOR and r.subresource == "eviction"]
-
-    async def answered(self, answers: list[tuple[str, int]]) -> None:
-        """Wait until these, and no others, are the answers; one that comes again at once counts once.
-
-        The API server tries for ten seconds to evict a pod that waits and has another UID, before it says so: the
-        operator does not wait for as long, and asks again.
-        """
-
-        async def same() -> bool:
-            return [answer for answer, _ in groupby(self.answers())] == answers
-
-        try:
-            await self.stage.until(same, f"{answers} to be answered", 30.0)
-        except AssertionError as error:
-            raise AssertionError(f"{error}, not {self.answers()}") from error
-
-    def evicted(self) -> set[str]:
-        """Return the pods that were evicted."""
-        return {name for name, code in self.answers() if code < 300}
-
-    async def there(self) -> set[str]:
-        """Return the pods that are there and are not ending."""
-        return {p["metadata"]["name"] for p in await self.stage.pods() if "deletionTimestamp" not in p["metadata"]}
-
-    async def high_comes(self, memory: int = 7000) -> None:
-        """Have a pod of high priority come."""
-        await self.stage.come(tenant("high", "high", memory))
-
-    async def high_is_bound(self, within: float = 60.0) -> None:
-        """Wait until the pod of high priority is bound."""
-        await self.stage.until(lambda: self.stage.bound("high"), "the pod of high priority to be bound", within)
-
-    async def put_budget(self, called: str, allowed: int, /, **labels: str) -> None:
-        """Have a disruption budget that allows so many disruptions now."""
-        made = budget(called, minAvailable=1)
-        made["spec"]["selector"] = {"matchLabels": labels}
-        async with self.stage.http.post(BUDGETS, json=made) as answer:
-            assert answer.status in {201, 409}, await answer.text()
-        status = {"observedGeneration": 1, "disruptionsAllowed": allowed, "expectedPods": 4}
-        patch = {"status": {**status, "currentHealthy": 4, "desiredHealthy": 3}}
-        async with self.stage.http.patch(f"{BUDGETS}/{called}/status", json=patch, headers=_MERGE) as answer:
-            assert answer.status == 200, await answer.text()
-
-
-@asynccontextmanager
-async def crowded(stage: Stage, **rules: object) -> AsyncIterator[Scene]:
-    """Have two cards shared by four pods of low priority, and a policy that lets others preempt them."""
-    async with stage.http.post(POLICIES, json=preemption_policy(**rules)) as answer:
-        assert answer.status == 201, await answer.text()
-    try:
-        await stage.come(*(tenant(name, "low", 7000) for name in LOW))
-        await stage.some_run(len(LOW))
-        yield Scene(stage)
-    finally:
-        for path in (f"{POLICIES}/preempts", BUDGETS):
-            async with stage.http.delete(path) as answer:
-                assert answer.status in {200, 404}, await answer.text()
-
-
-@asynccontextmanager
-async def first_eviction_kept_back(
-    stage: Stage, memory: int = 7000
-) -> AsyncIterator[tuple[Scene, str, Callable[[], None]]]:
-    """Have a pod of high priority come, and keep its first eviction back: of whom, and what lets it go on."""
-    async with crowded(stage) as scene:
-        rule = stage.proxy.add(Rule(What.EVICTION, Do.HOLD, times=_MOST_EVICTIONS))  # it may be sent again meanwhile
-        await scene.high_comes(memory)
-        await asyncio.wait_for(rule.held.wait(), 30)
-        yield scene, rule.path.split("/")[-2], rule.go_on.set
-
-
-def story(name: str, how: str, checked: str, cast: Cast = PREEMPTING) -> Callable[[Story], Story]:
+def story(name: str, how: str, checked: str) -> Callable[[Story], Story]:
     """Put a story on the list."""
-    return fault(name, how, checked=checked, cast=cast, nodes=NODE, preemption=True)
+    return fault(name, how, checked=checked, cast=PREEMPTING, nodes=NODE, preemption=True)
 
 
 # Answers -------------------------------------------------------------------------------------------------------------
@@ -261,72 +158,6 @@ def _unsure(do: Do, status: int) -> Story:
 for _way, (_do, _status) in UNSURE.items():
     _how = f"the first eviction {_do.value}{f' ({_status})' if _status else ''}"
     story(f"eviction: {_way}", _how, "it is asked for again; one pod is evicted, and no other")(_unsure(_do, _status))
-
-
-# Leaders that die ----------------------------------------------------------------------------------------------------
-
-
-def _killed_after(what: What, name: str = "", first: int = 0) -> Story:
-    async def played(stage: Stage, random: Random) -> None:
-        async with crowded(stage, perHour=2) as scene:
-            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name, first=first))
-            await scene.high_comes(15000)
-            await asyncio.wait_for(rule.held.wait(), 30)
-            stage.process.kill()
-            stage.count("operator killed")
-            rule.go_on.set()
-            await scene.high_is_bound()
-            assert len(scene.evicted()) == 2, scene.answers()
-            assert len(await scene.there()) == 3
-            async with stage.http.get(f"{POLICIES}/preempts") as answer:
-                recorded = (await answer.json())["status"]["evictions"]
-            assert {one["pod"].partition("/")[2] for one in recorded} == scene.evicted()
-
-    return played
-
-
-KILLS: dict[str, tuple[What, str, int]] = {
-    "the nomination": (What.CONDITION, "/high/status", 0),
-    "the record of an eviction": (What.RECORD, "", 0),
-    "the first of two evictions": (What.EVICTION, "", 0),
-    "the last of two evictions": (What.EVICTION, "", 1),
-}
-for _after, (_what, _name, _first) in KILLS.items():
-    story(
-        f"killed after {_after}",
-        "SIGKILL of the leader while the answer is on its way; the policy allows two evictions within the hour",
-        "the pod is bound; its two victims are evicted and recorded once, and no other pod is",
-        KILLED,
-    )(_killed_after(_what, _name, _first))
-
-
-def _killed_while_exceeding(what: What, name: str) -> Story:
-    async def played(stage: Stage, random: Random) -> None:
-        async with crowded(stage, budgets="Exceed") as scene:
-            await scene.put_budget("low", 0, app="low")
-            stage.count("budget created")
-            rule = stage.proxy.add(Rule(what, Do.HOLD_ANSWER, name=name))
-            await scene.high_comes()
-            await asyncio.wait_for(rule.held.wait(), 30)
-            stage.process.kill()
-            stage.count("operator killed")
-            rule.go_on.set()
-            await scene.high_is_bound()
-            assert len(await scene.there()) == len(LOW)
-
-    return played
-
-
-for _after, _what, _name in (
-    ("the mark of a victim", What.CONDITION, "/pods/low-"),
-    ("the deletion of a victim", What.OTHER, "/pods/low-"),
-):
-    story(
-        f"killed after {_after}",
-        "SIGKILL of the leader while the answer is on its way; the policy exceeds a budget that allows no disruption",
-        "the pod is bound; one victim is deleted, and no other pod is",
-        KILLED,
-    )(_killed_while_exceeding(_what, _name))
 
 
 # Victims that do not end ---------------------------------------------------------------------------------------------

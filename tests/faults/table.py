@@ -10,6 +10,7 @@ from tests.faults import (
     stories_plugins,
     stories_pods,
     stories_preemption,
+    stories_preemption_killed,
     stories_volumes,
     stories_watches,
     stories_writes,
@@ -27,6 +28,7 @@ FAULTS: tuple[Fault, ...] = (
     *stories_operator.FAULTS,
     *stories_leaders.FAULTS,
     *stories_preemption.FAULTS,
+    *stories_preemption_killed.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]
