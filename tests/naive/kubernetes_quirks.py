@@ -11,4 +11,3 @@ class KubernetesQuirk(Enum):
     PORT_FREED_BY_ANY_HOLDER = "kubernetes-port-freed-by-any-holder"
     ENDING_VICTIM_UNCOUNTED_TWICE = "kubernetes-ending-victim-uncounted-twice"
     REPRIEVES_AMONG_ALL_PRIORITIES = "kubernetes-reprieves-among-all-priorities"
-    SAYS_WHY_NO_VICTIMS_HELP = "kubernetes-says-why-no-victims-help"

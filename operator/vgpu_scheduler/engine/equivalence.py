@@ -280,15 +280,13 @@ class NodePart:
         in_use
             What is taken to be in use of the node.
         """
-        asked = self.on(_columns_for_questions(state))
-        asked._fit(state, np.array([row], dtype=np.int64), in_use)
-        return asked
+        return self.ask_all(state, np.array([row], dtype=np.int64), in_use)
 
-    def ask_all(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NDArray[np.bool_]:
-        """Tell on which of some nodes the pod fits that have other amounts in use; see :meth:`ask`. Shape (n,)."""
+    def ask_all(self, state: State, rows: NDArray[np.int64], in_use: InUse) -> NodePart:
+        """Return the same question with the answers of some nodes, shape (n,); see :meth:`ask`."""
         asked = self.on(_columns_for_questions(state))
         asked._fit(state, rows, in_use)
-        return asked.feasible[rows]
+        return asked
 
     def examine(self, state: State, rows: NDArray[np.int64]) -> None:
         """Compute the columns of the given node rows, whatever they say."""

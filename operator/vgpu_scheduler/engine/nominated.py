@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import count_reasons
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import CardReason, Hint
 from vgpu_scheduler.predicates import FilterError, Reason, Rejection, Rejections
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["NominatedPods", "rejection_of"]
+__all__ = ["NominatedPods", "card_rejection", "rejection_of"]
 
 _DEVICES = "Devices"
 
@@ -108,6 +108,17 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
         return rejections[int(codes[0])]
     if node.feasible[row]:
         return None
-    cards = count_reasons(node.fit.counts[rows])
+    return card_rejection(node.fit.counts[row])
+
+
+def card_rejection(counts: NDArray[np.integer]) -> Rejection:
+    """Return why the cards of a node keep a pod away.
+
+    Parameters
+    ----------
+    counts
+        How many cards give each reason, or 0 for those that none gives; shape (REASONS,).
+    """
+    cards = [CardReason(number) for number in np.flatnonzero(counts).tolist()]
     reasons = tuple(Reason(_DEVICES, card.text, card.hint, resolvable=card.resolvable) for card in cards)
     return Rejection(reasons, any(card.resolvable for card in cards))

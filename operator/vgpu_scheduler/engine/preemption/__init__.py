@@ -1,13 +1,12 @@
 """Preemption: which pods of lower priority would have to end so that a pod gets its room."""
 
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, NOT_HELPFUL, Candidates
+from vgpu_scheduler.engine.preemption.candidates import NOT_HELPFUL, Candidates
 from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION, VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 
 __all__ = [
     "BY_PREEMPTION",
     "NOT_HELPFUL",
-    "NO_VICTIMS",
     "Candidates",
     "Preemptor",
     "VictimSearch",

@@ -11,14 +11,15 @@ from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
 from vgpu_scheduler.model import Hint
 from vgpu_scheduler.predicates import Reason, Rejection
 
-__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS", "PROTECTED", "Best", "Candidates", "Compared"]
+__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "Best", "Candidates", "Compared"]
 
 _PLUGIN: Final = ""
-NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
-PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", Hint.NONE, resolvable=False)
+_NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
+_PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", Hint.NONE, resolvable=False)
 NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
 
-_PROTECTED_NODE: Final = Rejection((PROTECTED,), resolvable=False)
+NO_VICTIMS_THERE: Final = Rejection((_NO_VICTIMS,), resolvable=False)
+_PROTECTED_NODE: Final = Rejection((_PROTECTED,), resolvable=False)
 MOST_CANDIDATES: Final = 16
 """How many candidates are compared at most, once there is one among them that violates no budget."""
 
@@ -54,10 +55,6 @@ class Best(NamedTuple):
     ----------
     victims
         None if nobody's end helps.
-    searched
-        On how many nodes the end of pods might have helped.
-    protected
-        On how many of them only the violation of a budget would.
     compared
         What was found on the nodes that were looked at: none of the others costs less.
     over_limit
@@ -65,8 +62,6 @@ class Best(NamedTuple):
     """
 
     victims: Victims | None
-    searched: int
-    protected: int
     compared: Candidates
     over_limit: Victims | None = None
 
@@ -80,13 +75,11 @@ class Compared:
         within_limits: Callable[[Victims], bool],
         *,
         exceed: bool,
-        searched: int,
     ) -> None:
         self._budgets = budgets
         self._within_limits = within_limits
         self._exceed = exceed
         self._over_limit: Victims | None = None
-        self._searched = searched
         self._cheapest: Victims | None = None
         self._victims: dict[str, Victims] = {}
         self._rejections: dict[str, Rejection] = {}
@@ -128,9 +121,7 @@ class Compared:
 
     def best(self) -> Best:
         """Return the cheapest victims."""
-        protected = sum(rejection is _PROTECTED_NODE for rejection in self._rejections.values())
-        compared = Candidates(self._victims, self._rejections)
-        return Best(self._cheapest, self._searched, protected, compared, self._over_limit)
+        return Best(self._cheapest, Candidates(self._victims, self._rejections), self._over_limit)
 
 
 def _rank(found: Victims) -> tuple[Cost, tuple[int, ...], str]:

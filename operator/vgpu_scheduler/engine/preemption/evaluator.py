@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, NOT_HELPFUL, PROTECTED, Candidates
+from vgpu_scheduler.engine.preemption.candidates import Candidates
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, may_preempt_at
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
@@ -199,21 +199,17 @@ class Evaluator:
         reason = ineligible(pod, self._state, found)
         if reason:
             return PreemptionResult(reason=reason)
-        nodes = len(self._state.nodes)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
-        best = search.best(_preemptor(pod, pod_class), found, closed, self._order)
+        preemptor = _preemptor(pod, pod_class)
+        best = search.best(preemptor, found, closed, self._order)
         if best.victims is None and best.over_limit is not None:
             return self._answer(pod, pod_class, best.over_limit, now)
         if best.victims is not None:
             return replace(self._answer(pod, pod_class, best.victims, now), candidates=best.compared)
-        counts = {
-            PROTECTED.text: best.protected,
-            NO_VICTIMS.text: best.searched - best.protected,
-            NOT_HELPFUL.text: nodes - best.searched,
-        }
-        reason = unschedulable_message(nodes, {text: count for text, count in counts.items() if count})
+        counts = search.refusals(preemptor, found, best, self._order)
+        reason = unschedulable_message(len(self._state.nodes), counts)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         return PreemptionResult(reason=reason, again_at=again_at)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor
 from vgpu_scheduler.kernels import NO_PRIORITY, explain_devices, latest_starts, take_off_below
@@ -105,8 +106,26 @@ class PriorityLevels:
         latest_starts(rows, priority, self._requests.refresh(rows), starts)
         return Lowest(rows, priority, starts)
 
+    def any_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell on which nodes pods of lower priority are; shape (n,)."""
+        pods, priority = self._requests.refresh(rows), preemptor.pod.priority
+        before = np.concatenate([[0], np.cumsum((pods.priority < priority) | (pods.waiting < priority))])
+        found: NDArray[np.bool_] = before[pods.last[rows]] > before[pods.first[rows]]
+        return found
+
+    def without_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NodePart:
+        """Return the question of a pod with the answers of nodes from which all pods of lower priority are gone.
+
+        It is void when the next one is asked of any part.
+        """
+        return self._once_gone(preemptor, rows, np.full(rows.shape[0], preemptor.pod.priority))
+
     def _fits(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,).
+        """Tell on which nodes a pod fits once all pods below some priorities are gone; shape (n,)."""
+        return self._once_gone(preemptor, rows, below).feasible[rows]
+
+    def _once_gone(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NodePart:
+        """Return the question of a pod with the answers of nodes from which all pods below some priorities are gone.
 
         Those of lower priority that only wait to be bound are gone anyway.
         """

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
+from vgpu_scheduler.engine.preemption.refusals import Refusals
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, NOTHING, Cost, Preemptor
 from vgpu_scheduler.kernels import (
     MOST_SETS,
@@ -43,11 +44,17 @@ class SearchOrder:
     ----------
     state
         What is known.
+
+    Attributes
+    ----------
+    refusals
+        What nodes say when nobody of lower priority is there.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._levels = PriorityLevels(state)
+        self.refusals = Refusals(state, self._levels)
         self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
         self._scratch: dict[int, SetScratch] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS, Best, Compared
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL, Best, Compared
 from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, reprieve, waits_to_be_bound
@@ -121,7 +122,7 @@ class VictimSearch:
             Says in which order nodes are looked at.
         """
         (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
-        seen = Compared(budgets, self._within_limits, exceed=self._exceed, searched=int(rejected.size + short.size))
+        seen = Compared(budgets, self._within_limits, exceed=self._exceed)
         if preemptor.node.allocator is not None and preemptor.node.allocator.takes_one_card:
             for least, node in islice(order.by_cards(preemptor, short), _MOST_LOOKED_AT):
                 if seen.is_beaten(least, node) or (seen.enough and seen.cost_nothing):
@@ -159,11 +160,46 @@ class VictimSearch:
             if isinstance(found, Victims) and not found.violations:
                 return found
         if not lower:
-            return Rejection((NO_VICTIMS,), resolvable=False)
+            return NO_VICTIMS_THERE
         on_cards = self._on_cards(preemptor, node, lower, budgets)
         if on_cards is not None and self.rejection(preemptor, node, on_cards.pods) is None:
             return on_cards
         return self._reprieved(preemptor, node, lower, budgets)
+
+    def refusals(self, preemptor: Preemptor, found: Filtered, best: Best, order: SearchOrder) -> dict[str, int]:
+        """Count the nodes under each reason why nobody's end helps there, as kube-scheduler says it of each.
+
+        Those are asked one by one that were when victims were searched, and those of which more has a say than what is
+        in use there; of these, at most as many as are looked at in a search.
+
+        Parameters
+        ----------
+        best
+            What a search found: no victims.
+        """
+        nodes, rows = self._state.nodes, np.concatenate(self.helpful_rows(preemptor, found))
+        said = dict(best.compared.rejections)
+        said.update((node, self._refusal(preemptor, node)) for node in self._with_more_to_say(preemptor, rows, said))
+        asked = [row for name in said if (row := nodes.row(name)) is not None]
+        counts = Counter(order.refusals.count(preemptor, rows[~np.isin(rows, asked)]))
+        counts.update(text for rejection in said.values() for text in rejection.texts)
+        counts[NOT_HELPFUL.text] = len(nodes) - int(rows.size)
+        return counts
+
+    def _with_more_to_say(self, preemptor: Preemptor, rows: NDArray[np.int64], asked: Collection[str]) -> list[str]:
+        """Return nodes on which nominated pods count, or host ports do, and that were not asked."""
+        nodes, nominations = self._state.nodes, self._state.nominations
+        if preemptor.pod.spec.host_ports:
+            names: Iterable[str] = map(nodes.name, rows.tolist())
+        else:
+            helpful = set(rows.tolist()) if nominations else ()
+            names = (name for name in nominations if nodes.row(name) in helpful)
+        return list(islice((name for name in names if name not in asked), _MOST_LOOKED_AT))
+
+    def _refusal(self, preemptor: Preemptor, node: str) -> Rejection:
+        """Return why the end of all pods that may end on a node does not help."""
+        lower = self._lower(preemptor.pod, node)
+        return (self.rejection(preemptor, node, lower) if lower else None) or NO_VICTIMS_THERE
 
     def where_some_end(self, preemptor: Preemptor, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
         """Return whose room a pod needs on a node where some pods end already; no others, if these are enough.

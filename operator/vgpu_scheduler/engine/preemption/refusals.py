@@ -1,0 +1,101 @@
+"""What still keeps a pod from nodes once all pods of lower priority are gone there, for all nodes together."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.nominated import card_rejection
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
+from vgpu_scheduler.engine.preemption.levels import PriorityLevels
+from vgpu_scheduler.engine.preemption.victims import Preemptor
+from vgpu_scheduler.kernels import REASONS, stale_rows
+from vgpu_scheduler.predicates import Rejections
+from vgpu_scheduler.state import State
+
+__all__ = ["Refusals"]
+
+_NEVER: Final = -1
+_BITS: Final = np.int64(1) << np.arange(REASONS, dtype=np.int64)
+"""One for each reason of cards."""
+_MOST_KEPT: Final = 32
+"""Of how many classes it is kept what nodes say; each takes 12 bytes per node."""
+
+
+class _OfClass:
+    """What nodes say to the pods of one class and priority."""
+
+    def __init__(self, capacity: int) -> None:
+        self.seen = np.full(capacity, _NEVER, dtype=np.int64)
+        self.codes = np.zeros(capacity, dtype=np.int32)
+
+
+class Refusals:
+    """Says what single nodes say when nobody of lower priority is there; computed anew only where nodes changed.
+
+    Host ports, nominated pods and what depends on other nodes have no part in it.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    levels
+        Tells on which nodes a pod fits once others have ended.
+    """
+
+    def __init__(self, state: State, levels: PriorityLevels) -> None:
+        self._state = state
+        self._levels = levels
+        self._rejections = Rejections()
+        self._no_victims = self._rejections.code(NO_VICTIMS_THERE)
+        self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
+
+    def count(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> dict[str, int]:
+        """Count some nodes under each reason; a node counts once under each of its own.
+
+        No victims are found where nobody of lower priority is, and where the pod would fit if all of these were gone:
+        not all of them may be evicted, or others have a say.
+
+        Parameters
+        ----------
+        rows
+            Node rows on which victims were searched and not found, shape (n,).
+        """
+        kept = self._of_class(preemptor)
+        stale = np.empty_like(rows)
+        count = stale_rows(rows, self._state.nodes.holders_version, kept.seen, stale)
+        if count:
+            kept.codes[stale[:count]] = self._codes(preemptor, stale[:count])
+        counts = self._rejections.count(kept.codes[rows])
+        return {reason.text: found for reason, found in counts.items()}
+
+    def _of_class(self, preemptor: Preemptor) -> _OfClass:
+        key, capacity = (preemptor.node, preemptor.pod.priority), self._state.nodes.capacity
+        kept = self._kept.pop(key, None)
+        if kept is None or kept.seen.shape[0] != capacity:
+            kept = _OfClass(capacity)
+        self._kept[key] = kept
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        return kept
+
+    def _codes(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the code of what each of some nodes says; shape (n,)."""
+        codes = np.full(rows.shape[0], self._no_victims, dtype=np.int32)
+        crowded = np.flatnonzero(self._levels.any_lower(preemptor, rows))
+        if not crowded.size:
+            return codes
+        rows = rows[crowded]
+        asked = self._levels.without_lower(preemptor, rows)
+        by_filter, known = asked.rejected[rows], asked.predicates.rejections
+        for code in np.unique(by_filter[by_filter != Rejections.PASSES]).tolist():
+            codes[crowded[by_filter == code]] = self._rejections.code(known[code])
+        short = np.flatnonzero((by_filter == Rejections.PASSES) & ~asked.feasible[rows])
+        lacking = (asked.fit.counts[rows[short]] > 0) @ _BITS
+        for word in np.unique(lacking).tolist():
+            codes[crowded[short[lacking == word]]] = self._rejections.code(card_rejection(word & _BITS))
+        return codes
