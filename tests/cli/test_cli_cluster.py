@@ -112,6 +112,24 @@ def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
     assert json.loads(run("snapshot").stdout)["kind"] == "List"
 
 
+def test_a_snapshot_has_of_managed_fields_only_who_nominated_a_pod(api: Api) -> None:
+    written = {"f:status": {"f:nominatedNodeName": {}, "f:conditions": {}}}
+    large = next(obj for obj in api.objects if obj["metadata"]["name"] == "large")
+    large["metadata"]["managedFields"] = [{"manager": "hunter2", "fieldsV1": {"f:spec": {}}}]
+
+    def managed() -> list[object] | None:
+        items = json.loads(run("snapshot").stdout)["items"]
+        (found,) = (item for item in items if item["metadata"]["name"] == "large")
+        fields: list[object] | None = found["metadata"].get("managedFields")
+        return fields
+
+    assert managed() is None
+    large["status"]["nominatedNodeName"] = "a"
+    assert managed() == [{}], "somebody is known to have written it, and nobody knows who"
+    large["metadata"]["managedFields"].append({"manager": "autoscaler", "operation": "Update", "fieldsV1": written})
+    assert managed() == [{"manager": "autoscaler", "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}]
+
+
 def test_locks_are_judged_at_the_time_of_a_snapshot(api: Api, tmp_path: Path) -> None:
     """A pod of another scheduler keeps its lock for five minutes, however old the snapshot is by now."""
     taken = datetime.now(UTC) - timedelta(minutes=4)

@@ -14,10 +14,9 @@ from tests.kube.objects import Obj
 from tests.simulation.makers import OTHER_CARDS, OtherCard
 from tests.simulation.things import SimThing, key_of
 
-from vgpu_scheduler.binding.nominations import MANAGER
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
-from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import MANAGER, Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Amounts, Placement
 
 OTHERS = "default-scheduler"

@@ -11,7 +11,7 @@ from tests.simulation.cluster import SimPod
 from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
 from tests.simulation.world import REACHED
 
-from vgpu_scheduler.binding.nominations import MANAGER
+from vgpu_scheduler.kube import MANAGER
 
 if TYPE_CHECKING:
     from tests.simulation.evictor import EvictingWorld, Request

@@ -11,8 +11,8 @@ from tests.simulation.cluster import SimApi, SimPod
 from tests.simulation.makers import total_of
 from tests.simulation.records import check_records
 
-from vgpu_scheduler.binding.nominations import MANAGER
 from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.kube import MANAGER
 from vgpu_scheduler.model import Amounts, Placement, Preemption, add
 from vgpu_scheduler.policy import PolicyKey, Victims
 

@@ -20,7 +20,7 @@ from tests.simulation.records import COUNTS_FOR, note_conflict, note_failure, no
 from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
 from tests.simulation.world import NAMES, REACHED, Shape
 
-from vgpu_scheduler.binding.nominations import MANAGER
+from vgpu_scheduler.kube import MANAGER
 
 PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))
 POLICY: Final = "preempts"

@@ -140,6 +140,29 @@ def test_of_one_under_way_it_says_who_is_still_there() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("nominated_by", "keeps"),
+    [(None, True), ("vgpu-scheduler", True), ("cluster-autoscaler", False), ("", False)],
+    ids=["not known", "ours", "somebody else", "nobody"],
+)
+def test_the_room_of_victims_is_kept_for_a_pod_that_nobody_else_has_nominated(
+    nominated_by: str | None, *, keeps: bool
+) -> None:
+    written = {"f:status": {"f:nominatedNodeName": {}}} if nominated_by else {}
+    managed = [{"manager": "kubelet", "fieldsV1": {}}, {"manager": nominated_by, "fieldsV1": written}]
+    metadata = {} if nominated_by is None else {"managedFields": managed}
+    made = world(
+        allows(),
+        node("a", 1),
+        terminating(tenant("low-1", "a", "GPU-a-0", 12000)),
+        waiting("high", 12000, 5, nominatedNodeName="a", metadata=metadata),
+    )
+    assert bool(made.engine.state.holds) is keeps
+    found = explained(made).who_goes
+    assert found is not None
+    assert found.under_way is keeps
+
+
 def test_of_a_victim_it_says_which_policy_recorded_it_though_nobody_waits_any_more() -> None:
     policy = allows(perHour=5)
     evicted = {"time": "2026-01-01T23:59:00Z", "pod": "default/low-1", "uid": "uid-low", "node": "a"}

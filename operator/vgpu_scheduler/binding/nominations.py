@@ -8,12 +8,9 @@ from typing import Final
 
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.kube import DecodeError, Pod, managers_of
+from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 
-__all__ = ["MANAGER", "Nominations"]
-
-MANAGER: Final = "vgpu-scheduler"
-"""What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
+__all__ = ["Nominations"]
 
 _NOT_FOUND: Final = 404
 
@@ -75,12 +72,8 @@ class Nominations:
             if not answer.ok:
                 is_complete &= answer.status == _NOT_FOUND
                 continue
-            try:
-                writers = managers_of(answer.body, "Pod", "status", "nominatedNodeName")
-            except DecodeError:
-                writers = frozenset()  # it is left alone
             self._looked_at.add((uid, node))
-            if MANAGER in writers:
+            if MANAGER in nominators_of(answer.body):
                 self._nodes[uid].add(node)
         return is_complete
 

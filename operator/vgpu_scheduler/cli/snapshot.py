@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
 from vgpu_scheduler.cli.cluster.settings import SettingsObjects
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
-from vgpu_scheduler.kube import SELECTING_KINDS
+from vgpu_scheduler.kube import SELECTING_KINDS, nominators_of
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import when_read
 
@@ -25,6 +25,7 @@ _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _PRIVATE_VOLUMES: Final = frozenset({"secret", "configMap", "projected", "downwardAPI"})
 _OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
 _OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})
+_MANAGED: Final = "managedFields"
 _PREFIX: Final = "VGPU_"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -56,7 +57,9 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
 
 def without_private_parts(obj: Object) -> dict[str, Any]:
     """Return an object without what no decision depends on and others need not see."""
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != _MANAGED}
+    if obj.get("kind") == "Pod" and (nominators := _nominators(obj)):
+        metadata[_MANAGED] = nominators
     if annotations := metadata.get("annotations"):
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
     found = {**obj, "metadata": metadata}
@@ -71,6 +74,14 @@ def without_private_parts(obj: Object) -> dict[str, Any]:
     if obj.get("kind") == "Deployment" and isinstance(spec, Mapping):
         found["spec"] = {"template": {"spec": {"containers": [_command(each) for each in _containers(spec)]}}}
     return found
+
+
+def _nominators(pod: Object) -> list[dict[str, Any]]:
+    """Return who nominated a pod to its node, as its managed fields tell, and nothing else of these."""
+    if not (pod.get("metadata") or {}).get(_MANAGED) or not (pod.get("status") or {}).get("nominatedNodeName"):
+        return []
+    field: Object = {"f:status": {"f:nominatedNodeName": {}}}
+    return [{"manager": name, "fieldsV1": field} for name in sorted(nominators_of(pod))] or [{}]  # it tells nobody
 
 
 def _containers(spec: Object) -> list[Object]:

@@ -20,7 +20,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_page,
 )
 from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
-from vgpu_scheduler.kube.managers import managers_of
+from vgpu_scheduler.kube.managers import MANAGER, managers_of, nominators_of
 from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
@@ -99,6 +99,7 @@ __all__ = [
     "BOUND_BY_CONTROLLER",
     "CPU",
     "EPHEMERAL_STORAGE",
+    "MANAGER",
     "MEMORY",
     "NO_EXECUTE",
     "NO_SCHEDULE",
@@ -189,6 +190,7 @@ __all__ = [
     "is_zero",
     "loads",
     "managers_of",
+    "nominators_of",
     "of_any_depth",
     "parse_label_selector",
     "parse_quantity",

@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.decoding import DecodeError, Encoded, decode_object
 from vgpu_scheduler.kube.wire import Wire
 
-__all__ = ["managers_of"]
+__all__ = ["MANAGER", "managers_of", "nominators_of"]
+
+MANAGER: Final = "vgpu-scheduler"
+"""What the API server calls the one that wrote a field, if it was a leader: its user agent up to the slash."""
 
 
 class _Entry(Wire):
@@ -48,6 +51,14 @@ def managers_of(obj: Encoded, kind: str, *path: str) -> frozenset[str]:
         If ``metadata.managedFields`` cannot be read.
     """
     return decode_object(obj, kind, _decoder, lambda found: _owners(found.metadata.managed_fields or (), path))
+
+
+def nominators_of(pod: Encoded) -> frozenset[str]:
+    """Return the field managers that nominated a pod to its node last; none where it does not tell."""
+    try:
+        return managers_of(pod, "Pod", "status", "nominatedNodeName")
+    except DecodeError:
+        return frozenset()
 
 
 def _owners(entries: list[_Entry] | tuple[()], path: tuple[str, ...]) -> frozenset[str]:

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
 from vgpu_scheduler.engine.preemption import Victims
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
+from vgpu_scheduler.whatif.objects import metadata_of
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few, indented
 from vgpu_scheduler.whatif.victims import (
@@ -43,6 +44,9 @@ PAGE: Final = "docs/preemption.md"
 def take_up_preemptions(world: World, now: datetime) -> None:
     """Have a world keep the room that its scheduler keeps, as one does that has just become the leader.
 
+    For a pod that somebody else has nominated, as ``metadata.managedFields`` of it tells, no more is kept than its
+    requests. Files need not tell who did: a nomination of which that is not known is taken for one of the scheduler's.
+
     Parameters
     ----------
     now
@@ -53,7 +57,13 @@ def take_up_preemptions(world: World, now: datetime) -> None:
     if world.engine.preemption:
         for namespace in sorted({pod.namespace for pod in world.bound.values()}):
             world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
-        preemptions.restore(0.0)
+        preemptions.restore(0.0, {uid for uid, _ in preemptions.restorable() if _is_foreign(world, uid)})
+
+
+def _is_foreign(world: World, uid: str) -> bool:
+    """Tell whether a pod that waits is known to have been nominated to its node by somebody else."""
+    written = world.written(world.pending[uid])
+    return bool(metadata_of(written).get("managedFields")) and MANAGER not in nominators_of(written)
 
 
 @dataclass(frozen=True, slots=True)
