@@ -35,12 +35,18 @@ class RequestError(Exception):
 
 
 @contextmanager
-def unless_gone() -> Iterator[None]:
-    """Leave out what is left to be done for an object that is gone meanwhile: that is nobody's fault."""
+def unless_gone(*, or_replaced: bool = False) -> Iterator[None]:
+    """Leave out what is left to be done for an object that is gone meanwhile: that is nobody's fault.
+
+    Parameters
+    ----------
+    or_replaced
+        Where the request names a UID: another object that has the name by now is a sign of the same.
+    """
     try:
         yield
     except RequestError as error:
-        if error.code != 404:
+        if error.code != 404 and not (or_replaced and error.code == 409):
             raise
 
 

@@ -287,10 +287,10 @@ class NodeSide:
         await self._client.strategic(f"{path}/status", {"status": pod_status(pod, phase, ended)})
         self._release(uid)
 
-    async def delete(self, namespace: str, name: str) -> None:
-        """Delete a pod without grace, as the kubelet does when its containers have ended."""
-        body = {"gracePeriodSeconds": 0}
-        with unless_gone():
+    async def delete(self, namespace: str, name: str, uid: str = "") -> None:
+        """Delete a pod without grace, as the kubelet does when its containers have ended; only the one of a UID."""
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid} if uid else {}}
+        with unless_gone(or_replaced=bool(uid)):
             pod = await self._client.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", body)
             self._release(pod["metadata"]["uid"])
 
@@ -355,7 +355,7 @@ class NodeSide:
     async def _terminate(self, pod: Object) -> None:
         metadata = pod["metadata"]
         await self._admitted(metadata["uid"])
-        await self.delete(metadata["namespace"], metadata["name"])
+        await self.delete(metadata["namespace"], metadata["name"], metadata["uid"])
         self.counts["deleted"] += 1
 
     async def _admitted(self, uid: str) -> None:

@@ -272,6 +272,17 @@ async def test_a_pod_that_is_gone_before_it_was_served_gets_nothing(api: Api) ->
         assert side.violations == []
 
 
+async def test_a_pod_that_has_the_name_of_one_that_ended_is_not_deleted_for_it(api: Api, side: NodeSide) -> None:
+    await _gpu_pod(api, "a")
+    ended = (await api.get(f"{api.pods}/a")).ok()
+    await api.delete(f"{api.pods}/a", {"gracePeriodSeconds": 0})
+    await _gpu_pod(api, "a")
+    await side._terminate(ended)
+    assert (await api.get(f"{api.pods}/a")).code == 200
+    await side.delete(api.namespace, "a")
+    assert (await api.get(f"{api.pods}/a")).code == 404
+
+
 async def test_what_ran_before_is_counted(api: Api, side: NodeSide) -> None:
     await _gpu_pod(api, "a")
     await _take_lock(api, "a")
