@@ -181,6 +181,23 @@ def test_a_group_says_which_of_its_pods_does_not_fit_and_why() -> None:
     assert [each.status for each in said(engine)] == ["True"]
 
 
+def test_objects_of_others_are_told_nothing() -> None:
+    """Neither where a group does not fit nor once it runs: coscheduling's PodGroups have no such condition."""
+    engine = fleet(1)
+    kind = next(kind for kind in POD_GROUPS if kind.name == "PodGroup.scheduling.x-k8s.io")
+    metadata = {"name": "team", "namespace": "default", "uid": "other", "resourceVersion": "10"}
+    engine.kinds[kind.name].observe(kind.decode({"metadata": metadata, "spec": {"minMember": 2}}), 0.0)
+    for name in ("p0", "p1"):
+        engine.observe_pod(pod(name, asks(1, 8000), labels={"scheduling.x-k8s.io/pod-group": "team"}), 0.0)
+    assert {outcome for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+    assert said(engine) == []
+    engine.observe_node(node("a", cards("a", 2), version=2), 20.0)
+    assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.PLACED}
+    for name in ("p0", "p1"):
+        engine.confirmed(f"uid-{name}")
+    assert said(engine) == []
+
+
 def test_an_error_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = fleet(1, member("p0"), group=described(1))
 

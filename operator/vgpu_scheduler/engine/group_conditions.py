@@ -63,10 +63,11 @@ class GroupConditions:
         key = self._groups.key_of(first.uid)
         if key is None or first.outcome in (Outcome.PLACED, Outcome.WAITING) or is_incomplete(first):
             return
+        if not self._groups.note_change(key):
+            return
         is_ours = first.outcome is Outcome.ERROR
         reason = ConditionReason.SCHEDULER_ERROR if is_ours else ConditionReason.UNSCHEDULABLE
         self._failed[key] = Condition("False", reason, cut(f"pod {first.pod}: {first.message}", MESSAGE))
-        self._groups.changed[key] = None
 
     def take(self) -> list[GroupCondition]:
         """Return what PodGroups that have changed are to say; each is told once, or again where it was not written."""
@@ -77,7 +78,7 @@ class GroupConditions:
 
     def not_written(self, key: GroupKey) -> None:
         """Take in that a PodGroup does not say yet what it is to say."""
-        self._groups.changed[key] = None
+        self._groups.note_change(key)
 
     def _of(self, key: GroupKey) -> GroupCondition | None:
         group = self._groups.described(key)

@@ -169,7 +169,7 @@ class PodGroups:
         if said is not None and uid not in self._settled:
             self._settled.add(uid)
             self._wake(said.key)
-            self._note_change(said.key)
+            self.note_change(said.key)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -196,7 +196,7 @@ class PodGroups:
             if before is None or _asks(before) != _asks(group):
                 self._wake_named(group)
             for key in _keys(group):
-                self._note_change(key)
+                self.note_change(key)
 
     def remove_object(self, group: PodGroup, version: int | None = None) -> None:
         """Take in that such an object is gone, as of a version; its own unless one is given."""
@@ -217,10 +217,13 @@ class PodGroups:
                 self._order(self._group_of[next(iter(self._members[key]))], *self._members[key])
                 self._wake(key)
 
-    def _note_change(self, key: GroupKey) -> None:
+    def note_change(self, key: GroupKey) -> bool:
+        """Note that the object of a group may have to say something else; return whether there is one that says it."""
         described = self.described(key)
-        if described is not None and described.kind in _TOLD:
+        says_it = described is not None and described.kind in _TOLD
+        if says_it:
             self.changed[key] = None
+        return says_it
 
     def _wake(self, key: GroupKey) -> None:
         """Have the pods of a group be tried that wait."""
