@@ -142,8 +142,10 @@ def test_numbered_pods_are_on_neighbouring_nodes() -> None:
     for index in (5, 0, 3, 2, 10, 1):
         notes = {**in_group("team", 6), "hami.io/node-scheduler-policy": "spread"}
         engine.observe_pod(pod(f"p{index}", asks(1, 8000), annotations=notes, labels={INDEX: str(index)}), 0.0)
-    placed = attempt(engine)
+    decisions = {each.pod.partition("/")[2]: each for each in engine.attempt_group(0.0)}
+    placed = {name: each.placement.node for name, each in decisions.items() if each.placement is not None}
     assert [placed[f"p{index}"] for index in (0, 1, 2, 3, 5, 10)] == ["a", "a", "b", "b", "c", "c"]
+    assert decisions["p0"].feasible == 3, "all nodes were asked before"
     assert not engine.state.drift()
 
 

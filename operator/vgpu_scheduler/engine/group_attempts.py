@@ -170,8 +170,12 @@ class GroupAttempts:
         before = self._reserver.before()
         self._reserver.undo(decisions, before)
         found = self._in_order(wanted, len(wanted))
-        if found.failed is None:
-            return found.placed
+        if found.failed is None:  # what nodes said when all of them were asked stays
+            asked = {each.uid: each for each in decisions}
+            return tuple(
+                replace(each, feasible=asked[each.uid].feasible, verdicts=asked[each.uid].verdicts)
+                for each in found.placed
+            )
         as_it_was = [(members.pods[each.uid], domain.rows) for each in decisions]
         return self._in_order(as_it_was, len(as_it_was)).placed
 
