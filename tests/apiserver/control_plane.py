@@ -179,7 +179,7 @@ class ControlPlane:
             except OSError:  # not listening yet, or no certificate yet
                 return False
 
-        if not _poll(ready, timeout):
+        if not poll(ready, timeout):
             raise TimeoutError(f"{path} was not ready within {timeout:g} s:\n{self._tail('kube-apiserver')}")
 
     def _tail(self, name: str) -> str:
@@ -299,14 +299,14 @@ class ControlPlane:
             yield
 
     @contextlib.contextmanager
-    def scheduler(self) -> Iterator[str]:
+    def scheduler(self, *flags: str) -> Iterator[str]:
         """Run kube-scheduler, under its own name, for the time of the block; gives the address of its metrics.
 
         It serves them to the administrator's token, with the certificate of nobody. How often it may ask the API server
         is not limited: by default it binds 50 pods a second.
         """
         unlimited = ("--kube-api-qps=10000", "--kube-api-burst=10000")
-        with self._running("kube-scheduler", "--leader-elect=false", *unlimited) as address:
+        with self._running("kube-scheduler", "--leader-elect=false", *unlimited, *flags) as address:
             yield address
 
     @contextlib.contextmanager
@@ -349,7 +349,7 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
         process.wait()
 
 
-def _poll(condition: Callable[[], bool], timeout: float, interval: float = 0.05) -> bool:
+def poll(condition: Callable[[], bool], timeout: float, interval: float = 0.05) -> bool:
     """Wait until ``condition`` holds; false after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     tick = threading.Event()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.pod_groups import API_FLAGS, VERSION
 from tests.apiserver.rights import REQUESTS, note_requests
 from tests.conftest import running
 from tests.e2e.conftest import MANIFESTS, OLDER, USERS, Cluster, done_by_operator, install, opened, slice_pod
@@ -18,11 +19,8 @@ from vgpu_devcluster.process import OperatorProcess
 
 Obj = dict[str, Any]
 
-VERSION = "scheduling.k8s.io/v1alpha2"
 GROUPS = f"/apis/{VERSION}/namespaces/default/podgroups"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
-GATES = "GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"
-FLAGS = (f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}", f"--runtime-config={VERSION}=true")
 
 pytestmark = pytest.mark.skipif(OLDER, reason="it has no such objects")
 
@@ -30,7 +28,7 @@ pytestmark = pytest.mark.skipif(OLDER, reason="it has no such objects")
 @pytest.fixture(scope="module")
 def installed_plane() -> Iterator[ControlPlane]:
     """A control plane as that of the other tests, with PodGroups."""
-    for plane in running(ControlPlane(service_accounts=True, users=USERS, api_flags=FLAGS)):
+    for plane in running(ControlPlane(service_accounts=True, users=USERS, api_flags=API_FLAGS)):
         install(plane)
         yield plane
         note_requests(done_by_operator(plane), REQUESTS / f"{os.getpid()}-native-groups.json")
