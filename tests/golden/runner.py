@@ -25,6 +25,7 @@ from tests.golden import (
     hami_webhook,
     koordinator,
     kubernetes,
+    kubernetes_groups,
     volcano,
     volcano_vgpu,
 )
@@ -44,6 +45,13 @@ BY_SUITE = {
     "volcano_binpack_score": volcano.run_score,
     "volcano_vgpu": volcano_vgpu.run_case,
 }
+
+
+BY_FAMILY = {
+    **dict.fromkeys(kubernetes.FAMILIES, kubernetes.run_case),
+    kubernetes_groups.FAMILY: kubernetes_groups.run_case,
+}
+"""Of kube-scheduler."""
 
 
 PLACEMENT = {hami.PROFILE: hami.run_case, hami26.PROFILE: hami26.run_case}
@@ -113,8 +121,7 @@ def suite_of(case: object, where: str) -> Suite:
         placement = PLACEMENT.get(case["profile"]) if case["kind"] == "placement" else None
         return Suite(f"{case['profile']} {case['kind']}", placement)
     if "family" in case:
-        family = case["family"]
-        return Suite(f"kubernetes {family}", kubernetes.run_case if family in kubernetes.FAMILIES else None)
+        return Suite(f"kubernetes {case['family']}", BY_FAMILY.get(case["family"]))
     if "check" in case:
         name = f"documented {str(case.get('id', ''))[:2]} {case['check']}"
         return Suite(name, documented.run_case if documented.knows(case["check"]) else None)

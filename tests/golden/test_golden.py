@@ -69,6 +69,7 @@ LEAST = {
     "koordinator_score": 520,
     "koordinator_score_seed": 232,
     "kubernetes gates": 186,
+    "kubernetes groups": 252,
     "kubernetes images": 150,
     "kubernetes interpod": 300,
     "kubernetes mixed": 300,
