@@ -14,6 +14,7 @@ from tests.engine.test_engine_sweeps import swept
 from tests.simulation.invariants import resources
 
 from vgpu_scheduler.engine import Engine, Place, Requeue
+from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod, PodGroup, ResourceQuota
 from vgpu_scheduler.model import Decision, Outcome
@@ -54,6 +55,19 @@ def test_members_are_decided_together_when_all_have_come() -> None:
     assert [(d.pod, d.outcome) for d in placed] == [(f"default/p{n}", Outcome.PLACED) for n in range(3)]
     assert {held.uid for held in engine.state.reservations()} == {f"uid-p{n}" for n in range(3)}
     assert engine.attempt_group(1.0) == ()
+
+
+def test_nobody_else_is_looked_at_while_too_few_pods_of_a_group_exist(monkeypatch: Any) -> None:
+    engine, looked = engine_with([node("a", cards("a", 4))]), list[GroupKey]()
+    standing = engine.groups.standing
+    monkeypatch.setattr(engine.groups, "standing", lambda key: (looked.append(key), standing(key))[1])
+    for number in range(3):
+        engine.observe_pod(member(f"p{number}", "team/4"), 0.0)
+        assert attempt(engine) == [(f"p{number}", Outcome.UNSCHEDULABLE)]
+    assert not looked
+    engine.observe_pod(member("p3", "team/4"), 0.0)
+    assert [outcome for _, outcome in attempt(engine)] == [Outcome.PLACED] * 4
+    assert looked
 
 
 def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:

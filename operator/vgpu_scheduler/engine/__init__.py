@@ -7,12 +7,13 @@ from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditions
+from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.engine.pod_groups import GroupStanding, PodGroups
+from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_others
-from vgpu_scheduler.engine.pod_groups import GroupStanding, PodGroups
+from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -72,7 +73,7 @@ class Attempts:
             decision = malformed(pod, problem)
             self._file(decision, now, alone=False)
             return (decision,)
-        group = self.together(pod)
+        group = self._groups.too_few(pod) or self.together(pod)
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
         return self._attempt_group(pod, group, now, explain=explain)

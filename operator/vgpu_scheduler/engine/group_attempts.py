@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
-from vgpu_scheduler.engine.pod_groups import GroupStanding
+from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.reserving import Reserver
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE

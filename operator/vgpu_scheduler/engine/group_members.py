@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import GroupRoom
 from vgpu_scheduler.engine.equivalence import Refused
-from vgpu_scheduler.engine.pod_groups import GroupStanding
+from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
+from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.groups import (
     GROUP_SOURCES,
     POD_GROUP_KINDS,
@@ -19,78 +20,11 @@ from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
 from vgpu_scheduler.model import Hint, TopologyConstraint
 from vgpu_scheduler.state import Phase, State
 
-__all__ = ["GroupStanding", "PodGroups"]
+__all__ = ["PodGroups"]
 
 _SOURCES: Final = {source.name: source for source in GROUP_SOURCES}
 _TOLD: Final = frozenset(kind.name for kind in POD_GROUP_KINDS if kind.condition)
 """The kinds of objects that say whether their groups are scheduled."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStanding:
-    """How far a group is.
-
-    Attributes
-    ----------
-    key
-        Which group.
-    minimum
-        How many of its pods have to be placed before any is.
-    counted
-        How many are placed, or have succeeded.
-    settled
-        How many of these are bound, or have succeeded: the others may be given back still.
-    waiting
-        Those that wait to be placed, by name.
-    missing_object
-        The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
-    why_missing
-        Why it is not known.
-    problem
-        Why the group cannot be placed, whatever the nodes are; empty if it can.
-    topology
-        How near to each other its pods are placed, as they say.
-    nodes
-        The nodes that pods of it are on, each once, by name.
-    followed_by
-        How many others wait to be placed near these, each by itself.
-    """
-
-    key: GroupKey
-    minimum: int
-    counted: int
-    settled: int
-    waiting: tuple[Pod, ...]
-    missing_object: str = ""
-    why_missing: str = ""
-    problem: str = ""
-    topology: tuple[TopologyConstraint, ...] = ()
-    nodes: tuple[str, ...] = ()
-    followed_by: int = 0
-
-    def only(self, pod: Pod) -> GroupStanding:
-        """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
-        return replace(self, minimum=self.counted + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
-
-    @property
-    def needed(self) -> int:
-        """How many have to be placed at once, or none is; 0 where each is placed by itself."""
-        return max(self.minimum - self.counted, 0)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether as many wait as are needed."""
-        return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether several are to be placed at once now, and as many wait."""
-        return self.is_complete and self.needed > 0
-
-    @property
-    def goes_one_by_one(self) -> bool:
-        """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
-        return self.is_complete and self.needed <= 1 and self.settled + self.needed >= self.minimum
 
 
 class PodGroups:
@@ -138,6 +72,8 @@ class PodGroups:
         self.changed: dict[GroupKey, None] = {}
         self._members: dict[GroupKey, dict[str, int]] = {}
         """The pods of each group, by UID, with the priority of each."""
+        self._levels: defaultdict[GroupKey, Counter[int]] = defaultdict(Counter)
+        """How many pods of each group have each priority."""
         self._priorities: dict[GroupKey, int] = {}
         self._group_of: dict[str, Membership] = {}
         self._settled: set[str] = set()
@@ -156,7 +92,11 @@ class PodGroups:
         if said is None:
             return
         self._group_of[pod.uid] = said
-        self._members.setdefault(said.key, {})[pod.uid] = pod.priority
+        members = self._members.setdefault(said.key, {})
+        if members.get(pod.uid) != pod.priority:
+            self._count_priority(said.key, members.pop(pod.uid, None), -1)
+            self._count_priority(said.key, pod.priority, 1)
+            members[pod.uid] = pod.priority
         self._order(said, pod.uid)
         if self._is_settled(pod):
             self.bound(pod.uid)
@@ -179,9 +119,9 @@ class PodGroups:
         if said is not None:
             self._prioritise(uid, None)
             members = self._members[said.key]
-            del members[uid]
+            self._count_priority(said.key, members.pop(uid), -1)
             if not members:
-                del self._members[said.key]
+                del self._members[said.key], self._levels[said.key]
                 self._priorities.pop(said.key, None)
                 return
             self._order(said)
@@ -231,13 +171,21 @@ class PodGroups:
             if self._state.reservation(uid) is None:
                 self._state.wakes.pods[uid] = Hint.GROUP
 
+    def _count_priority(self, key: GroupKey, priority: int | None, number: int) -> None:
+        """Count pods of a priority; those of None are not counted."""
+        if priority is not None:
+            levels = self._levels[key]
+            levels[priority] += number
+            if not levels[priority]:
+                del levels[priority]
+
     def _order(self, said: Membership, *uids: str) -> None:
         """Have the turns of some pods come by the priority of their group, and those of all where that has changed."""
         if self._nobody_completes(said):
             return
         key, described = said.key, self.described(said.key)
         told = None if described is None else described.priority
-        priority = min(self._members[key].values()) if told is None else told
+        priority = min(self._levels[key]) if told is None else told
         for uid in uids if self._priorities.get(key) == priority else self._members[key]:
             self._prioritise(uid, priority)
         self._priorities[key] = priority
@@ -276,6 +224,20 @@ class PodGroups:
         """
         found = self.group_of(pod)
         return None if found is None or found.goes_one_by_one else found
+
+    def too_few(self, pod: Pod) -> GroupStanding | None:
+        """Return how far the group of a pod is of which too few pods exist for any to be placed; None for any other.
+
+        Nobody is looked at but the pod: as many may come one after the other.
+        """
+        said = self.membership(pod)
+        if said is None or said.problem:
+            return None
+        described = self.described(said.key) if said.minimum is None else None
+        minimum = said.minimum or (0 if described is None else described.minimum)
+        if len(self._members[said.key]) >= minimum:
+            return None
+        return GroupStanding(said.key, minimum, 0, 0, (pod,))
 
     def group_of(self, pod: Pod) -> GroupStanding | None:
         """Return how far the group of a pod is; None for a pod without a group that can be understood."""

@@ -1,0 +1,78 @@
+"""How far a group of pods is: who is placed, who waits, and how many more have to be placed at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import TopologyConstraint
+
+__all__ = ["GroupStanding"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """How far a group is.
+
+    Attributes
+    ----------
+    key
+        Which group.
+    minimum
+        How many of its pods have to be placed before any is.
+    counted
+        How many are placed, or have succeeded.
+    settled
+        How many of these are bound, or have succeeded: the others may be given back still.
+    waiting
+        Those that wait to be placed, by name.
+    missing_object
+        The kind of the object that pods name and that is not known; empty if it is, or if none is needed.
+    why_missing
+        Why it is not known.
+    problem
+        Why the group cannot be placed, whatever the nodes are; empty if it can.
+    topology
+        How near to each other its pods are placed, as they say.
+    nodes
+        The nodes that pods of it are on, each once, by name.
+    followed_by
+        How many others wait to be placed near these, each by itself.
+    """
+
+    key: GroupKey
+    minimum: int
+    counted: int
+    settled: int
+    waiting: tuple[Pod, ...]
+    missing_object: str = ""
+    why_missing: str = ""
+    problem: str = ""
+    topology: tuple[TopologyConstraint, ...] = ()
+    nodes: tuple[str, ...] = ()
+    followed_by: int = 0
+
+    def only(self, pod: Pod) -> GroupStanding:
+        """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
+        return replace(self, minimum=self.counted + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
+
+    @property
+    def needed(self) -> int:
+        """How many have to be placed at once, or none is; 0 where each is placed by itself."""
+        return max(self.minimum - self.counted, 0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many wait as are needed."""
+        return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether several are to be placed at once now, and as many wait."""
+        return self.is_complete and self.needed > 0
+
+    @property
+    def goes_one_by_one(self) -> bool:
+        """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
+        return self.is_complete and self.needed <= 1 and self.settled + self.needed >= self.minimum
