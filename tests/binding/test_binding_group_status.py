@@ -20,8 +20,8 @@ from vgpu_scheduler.kube import Encoded
 KIND = next(kind for kind in POD_GROUPS if kind.name == "PodGroup.v1alpha2.scheduling.k8s.io")
 STATUS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups/team/status"
 FULL = (
-    "pod default/p0: 0/1 nodes are available: group default/team needs 2 pods to be placed at once, and they have room for"
-    " at most 1 of them: CardInsufficientMemory."
+    "pod default/p0: 0/1 nodes are available: group default/team needs 2 pods to be placed at once, and they have room"
+    " for at most 1 of them: CardInsufficientMemory."
 )
 
 Obj = dict[str, Any]
