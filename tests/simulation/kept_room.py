@@ -70,22 +70,28 @@ def on_cards(placement: Placement | None) -> dict[Card, Amounts]:
 
 
 def check_sent(machine: PreemptionMachine, engine: Engine, victim: str) -> tuple[tuple[PolicyKey, int], ...]:
-    """Check an eviction that is being sent, as its leader knows things; return the limits under which it is."""
-    state, wanted = engine.state, []
+    """Check an eviction that is being sent, as its leader knows things; return the limits under which it is.
+
+    For which of several pods it is sent nobody can tell: then it is under the limits that are those of all of them.
+    """
+    state, wanted, quotas = engine.state, [], list[tuple[tuple[PolicyKey, int], ...]]()
     for uid, preemption in engine.preemptions.under_way():
         if victim in {one.uid for one in preemption.victims}:
             wanted.append((uid, preemption))
     assert wanted, f"{victim} is evicted for nobody"
+    problems: list[str] = []
     for uid, preemption in wanted:
         pod, evicted = state.pod(uid), state.pod(victim)
         assert pod is not None, f"{victim} is evicted for a pod that is gone"
         assert evicted is not None
-        problems = _problems(machine, engine, uid, victim, preemption)
+        found = _problems(machine, engine, uid, victim, preemption)
         if _is_nominated_by_others(machine, engine, uid):
-            problems.append("somebody else nominated it, and no leader of ours has decided that")
-        if not problems:
-            return engine.preemptions.rules_of(uid).quotas
-    raise AssertionError(f"{victim} is evicted for {wanted}: {problems}")
+            found.append("somebody else nominated it, and no leader of ours has decided that")
+        if not found:
+            quotas.append(engine.preemptions.rules_of(uid).quotas)
+        problems += found
+    assert quotas, f"{victim} is evicted for {wanted}: {problems}"
+    return tuple(quota for quota in quotas[0] if all(quota in others for others in quotas))
 
 
 def _is_nominated_by_others(machine: PreemptionMachine, engine: Engine, uid: str) -> bool:
