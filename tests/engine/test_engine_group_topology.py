@@ -204,3 +204,23 @@ def test_there_is_never_room_for_more_pods_than_are_counted(data: st.DataObject)
             engine.attempts.reserver.reserve(waits, decision)
             placed += 1
         assert placed <= counted.counts[row]
+
+
+@pytest.mark.parametrize("first", ["pod", "node"])
+def test_others_are_tried_elsewhere_once_the_pod_is_gone_that_kept_them_near(first: str) -> None:
+    """Nobody else is woken by that: the node that it was on is gone, and with it what the pod held."""
+    engine = engine_with([rack("a", 1, "r1"), rack("c", 1, "r1"), rack("b", 2, "r2")])
+    engine.observe_pod(member("p0", 1, required="rack"), 0.0)
+    engine.observe_pod(pod("tenant", asks(1, 8000), nodeSelector={"rack": "r1"}), 0.0)
+    assert attempt(engine) == {"p0": "a"}
+    engine.confirmed("uid-p0")
+    assert attempt(engine) == {"tenant": "c"}
+    engine.observe_pod(member("p1", 1, required="rack"), 1.0)
+    assert "its pods that run are not on nodes with one value" in attempt(engine, 1.0)[""]
+    engine.observe_node(rack("a", 1, "r1", version=2, unschedulable=True), 20.0)
+    attempt(engine, 40.0)
+    if first == "node":
+        engine.remove_node("a", 2)
+    else:
+        engine.remove_pod("uid-p0", 60.0)
+    assert attempt(engine, 80.0) == {"p1": "b"}

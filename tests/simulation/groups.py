@@ -56,6 +56,7 @@ class GroupsMachine(RestoringMachine):
         """Begin with groups at every stage."""
         for name in NAMES:
             self._add_node(name, 2)
+        self._sweep()  # from then on it is known which kinds of objects there are
         for size in sizes:
             self.group_comes(size, size, shape, how="label", near=False, priority=0, seen=False)
         self._deliver_all()

@@ -245,6 +245,8 @@ class Engine:
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
             self.preemptions.node_gone(name, now)
+            for held in self.state.reservations(name):
+                self.groups.given_back(held.uid)
 
     def listed(self, kind: str) -> int:
         """Return the version of the list of a kind that was taken in last; 0 if none was."""
@@ -365,6 +367,7 @@ class Engine:
         self.preemptions.unreserved(uid, held if self.state.reservation(uid) is None else None)
         self.preemptions.left(kept_for, now)
         self.assumed.forget(uid)
+        self.groups.given_back(uid)
         self._requeuer.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:

@@ -102,6 +102,8 @@ class PodGroups:
             self.bound(pod.uid)
         else:
             self._settled.discard(pod.uid)
+            if pod.deleting or pod.terminal:
+                self._wake(said.key)
 
     def bound(self, uid: str) -> None:
         """Take in that a pod is bound, or has succeeded; those of its group that wait are tried."""
@@ -111,9 +113,14 @@ class PodGroups:
             self._wake(said.key)
             self.note_change(said.key)
 
+    def given_back(self, uid: str) -> None:
+        """Take in that a pod is not where it was placed any more; those of its group that wait are tried."""
+        said = self._group_of.get(uid)
+        if said is not None:
+            self._wake(said.key)
+
     def forget(self, uid: str) -> None:
-        """Take in that a pod is gone."""
-        was_settled = uid in self._settled
+        """Take in that a pod is gone; those of its group that wait are tried."""
         self._settled.discard(uid)
         said = self._group_of.pop(uid, None)
         if said is not None:
@@ -125,8 +132,7 @@ class PodGroups:
                 self._priorities.pop(said.key, None)
                 return
             self._order(said)
-            if said.minimum is not None and not was_settled:
-                self._wake(said.key)  # it may have said that more are needed than the others say
+            self._wake(said.key)  # it may have said that more are needed than the others say, or kept them near it
 
     def observe_object(self, group: PodGroup) -> None:
         """Take in an object that describes a group; its pods are tried."""
