@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.engine.builders import in_group
+from tests.whatif import test_whatif_turns as turns
 from tests.whatif.test_whatif_defrag import world_of
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
 from vgpu_scheduler.cli.cluster.settings import settings_from_file
@@ -178,3 +180,42 @@ def test_who_may_not_read_the_object_is_told_so(*, live: bool, why: str) -> None
     world = make_world(ClusterView(objects, {}, settings_from_file(None, {}), live=live))
     says = explain_pod(world, named(world, "p0")).answer.decision.message
     assert says.endswith(f"default/team, which says how many pods the group needs, {why}.")
+
+
+SAYING_HOW_MANY = {
+    "koordinator": ({}, {"gang.scheduling.koordinator.sh/name": "g"}, "gang.scheduling.koordinator.sh/min-available"),
+    "kueue": ({"kueue.x-k8s.io/pod-group-name": "g"}, {}, "kueue.x-k8s.io/pod-group-total-count"),
+}
+"""Labels and annotations that name a group, and the annotation that says how many pods it needs."""
+
+
+def mistaken(source: str, number: str, second: int, **spec: Any) -> Object:
+    """Return a pod that says of its group what is no number of pods."""
+    labels, annotations, says = SAYING_HOW_MANY[source]
+    made = waits("mistaken", {GPU: 1, MEMORY: 1000}, second, **spec)
+    made["metadata"] |= {"labels": labels, "annotations": {**annotations, says: number}}
+    return made
+
+
+@pytest.mark.parametrize("number", ["0", "x", "-1", "1.5", ""])
+@pytest.mark.parametrize("source", SAYING_HOW_MANY)
+def test_a_pod_that_is_refused_for_its_group_is_told_that_alone(source: str, number: str) -> None:
+    room = [node("a"), running("r", "a", "GPU-a-0", 1000), mistaken(source, number, 1)]
+    world = world_of(*room, node("b", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]))
+    found = explain_pod(world, named(world, "mistaken"))
+    (remedy,) = found.remedies
+    assert not remedy.node
+    assert remedy.text == f"correct {found.answer.decision.message}"
+    assert SAYING_HOW_MANY[source][2] in remedy.text
+    assert "it does not suffice alone" not in found.text()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_pod_that_is_refused_for_its_group_is_in_nobodys_way(seed: int) -> None:
+    rng, objects = np.random.default_rng(seed), turns.drawn(seed)
+    source, priority = str(rng.choice([*SAYING_HOW_MANY])), int(rng.integers(0, 4))
+    beside = mistaken(source, "0", int(rng.integers(0, 60)), priority=priority)
+    alone, together = world_of(*deepcopy(objects)), world_of(*deepcopy(objects), beside)
+    asked = [pod.name for pod in alone.pending.values()]
+    told = [[explain_pod(world, named(world, name)).text() for name in asked] for world in (alone, together)]
+    assert told[0] == told[1]

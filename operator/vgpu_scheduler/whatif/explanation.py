@@ -33,6 +33,11 @@ _MOST_NODES: Final = 8
 _WANTS_UUID: Final = re.compile(r"(?<!no)(?<!no-)use-.*uuid")
 """The names of annotations that name the cards which a pod wants."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
+_ALONE: Final = "it does not suffice alone"
+_DEPENDS: Final = {
+    RemedyKind.PROVIDE_VOLUME: "where the pod goes then depends on the volume",
+    RemedyKind.COMPLETE_GROUP: "where the pod goes then depends on its group",
+}
 _HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
 
 
@@ -127,9 +132,7 @@ class Explanation:
         first = [f"  - {remedy.text}" for remedy in self.remedies if not remedy.node]
         enough = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies if remedy.node]
         if first and not enough:
-            of_volumes = all(remedy.kind is RemedyKind.PROVIDE_VOLUME for remedy in self.remedies)
-            rest = "where the pod goes then depends on the volume" if of_volumes else "it does not suffice alone"
-            parts.append("\n".join([f"This comes first; {rest}:", *first]))
+            parts.append("\n".join([f"This comes first; {self._rest}:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif self.not_searched:
@@ -140,6 +143,12 @@ class Explanation:
             )
         parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
+
+    @property
+    def _rest(self) -> str:
+        """What is to be said of remedies after which nobody can say where the pod goes."""
+        kinds = {remedy.kind for remedy in self.remedies}
+        return _DEPENDS.get(kinds.pop(), _ALONE) if len(kinds) == 1 else _ALONE
 
     @property
     def _nobody_goes(self) -> bool:

@@ -12,7 +12,7 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["group_worded", "not_searched"]
+__all__ = ["group_remedies", "group_worded", "not_searched"]
 
 
 def group_worded(world: World, group: GroupStanding) -> str:
@@ -34,6 +34,12 @@ def group_worded(world: World, group: GroupStanding) -> str:
     missing = group.needed - len(group.waiting)
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []
     return "\n".join(lines)
+
+
+def group_remedies(world: World, pod: Pod) -> Iterator[str]:
+    """Yield what has to be done about the group of a pod before it can be placed, whatever the nodes are."""
+    if problem := world.engine.groups.problem(pod):
+        yield f"correct {problem}"
 
 
 def not_searched(group: GroupStanding) -> str:

@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
@@ -67,6 +68,8 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
 def _found(waiting: WaitingPod) -> list[Remedy]:
     world = waiting.world
     meant = corrected(world, waiting.written)
+    if of_group := list(group_remedies(world, waiting.pod)):
+        return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join([*meant.texts, *of_group]), "")]
     if not meant.texts:
         return _searched(waiting)
     text = " and ".join(meant.texts)

@@ -33,6 +33,7 @@ class RemedyKind(StrEnum):
 
     CORRECT = "correct a mistake"
     PROVIDE_VOLUME = "provide a volume"
+    COMPLETE_GROUP = "complete its group"
     ASK_LESS = "ask for less"
     DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"

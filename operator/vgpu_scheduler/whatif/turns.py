@@ -35,7 +35,8 @@ class Turns(NamedTuple):
 def turns_around(world: World, pod: Pod) -> Turns:
     """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
 
-    Pods behind scheduling gates have no turn, and those of other schedulers have none here. Of pods that came within
+    Pods behind scheduling gates have no turn, nor have those that are refused for what they say of their group, and
+    those of other schedulers have none here. Of pods that came within
     the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
     together have their turn when the first of them has; they are not among the others.
     """
@@ -48,6 +49,7 @@ def turns_around(world: World, pod: Pod) -> Turns:
         if each.uid not in fellows
         and each.scheduler_name in names
         and not gated(each)
+        and not world.engine.groups.problem(each)
         and state.reservation(each.uid) is None
     ]
     rank = partial(_rank, world)
@@ -90,8 +92,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 ours.priority,
                 *map(_hashable, (ours.labels, ours.annotations)),
             )
-            groups = world.engine.groups
-            if alike in refused or state.reservation(pod.uid) is not None or groups.problem(ours):
+            if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
                 continue
             group = world.engine.attempts.together(ours)
             if group is not None:
