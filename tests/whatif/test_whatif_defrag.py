@@ -238,3 +238,52 @@ def test_idle_cards_that_no_pod_goes_to_stay_in_service() -> None:
     assert [(move.pod, move.to_cards) for move in plan.moves] == [("default/small", ("GPU-a-1",))]
     assert plan.cordoned == (("a", "GPU-a-0"), ("a", "GPU-a-2"), ("a", "GPU-a-3"))
     assert plan.as_json()["uncordon"] == plan.as_json()["cordon"]
+
+
+def _with_a_full_quota(seed: int) -> list[dict[str, Any]]:
+    """Return a cluster whose namespace may hold little more than it does, and in which pods wait for that."""
+    rng, objects = np.random.default_rng(seed), _random(seed)
+    held = [each for each in objects if "nodeName" in each["spec"]]
+    limits = [each["spec"]["containers"][0]["resources"]["limits"] for each in held]
+    used = sum(int(each[GPU]) * int(each[MEMORY]) for each in limits)
+    spec = {"hard": {f"limits.{MEMORY}": str(used + int(rng.integers(0, 4000)))}}
+    for each in held:
+        each["spec"]["priority"] = int(rng.integers(0, 3))
+    waiting = [
+        pod(f"w{n}", {GPU: 1, MEMORY: int(rng.integers(500, 9000))}, schedulerName="vgpu-scheduler", priority=n)
+        for n in range(int(rng.integers(1, 3)))
+    ]
+    return [*objects, {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec}, *waiting]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_that_wait_take_nothing_that_a_moved_pod_needs_to_run_again(seed: int) -> None:
+    objects = _with_a_full_quota(seed)
+    plan = defrag(world_of(*objects))
+    world = world_of(*objects)
+    simulate(world, list(world.pending.values()), as_they_are=True)
+    cordon(world, plan.cordoned)
+    for move in plan.moves:
+        (moved,) = [pod for pod in world.bound.values() if pod.key == move.pod]
+        world.remove_pod(moved.uid)
+        first = [pod for pod in world.pending.values() if pod.priority >= moved.priority]
+        simulate(world, [pod for pod in first if world.engine.state.reservation(pod.uid) is None], as_they_are=True)
+        (answer,) = simulate(world, [moved])
+        assert (answer.node, answer.cards) == (move.to_node, move.to_cards)
+
+
+def test_cards_whose_quota_goes_to_a_pod_that_waits_keep_their_pods() -> None:
+    spec = {"hard": {f"limits.{MEMORY}": "12000"}}
+    objects = [
+        *(node(name, cards=1) for name in "ab"),
+        owned(running("small", "a", "GPU-a-0", 2000)),
+        owned(running("large", "b", "GPU-b-0", 8000)),
+        {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec},
+    ]
+    assert defrag(world_of(*objects)).freed == (("a", "GPU-a-0"),)
+    waits = pod("w", {GPU: 1, MEMORY: 4000}, schedulerName="vgpu-scheduler")
+    plan = defrag(world_of(*objects, waits))
+    assert plan.freed == ()
+    assert "a quota of namespace default would keep a pod on the card from being placed anew" in plan.stay
+    later = {**waits, "spec": {**waits["spec"], "priority": -1}}
+    assert defrag(world_of(*objects, later)).freed == (("a", "GPU-a-0"),)

@@ -285,3 +285,25 @@ def test_no_fewer_moves_do_and_whoever_follows_a_plan_sees_the_pod_placed(seed: 
         follow(world, room)
         (answer,) = simulate(world, [waiting(world)], as_they_are=True)
         assert (answer.decision.outcome, answer.node, answer.cards) == (Outcome.PLACED, room.node, room.cards)
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_a_pod_that_is_served_first_takes_its_room_and_the_others_go_where_is_said(seed: int) -> None:
+    """The pod does not wait for those that are moved: as soon as there is room it is placed."""
+    objects, *_ = _random(seed)
+    objects[-1]["spec"]["priority"] = 5
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    world = world_of(*objects)
+    moves = Moves(world, {"vgpu-scheduler"})
+    for step in room.steps:
+        if step.move is None:
+            assert step.spot is not None
+            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            continue
+        (moved,) = [each for each in world.bound.values() if each.key == step.move.pod]
+        world.remove_pod(moved.uid)
+        if world.engine.state.reservation(waiting(world).uid) is None:
+            simulate(world, [waiting(world)], as_they_are=True)
+        (answer,) = simulate(world, [moved])
+        assert (answer.node, answer.cards) == (step.move.to_node, step.move.to_cards)

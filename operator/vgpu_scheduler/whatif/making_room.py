@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, permutations
+from functools import partial
+from itertools import chain, permutations, product
 from typing import Any, Final
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
@@ -125,7 +126,7 @@ def make_room(
     if held := held_by(world, pod, now.decision):
         return Room(pod.key, held=held)
     simulate(world, chain(*turns_around(world, pod)), as_they_are=True, explained=False)  # before anything moves
-    moves = Moves(world, schedulers)
+    moves = Moves(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
     if not search.may_help():
         return Room(pod.key, fewest=search.certain, hopeless=now.decision.message)
@@ -214,12 +215,13 @@ class _Steering:
     def carry_out(self) -> tuple[Step, ...] | None:
         """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
         orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
-        for strict in (False, True):
-            for order in orders:
-                if self._done(order, strict=strict):
-                    return tuple(self._steps)
-                self._moves.uncordon_all()
-                self._moves.take_back_all()
+        ways = (partial(self._done, strict=False), partial(self._done, strict=True), self._done_after_the_pod)
+        for done, order in product(ways, orders):
+            self._steps, self._cordoned = [], {}
+            if done(order):
+                return tuple(self._steps)
+            self._moves.uncordon_all()
+            self._moves.take_back_all()
         return None
 
     def _done(self, order: Sequence[Goal], *, strict: bool) -> bool:
@@ -230,7 +232,6 @@ class _Steering:
         strict
             Have each pod go to just the place that was searched for it; else to any that nobody else is to get.
         """
-        self._steps, self._cordoned = [], {}
         for number, goal in enumerate(order):
             kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
             if self._others_wait:  # other pods that wait would take what becomes free before all is done
@@ -241,21 +242,33 @@ class _Steering:
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
     def _steered(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
-        """Move one pod, with cordons on cards that it would go to and must not."""
+        """Move one pod, with cordons on cards that it would go to and must not, and on those that decide where it goes.
+
+        The pod that waits may take its room as soon as that is there, or only after the other one has its place.
+        """
         self._uncordon(tuple(spot for spot in goal.spots if spot in self._cordoned))
         for _ in range(_MOST_CORDONS):
-            move = self._moves.move(goal.key)
+            move = self._moves.move(goal.key, served_later=True)
             if move is None:
                 return False
             wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
-            if not wrong:
+            if not wrong and self._moves.goes_there_last(move):
                 self._steps.append(Step(StepKind.EVICT, move=move))
                 return True
             self._moves.take_back(goal.key)
-            if not all(map(self._moves.can_cordon, wrong)):
+            wrong = wrong or kept - {*move.to_spots, *self._cordoned}
+            if not wrong or not all(map(self._moves.can_cordon, wrong)):
                 return False
             self._cordon(sorted(wrong))
         return False
+
+    def _done_after_the_pod(self, order: Sequence[Goal]) -> bool:
+        """Make one move without cordons, as it is if the pod comes first, and tell whether that fits, too."""
+        move = self._moves.move(order[0].key) if len(order) == 1 else None
+        if move is None:
+            return False
+        self._steps.append(Step(StepKind.EVICT, move=move))
+        return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
     def _cordon(self, spots: Sequence[Spot]) -> None:
         self._moves.cordon(spots)

@@ -5,8 +5,9 @@ Cards that are cordoned meanwhile steer them; a plan is about makers whose cards
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
@@ -15,6 +16,7 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
+from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 Spot = tuple[str, str]
@@ -52,10 +54,13 @@ class Moves:
     ----------
     schedulers
         The scheduler names of the pods that are placed as simulated.
+    served
+        The UID of the pod that they make room for, if they do.
     """
 
-    def __init__(self, world: World, schedulers: Container[str]) -> None:
+    def __init__(self, world: World, schedulers: Container[str], served: str = "") -> None:
         self._world = world
+        self._served = served
         self._schedulers = schedulers
         self._written = dict(world.nodes)
         self._keys: dict[Spot, str] = {}
@@ -82,6 +87,8 @@ class Moves:
             return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on the card is placed by another scheduler"
+        if problem := self._world.engine.groups.problem(pod):
+            return _refused_anew(problem)
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
             return "a pod on the card has a disruption budget that does not allow it"
         return ""
@@ -106,18 +113,42 @@ class Moves:
             if self._world.nodes[name] is not written:
                 self._world.replace_node(written)
 
-    def move(self, key: str) -> Move | None:
-        """Evict a pod and have it placed anew; None, and it stays, where it fits nowhere."""
+    def move(self, key: str, *, served_later: bool = False) -> Move | None:
+        """Evict a pod and have it placed anew; None, and it stays, where it fits nowhere.
+
+        The pods that wait, too, and are served before it have the places that its end gives them.
+
+        Parameters
+        ----------
+        served_later
+            The pod that room is made for is not among these.
+        """
         pod = self._pods[key]
         before = self._cards_of(pod)
         self._world.remove_pod(pod.uid)
-        (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
+        with placed(self._world, self._served_before(pod, self._served if served_later else "")):
+            (answer,) = simulate(self._world, [pod], explained=False, each_alone=True)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:
             self.why_nowhere = _why_nowhere(pod, answer.decision)
             self.take_back(key)
             return None
         return Move(key, pod.node_name, before, answer.node, answer.cards)
+
+    def _served_before(self, pod: Pod, but: str) -> Iterator[Pod]:
+        """Yield the pods that wait, in the order of their turns, and go before one that is made anew."""
+        for each in chain(*turns_around(self._world, pod)):
+            if each.priority >= pod.priority and each.uid != but:
+                yield each
+
+    def goes_there_last(self, move: Move) -> bool:
+        """Tell whether a pod that was moved goes to the same place if the pod that is served comes before it."""
+        self.take_back(move.pod)
+        again = self.move(move.pod)
+        if again is not None:
+            self.take_back(move.pod)
+        self.move(move.pod, served_later=True)
+        return again == move
 
     def take_back(self, key: str) -> None:
         """Have a pod that was moved be where it was."""
@@ -146,11 +177,15 @@ class Moves:
         return tuple(found)
 
 
+def _refused_anew(reason: str) -> str:
+    return f"a pod on the card would be refused if it were made anew: {reason}"
+
+
 def _why_nowhere(pod: Pod, decision: Decision) -> str:
     """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
     if decision.outcome is Outcome.REFUSED:
         reason = next(iter(decision.reasons), decision.message)
-        return f"a pod on the card would be refused if it were made anew: {reason}"
+        return _refused_anew(reason)
     if not decision.another_node_helps:
         return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
     return "the pods fit nowhere else"
