@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from copy import deepcopy
 from typing import Any
 
@@ -50,6 +52,7 @@ def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
         "  2 more pods needed before any is placed",
     ]
     assert "It belongs to group" in found.text()
+    assert "create 2 more pods of group default/team, or have gated, theirs count" in found.text()
     assert found.as_json()["group"] == found.group
     assert not simulated(world)
 
@@ -74,6 +77,42 @@ def test_a_group_for_which_there_is_too_little_room_says_what_is_scarce() -> Non
     assert room.held.startswith("it is placed together with other pods of group default/team")
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_cards_say_what_their_nodes_say_of_a_pod_of_a_group(seed: int) -> None:
+    """The others of its group have their places, for the nodes and for the cards."""
+    world = world_of(*drawn(seed))
+    for pod in sorted(world.pending.values(), key=lambda pod: pod.name):
+        found = explain_pod(world, pod)
+        for name, verdict in found.answer.decision.verdicts.items():
+            said = Counter(each.reason.text if each.reason else "fits" for each in found.cards.get(name, ()))
+            counted = {reason: int(count) for count, reason in re.findall(r"(\d+)/\d+ (\w+)", verdict.detail)}
+            assert not said or said == counted, (pod.name, name)
+    assert not world.engine.state.drift()
+    assert not list(world.engine.state.reservations())
+
+
+@pytest.mark.parametrize(("asked", "more"), [(10000, 0), (9000, 2), (5001, 1)])
+def test_what_a_group_asks_of_a_quota_is_told_of_all_its_pods(asked: int, more: int) -> None:
+    members = [member(f"p{n}", n, 3, memory=asked) for n in range(3 + more)]
+    hard = {"hard": {f"limits.{MEMORY}": "15000"}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": hard}
+    told = f"of its group that wait ask for {asked * (3 + more)} MiB of limits.{MEMORY}"
+    world = world_of(node("a", 3), quota, *members)
+    assert f"the {3 + more} pods {told}" in explain_pod(world, named(world, "p2")).text()
+    answers = simulate(world, list(world.pending.values()), as_they_are=True)
+    assert all(f"the {3 + more} pods {told}" in answer.quotas for answer in answers if answer.quotas)
+    assert any(answer.quotas for answer in answers)
+
+
+def test_more_pods_than_a_few_are_called_pods() -> None:
+    world = world_of(node("a", 1), *(member(f"p{n}", n, 9) for n in range(7)))
+    found = explain_pod(world, named(world, "p2"))
+    assert "7 to be placed at once: 7 pods: p0, p1, p2, …" in found.group
+    (remedy,) = found.remedies
+    assert remedy.text == "create 2 more pods of group default/team"
+    assert "No change" not in found.text()
+
+
 def test_an_object_that_is_missing_is_named() -> None:
     asked = waits("p0", {GPU: 1, MEMORY: 1000}, 1)
     asked["metadata"]["labels"] = {LABEL: "team"}
@@ -84,6 +123,7 @@ def test_an_object_that_is_missing_is_named() -> None:
     found = explain_pod(world, named(world, "p0"))
     assert "PodGroup.scheduling.x-k8s.io default/team, which says how many pods" in found.answer.decision.message
     assert found.group.endswith("it does not exist.")
+    assert "create PodGroup.scheduling.x-k8s.io default/team, or correct the name" in found.text()
     group["metadata"] = {"name": "team", "namespace": "default"}
     world = world_of(node("a", 1), asked, {**group, "spec": {"minMember": 1}})
     assert explain_pod(world, named(world, "p0")).answer.node == "a"

@@ -13,7 +13,8 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
-from vgpu_scheduler.whatif.groups import group_worded, not_searched
+from vgpu_scheduler.whatif.fellows import fellows_placed
+from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_searched
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
@@ -191,12 +192,13 @@ def _explain_together(
     """Explain a pod that is placed together with others of its group."""
     with placed(world, before, preempting=world.engine.preemption):
         answer = ask(world, pod)
-        cards, left_out = _cards(
-            world, answer, [node] if node else _nodes_with_cards(world, answer), all_cards=all_cards
-        )
+        with fellows_placed(world, group, answer) as is_same:
+            shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
+            cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
+        first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
         why = "" if answer.node or not group.is_complete else not_searched(group)
-        return Explanation(answer, cards, left_out, group=worded, not_searched=why)
+        return Explanation(answer, cards, left_out, first, answer.quotas, group=worded, not_searched=why)
 
 
 def _is_single(remedy: Remedy) -> bool:

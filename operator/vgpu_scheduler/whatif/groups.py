@@ -25,7 +25,7 @@ def group_worded(world: World, group: GroupStanding) -> str:
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
-    waiting = few([pod.name for pod in group.waiting])
+    waiting = few([pod.name for pod in group.waiting], "pods")
     at_once = (
         f"{group.needed} of {len(group.waiting)}" if len(group.waiting) > group.needed else f"{len(group.waiting)}"
     )
@@ -38,8 +38,19 @@ def group_worded(world: World, group: GroupStanding) -> str:
 
 def group_remedies(world: World, pod: Pod) -> Iterator[str]:
     """Yield what has to be done about the group of a pod before it can be placed, whatever the nodes are."""
-    if problem := world.engine.groups.problem(pod):
+    groups = world.engine.groups
+    if problem := groups.problem(pod):
         yield f"correct {problem}"
+    said = groups.membership(pod)
+    group = None if said is None or said.problem else groups.standing(said.key)
+    if group is None or group.is_unreadable:
+        return
+    if group.missing_object:
+        yield f"create {group.missing_object} {group.key}, or correct the name"
+    elif (missing := group.needed - len(group.waiting)) > 0:
+        others = [name for name, _ in _others(world, group.key)]
+        or_have = f", or have {few(others, 'pods')} count: it is said above why not" if others else ""
+        yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
 
 
 def not_searched(group: GroupStanding) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -164,30 +164,25 @@ def simulate(
             engine.groups.forget(ours.uid)
     answers: list[Answer] = []
     preempting: dict[str, Preemption] = {}
-    for decision in _decisions(world, now, explained=explained):
-        if decision.uid not in waiting:
-            continue  # it belongs to the group of one of them
-        if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
-            preempting[decision.uid] = as_counted(world, found)
-            _end_victims(world, decision.uid, found, now)
-            engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
-            continue
-        found = preempting.pop(decision.uid, None)
-        answers.append(_answer(world, waiting.pop(decision.uid), decision, found))
-        on_answer(answers[-1])
-        if decision.outcome is not Outcome.PLACED:
-            _give_up(world, decision.uid, now)
+    while decided := engine.attempt_group(now, explain=explained):
+        asked = [each for each in decided if each.uid in waiting]  # others are of the group of one of them
+        for decision in asked:
+            if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
+                preempting[decision.uid] = as_counted(world, found)
+                _end_victims(world, decision.uid, found, now)
+                engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
+                continue
+            found = preempting.pop(decision.uid, None)
+            answers.append(_answer(world, waiting.pop(decision.uid), decision, found))
+            on_answer(answers[-1])
+        for decision in asked:
+            if decision.outcome is not Outcome.PLACED and decision.uid not in waiting:
+                _give_up(world, decision.uid, now)
     for uid, pod in waiting.items():
         behind = Decision(uid, pod.key, Outcome.REFUSED, message=gated(pod) or "the pod is not tried")
         answers.append(_answer(world, pod, behind))
         _give_up(world, uid, now)
     return with_displaced(answers)
-
-
-def _decisions(world: World, now: float, *, explained: bool) -> Iterator[Decision]:
-    """Yield the decisions about the pods of the queue, as long as any are active."""
-    while decisions := world.engine.attempt_group(now, explain=explained):
-        yield from decisions
 
 
 def _under_way(world: World, decision: Decision) -> Preemption | None:
@@ -260,9 +255,23 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
     sources = decision.sources or engine.policies.resolve(pod).source_of
     found = None if preemption is None else with_card_names(world, preemption)
     over = CardReason.ResourceQuotaNotFit.text in decision.reasons
-    quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
+    quotas = _standing(world, pod) if over else ""
     after = _after(world, pod, decision)
     return Answer(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
+
+
+def _standing(world: World, pod: Pod) -> str:
+    """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
+    engine = world.engine
+    told, said = engine.quotas.describe(pod.namespace, engine.state), engine.groups.membership(pod)
+    waiting = () if said is None or said.problem else engine.groups.standing(said.key).waiting
+    asked: dict[str, int] = {}
+    for report in engine.quotas.report(engine.state) if len(waiting) > 1 else ():
+        if report.namespace == pod.namespace:
+            each = (engine.quotas.asked(report.resource, engine.cycle.classes.claims(other)) for other in waiting)
+            asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
+    sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
+    return f"{told}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else told
 
 
 def _after(world: World, pod: Pod, decision: Decision) -> str:

@@ -131,11 +131,11 @@ def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
     return [(few(nodes), "-", reasons) for reasons, nodes in groups]
 
 
-def few(nodes: Sequence[str]) -> str:
-    """Name a few nodes, and say how many there are if they are more."""
-    if len(nodes) <= _MOST_NAMES:
-        return ", ".join(nodes)
-    return f"{len(nodes)} nodes: {', '.join(nodes[:_MOST_NAMES])}, …"
+def few(names: Sequence[str], of_what: str = "nodes") -> str:
+    """Name a few nodes, or other things, and say how many there are if they are more."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{len(names)} {of_what}: {', '.join(names[:_MOST_NAMES])}, …"
 
 
 def rank(parts: Sequence[ScorePart]) -> float:

@@ -1,0 +1,58 @@
+"""The pods that a pod is placed together with, as they were placed when it was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vgpu_scheduler.engine import GroupStanding
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision
+from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["fellows_placed"]
+
+
+@contextmanager
+def fellows_placed(world: World, group: GroupStanding, answer: Answer) -> Iterator[bool]:
+    """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
+
+    Yields
+    ------
+    bool
+        Whether nodes say of the pod what they said then: else nobody knows which others had places.
+    """
+    cycle, reserver = world.engine.cycle, world.engine.attempts.reserver
+    ours = created(world, answer.pod, answer.pod.uid)
+    before, placed = reserver.before(), list[Decision]()
+    others = [pod for pod in group.waiting if pod.uid != ours.uid] if group.is_ready else []
+    try:
+        same = not group.is_ready or _is_same(cycle.decide(ours, explain=True), answer.decision)
+        for other in sorted(others, key=lambda pod: _hardness(world, pod)):
+            if same:
+                break
+            decision = cycle.decide(other)
+            if decision.placement is not None:
+                reserver.reserve(other, decision)
+                placed.append(decision)
+                same = _is_same(cycle.decide(ours, explain=True), answer.decision)
+        yield same
+    finally:
+        reserver.undo(placed, before)
+
+
+def _is_same(found: Decision, told: Decision) -> bool:
+    return (found.placement, found.reasons, found.verdicts, found.near_miss) == (
+        told.placement,
+        told.reasons,
+        told.verdicts,
+        told.near_miss,
+    )
+
+
+def _hardness(world: World, pod: Pod) -> tuple[int, int, tuple[int, ...]]:
+    cycle = world.engine.cycle
+    claims = [claim for container in cycle.classes.claims(pod) for claim in container.claims]
+    amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
+    return cycle.nodes_that_fit(pod), -sum(claim.count for claim in claims), tuple(-amount for amount in amounts)
