@@ -132,7 +132,10 @@ def done(objects: list[Object], remedy: Remedy, ended: set[str]) -> list[Object]
 
 
 def check(kinds: tuple[str, ...], nodes: int) -> None:
-    objects = kept_by(kinds, nodes)
+    check_objects(kept_by(kinds, nodes), kinds)
+
+
+def check_objects(objects: list[Object], kinds: tuple[str, ...]) -> None:
     made, waiting = world_of(*deepcopy(objects))
     before = made.engine.state.ledger()
     found = explain_pod(made, waiting)
@@ -140,6 +143,8 @@ def check(kinds: tuple[str, ...], nodes: int) -> None:
     assert not ask(made, waiting).node, "a question changes nothing"
     helping = [remedy for remedy in found.remedies if remedy.node and remedy.kind is not RemedyKind.ADD_NODE]
     assert helping, (kinds, found.text())
+    texts = [remedy.text for remedy in helping]
+    assert len(texts) == len(set(texts)), texts
     for remedy in helping:
         ended = {made.bound[uid].name for uid in remedy.ended}
         again, asked = world_of(*deepcopy(done(objects, remedy, ended)))
@@ -160,6 +165,22 @@ def test_what_a_pod_says_about_how_cards_are_chosen_may_be_left_out() -> None:
 @pytest.mark.parametrize("kinds", [*combinations(OBSTACLES, 2)], ids=" and ".join)
 def test_two_things_have_an_answer(kinds: tuple[str, str]) -> None:
     check(kinds, 1)
+
+
+@pytest.mark.parametrize("kind", [*OBSTACLES, "limit of the same policy"])
+def test_a_model_that_is_allowed_beside_another_change_says_where_the_pod_goes(kind: str) -> None:
+    """The model that is allowed is not that of the node that comes first."""
+    cluster = Cluster(3)
+    for each in cluster.nodes[:1]:
+        annotations = each["metadata"]["annotations"]
+        annotations["hami.io/node-nvidia-register"] = annotations["hami.io/node-nvidia-register"].replace("A100", "T4")
+    spec: Object = {"devices": {"types": {"allow": ["H200"]}}}
+    if kind in OBSTACLES:
+        OBSTACLES[kind](cluster)
+    else:
+        spec["limits"] = {"memoryPerPod": "900Mi"}
+    cluster.policy("allowed", spec)
+    check_objects(cluster.objects, (kind,))
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.kube import Taint
@@ -65,25 +65,25 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
         with _with(waiting, first) as changed:
             found = [] if changed.node_now() else list(islice(_seconds(changed, searches), _MOST_SECOND))
         for second in found:
-            way = next((way for way in first.ways[:-1] if _holds(waiting, way, second)), first.ways[-1])
-            both = frozenset({way.text, second.text})
-            if both in told or not _lasts(waiting, way, second):
-                continue
-            told.add(both)
-            yield _both(way, second)
-    for text, less, remedy in _less_and_another(waiting, of_pod):
-        if (both := frozenset({text, less})) not in told:
+            for way in first.ways if _are_apart(first.ways[-1], second) else first.ways[-1:]:
+                if node := _goes_to(waiting, way, second):
+                    if (both := frozenset({way.text, second.text})) not in told:
+                        told.add(both)
+                        yield _both(way, second, node)
+                    break
+    for one, other, remedy in chain(_less_and_another(waiting, of_pod), _quotas_and_another(waiting, searches)):
+        if (both := frozenset({one, other})) not in told:
             told.add(both)
             yield remedy
-    yield from _quotas_and_another(waiting, searches)
 
 
-def _both(first: Remedy, second: Remedy) -> Remedy:
-    """Return two changes as one."""
+def _both(first: Remedy, second: Remedy, node: str) -> Remedy:
+    """Return two changes as one, after which the pod goes to a node."""
     return replace(
         second,
         kind=RemedyKind.TOGETHER,
         text=f"{first.text} and {second.text}",
+        node=node,
         pod=second.pod or first.pod,
         objects=_without_replaced((*first.objects, *second.objects)),
         ended=(*first.ended, *second.ended),
@@ -91,8 +91,11 @@ def _both(first: Remedy, second: Remedy) -> Remedy:
     )
 
 
-def _quotas_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[Remedy]:
-    """Yield changes that help once the quotas of the namespace are raised, with the least to which they have to be."""
+def _quotas_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield changes that help once the quotas of the namespace are raised, with the least to which they have to be.
+
+    Each in words, and both together.
+    """
     world, quotas = waiting.world, waiting.world.quotas_of(waiting.pod.namespace)
     unlimited = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in quotas]
     with _replaced(world, unlimited):
@@ -102,7 +105,9 @@ def _quotas_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iter
         if other.kind not in _OF_REPAIR:
             with _replaced(world, other.objects), world.engine.state.without(other.ended):
                 raised = list(raise_quotas(waiting.rewritten(other.pod or waiting.written)))
-            yield from (_both(other, each) for each in raised if _lasts(waiting, other, each))
+            for each in raised:
+                if node := _goes_to(waiting, other, each):
+                    yield other.text, each.text, _both(other, each, node)
 
 
 def _seconds(changed: WaitingPod, searches: Sequence[Search]) -> Iterator[Remedy]:
@@ -111,11 +116,12 @@ def _seconds(changed: WaitingPod, searches: Sequence[Search]) -> Iterator[Remedy
 
 def _without_replaced(objects: Sequence[Object]) -> tuple[Object, ...]:
     """Return objects without those of which there is a later version among them."""
-    latest: dict[tuple[str, ...], Object] = {}
-    for each in objects:
-        metadata = each.get("metadata") or {}
-        latest[each["kind"], str(metadata.get("namespace", "")), str(metadata.get("name", ""))] = each
-    return tuple(latest.values())
+    return tuple({_key(each): each for each in objects}.values())
+
+
+def _key(obj: Object) -> tuple[str, str, str]:
+    metadata = obj.get("metadata") or {}
+    return obj["kind"], str(metadata.get("namespace", "")), str(metadata.get("name", ""))
 
 
 @contextmanager
@@ -128,28 +134,27 @@ def _with(waiting: WaitingPod, first: _First) -> Iterator[WaitingPod]:
             yield changed.in_a_hurry([each for each in waiting.before if each.uid not in there])
 
 
-def _lasts(waiting: WaitingPod, first: Remedy, second: Remedy) -> bool:
-    """Tell whether nobody who is served before the pod takes what two changes give: a pod made anew is the last one.
+def _are_apart(first: Remedy, second: Remedy) -> bool:
+    """Tell whether the first of two changes may be done otherwise beside the second one, which was found with it."""
+    one, other = (set(map(_key, each.objects)) for each in (first, second))
+    return one.isdisjoint(other) and _OF_REPAIR.isdisjoint({first.kind, second.kind})
 
-    Of the repair of a node it cannot be told once it was searched.
+
+def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
+    """Return where a pod goes after two changes; empty where those that are served before it take what these give.
+
+    A pod made anew is the last one. Of the repair of a node it cannot be told once it was searched.
     """
-    is_new = bool(first.pod or second.pod)
-    if not waiting.before and not (is_new and waiting.later):
-        return True
-    return _OF_REPAIR.isdisjoint({first.kind, second.kind}) and _holds(waiting, first, second)
-
-
-def _holds(waiting: WaitingPod, first: Remedy, second: Remedy) -> bool:
-    """Tell whether two changes help together, those that are served before the pod having their places first."""
+    written = second.pod or first.pod
     if not _OF_REPAIR.isdisjoint({first.kind, second.kind}):
-        return False
-    world, written = waiting.world, second.pod or first.pod
+        return second.node if not waiting.before and not (written and waiting.later) else ""
+    world = waiting.world
     with ExitStack() as stack:
         for change in (first, second):
             stack.enter_context(_replaced(world, change.objects))
         stack.enter_context(world.engine.state.without((*first.ended, *second.ended)))
         stack.enter_context(waiting.before_placed(made_anew=written is not None))
-        return bool(waiting.rewritten(written or waiting.written).node_now())
+        return waiting.rewritten(written or waiting.written).node_now()
 
 
 @contextmanager
