@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_of
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card, Piece
 from vgpu_scheduler.whatif.forms import annotations_of, device_of
 
@@ -131,3 +132,24 @@ def test_each_remedy_helps_and_is_minimal(dialect: str, seeds: int) -> None:
         limits = _of_volcano(rng) if dialect == "volcano" else _of_koordinator(rng)
         seen |= check_remedies([*_random_cluster(dialect, rng), pod("asked", limits)], dialect)
     assert seen >= {RemedyKind.ASK_LESS, RemedyKind.END_PODS, RemedyKind.ADD_NODE}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_each_resource_one_amount_is_told_and_it_is_the_largest(seed: int) -> None:
+    """What is asked of all cards together cannot be divided by their number, and is too much."""
+    rng = np.random.default_rng(seed)
+    shared, other = int(rng.integers(2, 4)), str(rng.choice([CORE, RATIO]))
+    both = {CORE: shared * int(rng.integers(30, 60)), RATIO: shared * int(rng.integers(30, 60))}
+    both[other] += 1
+    objects = cluster("koordinator", [[(SIZE * 6 // 10, 60)] for _ in range(int(rng.integers(1, 3)))])
+    made, waiting = world_of(*objects, pod("asked", {SHARED: shared, **both}), dialect="koordinator")
+    for remedy in remedies(made, waiting):
+        told = re.findall(r"(\d+) of (koordinator\S+\w)", remedy.text)
+        assert len(told) == len({resource for _, resource in told}), remedy.text
+        if remedy.kind is not RemedyKind.TOGETHER or remedy.pod is None:
+            continue
+        assert ask(*world_of(*objects, dict(remedy.pod), dialect="koordinator")).node == remedy.node
+        limits = remedy.pod["spec"]["containers"][0]["resources"]["limits"]
+        assert {resource: str(limits[resource]) for _, resource in told} == {name: amount for amount, name in told}
+        more = pod("asked", {**limits, other: int(limits[other]) + 1})
+        assert not ask(*world_of(*objects, more, dialect="koordinator")).node, remedy.text

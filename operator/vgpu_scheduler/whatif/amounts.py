@@ -18,6 +18,7 @@ _MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MIB: Final = 2**20
 _PERCENT: Final = 100
+_NOTHING: Final[Mapping[str, str]] = {}
 _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 """Dialects in which a container says how much it wants of all its cards together, and not of each."""
 
@@ -74,11 +75,23 @@ class Amount:
     steps: int
     unsaid: str = ""
 
-    def worded(self, steps: int) -> str:
-        """Say what would have to be asked instead."""
+    def includes(self, other: Amount) -> bool:
+        """Tell whether another amount of the same container is a part of this one."""
+        mine, theirs = ({part.resource for part in amount.parts} for amount in (self, other))
+        return (self.field, self.index) == (other.field, other.index) and theirs < mine
+
+    def worded(self, steps: int, but: Mapping[str, str] = _NOTHING) -> str:
+        """Say what would have to be asked instead.
+
+        Parameters
+        ----------
+        but
+            The quantities of those of several resources that are otherwise.
+        """
         if len(self.parts) > 1:
             cards = counted(steps, "card")
-            amounts = ", ".join(f"{part.quantity(steps)} of {part.resource}" for part in self.parts)
+            quantities = ((but.get(part.resource) or part.quantity(steps), part.resource) for part in self.parts)
+            amounts = ", ".join(f"{quantity} of {resource}" for quantity, resource in quantities)
             return f"ask for {cards} instead of {self.steps} in container {self.container}: {amounts}"
         (part,) = self.parts
         now, less = f"instead of {part.written}", f", {part.quantity(self.steps - steps)} less"

@@ -45,14 +45,20 @@ def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = N
         written = amount.applied(base, steps)
         return "" if gets_around_limits(waiting, written) else waiting.node(written)
 
-    return largest_that_fits(node_with, valid_steps(waiting, amount))
+    return largest_that_fits(node_with, valid_steps(waiting, amount, base))
 
 
-def valid_steps(waiting: WaitingPod, amount: Amount) -> Sequence[int]:
+def valid_steps(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> Sequence[int]:
     """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
 
     Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
+
+    Parameters
+    ----------
+    other
+        The pod with other changes; as it is unless given.
     """
+    base = waiting.written if other is None else other
     below, dialects = range(1, amount.steps), waiting.world.engine.dialects
     names = {part.resource for part in amount.parts}
     dialect = next((each for each in dialects.owners(waiting.ours) if names <= each.claims.resources), None)
@@ -61,4 +67,4 @@ def valid_steps(waiting: WaitingPod, amount: Amount) -> Sequence[int]:
     abouts = [dialect.inventory.device_resources.get(name) for name in names]
     if all(about is not None and about.dimension == dialect.inventory.memory for about in abouts):
         return below
-    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(waiting.written, steps))]
+    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(base, steps))]

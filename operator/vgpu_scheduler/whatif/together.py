@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.kube import Taint
 from vgpu_scheduler.policy import decode_policy, title
+from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
@@ -71,7 +72,8 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                         told.add(both)
                         yield _both(way, second, node)
                     break
-    for one, other, remedy in chain(_less_and_another(waiting, of_pod), _quotas_and_another(waiting, searches)):
+    others = _less_and_another(waiting, of_pod), _fewer_cards_and_less(waiting), _quotas_and_another(waiting, searches)
+    for one, other, remedy in chain.from_iterable(others):
         if (both := frozenset({one, other})) not in told:
             told.add(both)
             yield remedy
@@ -217,13 +219,41 @@ def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterat
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together."""
     before = waiting.cycle.decide(waiting.ours).message
     for amount in waiting.amounts():
-        least = next(iter(valid_steps(waiting, amount)), None)
-        changed = waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
+        changed = _with_least(waiting, amount)
         if waiting.cycle.decide(changed.ours).message == before:
             continue
         for other in (remedy for search in searches for remedy in search(changed)):
-            found = None if other.pod is None else largest_amount(waiting, amount, other.pod)
-            if found is not None and other.pod is not None:
+            if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
+                continue  # it asks for fewer cards, and so for less of the same
+            found = largest_amount(waiting, amount, other.pod)
+            if found is not None:
                 steps, node = found
                 less, written = amount.worded(steps), amount.applied(other.pod, steps)
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+
+
+def _with_least(waiting: WaitingPod, amount: Amount) -> WaitingPod:
+    """Return the pod as it would be if it asked the least of an amount with which it is understood."""
+    least = next(iter(valid_steps(waiting, amount)), None)
+    return waiting if least is None else waiting.rewritten(amount.applied(waiting.written, least))
+
+
+def _asked(pod: Object, amount: Amount) -> list[object]:
+    """Return what a container of a pod asks of the resources of an amount."""
+    resources = pod["spec"][amount.field][amount.index].get("resources") or {}
+    listed = [resources.get(place) or {} for place in ("limits", "requests")]
+    return [each.get(part.resource) for each in listed for part in amount.parts]
+
+
+def _fewer_cards_and_less(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield fewer cards, of which the pod asks another amount of one resource than so many times what it asks now."""
+    understood = ((one, _with_least(waiting, one)) for one in waiting.amounts())
+    for one, cards in ((one, cards) for one, other in understood for cards in other.amounts() if cards.includes(one)):
+        for count in range(cards.steps - 1, 0, -1):
+            fewer = cards.applied(waiting.written, count)
+            if found := largest_amount(waiting, one, fewer):
+                steps, node = found
+                but = {part.resource: part.quantity(steps) for part in one.parts}
+                written, text = one.applied(fewer, steps), cards.worded(count, but)
+                yield text, "", Remedy(RemedyKind.TOGETHER, text, node, written)
+                break
