@@ -10,6 +10,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.policy import decode_policy
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
@@ -36,7 +37,8 @@ def restriction(rng: np.random.Generator) -> Object:
 
 SENTENCE = re.compile(
     r"have (?P<who>.*) (set (?P<field>spec\S*) of (?P<title>.*) to \[(?P<to>.*)\] \(it is \[(?P<was>.*)\]\)"
-    r"|remove (?P<removed>spec\S*) \(\[?(?P<is>.*?)\]?\) from (?P<from>.*))"
+    r"|remove (?P<removed>spec\S*) \((?:(?P<within>[a-z.]+): )?\[?(?P<is>.*?)\]?\) from (?P<from>.*)"
+    r"|delete (?P<deleted>.*), which says nothing but (?P<all>spec\S*) \(\[?(?P<said>.*?)\]?\))"
 )
 
 
@@ -65,7 +67,11 @@ def applied(world: World, remedy: Remedy) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    strict = policy("strict", restriction(rng), "default" if rng.random() < 0.4 else "")
+    spec = restriction(rng) | ({"nodes": {"policy": "binpack"}} if rng.random() < 0.5 else {})
+    is_of_namespace = rng.random() < 0.4
+    if not is_of_namespace and rng.random() < 0.5 and (enforced := [each for each in ("nodes", "devices") if each in spec]):
+        spec["enforce"] = enforced
+    strict = policy("strict", spec, "default" if is_of_namespace else "")
     more = policy("more", {"nodes": {"policy": "binpack"}, "limits": {"devicesPerPod": 4}})
     world, waiting = world_of(node("a"), node("b"), strict, more, pod("p", {GPU: 1, MEMORY: 1000}))
     lifted = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.CHANGE_POLICY]
@@ -77,9 +83,12 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
         (changed,) = remedy.objects
         told = SENTENCE.fullmatch(remedy.text)
         assert told is not None, remedy.text
-        assert (told["who"], told["title"] or told["from"]) == (who, title)
-        field = (told["field"] or told["removed"]).split(".")
-        assert listed(at(strict, field)) == (told["was"] or told["is"])
+        assert (told["who"], told["title"] or told["from"] or told["deleted"]) == (who, title)
+        path = ".".join(filter(None, (told["field"] or told["removed"] or told["all"], told["within"])))
+        field = path.split(".")
+        assert listed(at(strict, field)) == (told["was"] or told["is"] or told["said"])
+        assert at(changed, (told["removed"] or "none").split(".")) is None
+        assert changed["spec"] == {} if told["deleted"] else not decode_policy(changed).error, remedy.text
         assert listed(at(changed, field)) == (told["to"] or "")
         denied, left = (at(each, ["spec", "devices", "types", "deny"]) or [] for each in (strict, changed))
         assert left == [each for each in denied if each != "A100"], "no more is taken out than does"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from vgpu_scheduler.policy import decode_policy, title
+from vgpu_scheduler.policy import SECTIONS, decode_policy, title
 from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
@@ -85,7 +85,28 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
     for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
         done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
-    yield f"remove {field} ({_worded(value)}) from {title}", _replaced(policy, ("spec", *path), None)
+    yield _removal(title, policy, path, _worded(value))
+
+
+def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
+    """Return how a field is removed, with what says nothing without it, and the policy as it is then.
+
+    One that says nothing else is to be deleted, for the API server takes no such policy.
+    """
+    changed = _replaced(policy, ("spec", *path), None)
+    spec = dict(changed["spec"])
+    if path[0] not in spec and spec.get("enforce"):
+        others = [section for section in spec.pop("enforce") if section != path[0]]
+        spec |= {"enforce": others} if others else {}
+    if SECTIONS.keys().isdisjoint(spec):
+        done = f"delete {title}, which says nothing but spec.{'.'.join(path)} ({value})"
+        return done, {**changed, "spec": {}}
+    depth = 1
+    inner: Any = spec
+    while depth < len(path) and path[depth - 1] in inner:
+        inner, depth = inner[path[depth - 1]], depth + 1
+    within = f"{'.'.join(path[depth:])}: " if path[depth:] else ""
+    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}) from {title}", {**changed, "spec": spec}
 
 
 def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:
