@@ -270,3 +270,31 @@ def test_a_pod_whose_budget_lets_one_end_ends_before_one_of_higher_priority() ->
     objects = [node("a", cards=3), *held, other, running("b", "a", "GPU-a-0", 9000, priority=6), budget("a", "a", 1)]
     made, waiting = world_of(*objects, pod("large", {GPU: 1, MEMORY: 12000}, priority=5))
     assert kinds(remedies(made, waiting))[RemedyKind.END_PODS] == ["end pod default/web on node a"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_pod_is_said_to_go_where_it_goes_once_others_have_ended(seed: int) -> None:
+    """What ends may open other nodes than its own: by what a quota leaves, or by the zone that it keeps others from."""
+    rng = np.random.default_rng(seed)
+    names, zoned = [f"n{n}" for n in range(int(rng.integers(2, 5)))], rng.random() < 0.5
+    objects = [node(name, 1, labels={"zone": str(rng.integers(2))}) for name in names]
+    asked = pod("asked", {GPU: 1, MEMORY: 4000})
+    held = [running(f"r{name}", name, f"GPU-{name}-0", 1000 * int(rng.integers(1, 12))) for name in names]
+    for each in held:
+        each["metadata"]["labels"] = {"app": "a" if rng.random() < 0.5 else "b"}
+    if zoned:
+        term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        asked["spec"]["affinity"] = {"podAntiAffinity": required}
+    else:
+        used = sum(int(each["spec"]["containers"][0]["resources"]["limits"][MEMORY]) for each in held)
+        spec = {"hard": {f"limits.{MEMORY}": str(used + 1000)}}
+        objects.append({"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec})
+    made, waiting = world_of(*objects, *held, asked)
+    if ask(made, waiting).node:
+        return
+    for remedy in remedies(made, waiting):
+        if remedy.kind is RemedyKind.END_PODS:
+            ended = {made.bound[uid].name for uid in remedy.ended}
+            left = [each for each in held if each["metadata"]["name"] not in ended]
+            assert ask(*world_of(*objects, *left, asked)).node == remedy.node, remedy.text

@@ -73,13 +73,9 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
     budgets = waiting.world.engine.budgets.all()
     pods = _unprotected(budgets, holding) if waiting.world.quotas_of(namespace) else []
 
-    def node_without(gone: Sequence[Pod]) -> str:
-        with state.without(pod.uid for pod in gone):
-            return waiting.node()
-
-    if not pods or not node_without(pods):
+    if not pods or not _node_without(waiting, pods):
         return
-    ending = _fewest_pods(budgets, pods, lambda gone: bool(node_without(gone)))
+    ending = _fewest_pods(budgets, pods, lambda gone: bool(_node_without(waiting, gone)))
     if not ending:
         return
     ended = [pod for pod in ending if not pod.deleting]
@@ -93,7 +89,13 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
         text, nameless = text + for_good, nameless + for_good
     kind = RemedyKind.END_PODS if ended else RemedyKind.WAIT
     uids = tuple(pod.uid for pod in ending)
-    yield Remedy(kind, text, node_without(ending), ended=uids, nameless=nameless)
+    yield Remedy(kind, text, _node_without(waiting, ending), ended=uids, nameless=nameless)
+
+
+def _node_without(waiting: WaitingPod, gone: Sequence[Pod]) -> str:
+    """Return where the pod goes once some pods are gone, which may open other nodes than their own; empty if nowhere."""
+    with waiting.world.engine.state.without(pod.uid for pod in gone):
+        return waiting.node()
 
 
 def _unprotected(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> list[Pod]:
@@ -209,4 +211,5 @@ def _remedy(waiting: WaitingPod, node: str, ending: Sequence[Pod], back: Sequenc
         nameless.append("this has to be for good, or what their controllers make instead takes the room first")
     kind = RemedyKind.END_PODS if ended else RemedyKind.WAIT
     uids = tuple(pod.uid for pod in ending)
-    return Remedy(kind, "; ".join(texts), node, ended=uids, nameless="; ".join(nameless))
+    goes_to = _node_without(waiting, ending)
+    return Remedy(kind, "; ".join(texts), goes_to, ended=uids, nameless="; ".join(nameless))
