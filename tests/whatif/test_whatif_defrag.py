@@ -253,7 +253,11 @@ def _with_a_full_quota(seed: int) -> list[dict[str, Any]]:
         pod(f"w{n}", {GPU: 1, MEMORY: int(rng.integers(500, 9000))}, schedulerName="vgpu-scheduler", priority=n)
         for n in range(int(rng.integers(1, 3)))
     ]
-    return [*objects, {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec}, *waiting]
+    return [
+        *objects,
+        {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec},
+        *waiting,
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))

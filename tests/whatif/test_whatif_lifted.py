@@ -69,7 +69,11 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     spec = restriction(rng) | ({"nodes": {"policy": "binpack"}} if rng.random() < 0.5 else {})
     is_of_namespace = rng.random() < 0.4
-    if not is_of_namespace and rng.random() < 0.5 and (enforced := [each for each in ("nodes", "devices") if each in spec]):
+    if (
+        not is_of_namespace
+        and rng.random() < 0.5
+        and (enforced := [each for each in ("nodes", "devices") if each in spec])
+    ):
         spec["enforce"] = enforced
     strict = policy("strict", spec, "default" if is_of_namespace else "")
     more = policy("more", {"nodes": {"policy": "binpack"}, "limits": {"devicesPerPod": 4}})

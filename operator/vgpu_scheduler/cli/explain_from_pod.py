@@ -32,6 +32,7 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
+from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_told_in
 
 __all__ = [
     "Told",
@@ -126,7 +127,9 @@ def _told(
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
-    return world, pod, remedies_from_condition(world, pod, message, event, standing, ([anew] if anew else [], last))
+    of_group = list(group_remedies(world, pod)) or list(group_remedies_told_in(message))
+    first = [*([anew] if anew else []), *of_group]
+    return world, pod, remedies_from_condition(world, pod, message, event, standing, (first, last))
 
 
 def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:

@@ -27,6 +27,8 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
+from vgpu_scheduler.whatif.groups import group_remedies
+from vgpu_scheduler.whatif.simulation import created
 
 __all__ = ["Known", "known_of", "known_of_all", "show_known"]
 
@@ -101,10 +103,10 @@ def known_of(
     """
     beside = beside or {}
     decision = ask(world, pod).decision
-    refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
+    refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
     exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, beside))
-    reasons = list(known_problems(world, pod, seen))
+    reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
             reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
@@ -144,6 +146,10 @@ def known_of_all(
     made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
     seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
     settings = view.scheduler.settings
+    for pod in new:  # what they say of groups counts, but for copies, of which nobody knows how many there will be
+        world.engine.observe_pod(created(world, pod, pod.uid), 0.0)
+        if count and not world.engine.groups.problem(pod):
+            world.engine.groups.forget(pod.uid)
     if count:
         alone = [(pod, known_of(world, pod, seen, settings, waits=False)) for pod in new]
         return [found if found.is_kept else replace(found, copies=_let_in(world, pod, count)) for pod, found in alone]

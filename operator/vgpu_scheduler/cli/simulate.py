@@ -40,6 +40,7 @@ from vgpu_scheduler.whatif import (
     simulate,
     with_displaced,
 )
+from vgpu_scheduler.whatif.groups import group_named_by
 
 _NO_PLACE: Final = 1
 _MOST_NODES: Final = 1000
@@ -134,6 +135,9 @@ def _answer_how_many(
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, pods)
     print_pod_warnings(world, pods)
+    for pod in pods:
+        if named := group_named_by(pod):
+            warn(f"Pod {pod.key}: {named}, which --count does not look at: it counts copies one by one")
     show_capacities(capacities, output)
     least = 1 if scenario.count == MOST_COPIES else scenario.count
     raise SystemExit(0 if all(capacity.count >= least for capacity in capacities) else _NO_PLACE)

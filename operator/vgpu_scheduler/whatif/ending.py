@@ -93,7 +93,7 @@ def _end_pods_of_namespace(waiting: WaitingPod) -> Iterator[Remedy]:
 
 
 def _node_without(waiting: WaitingPod, gone: Sequence[Pod]) -> str:
-    """Return where the pod goes once some pods are gone, which may open other nodes than their own; empty if nowhere."""
+    """Return where the pod goes once some pods are gone, which may open other nodes than theirs; empty if nowhere."""
     with waiting.world.engine.state.without(pod.uid for pod in gone):
         return waiting.node()
 

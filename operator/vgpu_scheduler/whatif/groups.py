@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.groups import GroupKey, membership
@@ -12,7 +14,7 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["group_remedies", "group_worded", "not_searched"]
+__all__ = ["group_named_by", "group_remedies", "group_remedies_told_in", "group_worded", "not_searched"]
 
 
 def group_worded(world: World, group: GroupStanding) -> str:
@@ -36,6 +38,16 @@ def group_worded(world: World, group: GroupStanding) -> str:
     return "\n".join(lines)
 
 
+_MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
+_INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
+
+
+def group_named_by(pod: Pod) -> str:
+    """Say by what a pod names which group; empty where it names none, or what it says of it cannot be understood."""
+    said = membership(pod)
+    return "" if said is None or said.problem else f"{said.said_by} names group {said.key}"
+
+
 def group_remedies(world: World, pod: Pod) -> Iterator[str]:
     """Yield what has to be done about the group of a pod before it can be placed, whatever the nodes are."""
     groups = world.engine.groups
@@ -51,6 +63,14 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
         others = [name for name, _ in _others(world, group.key)]
         or_have = f", or have {few(others, 'pods')} count: it is said above why not" if others else ""
         yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
+
+
+def group_remedies_told_in(message: str) -> Iterator[str]:
+    """Yield what has to be done about the group of a pod by what its condition says."""
+    if missing := _MISSING.search(message):
+        yield f"create {missing[1]}, or correct the name"
+    if incomplete := _INCOMPLETE.search(message):
+        yield f"have {counted(int(incomplete[2]), 'pod')} of group {incomplete[1]} wait for this scheduler, or run"
 
 
 def not_searched(group: GroupStanding) -> str:

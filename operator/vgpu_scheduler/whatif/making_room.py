@@ -215,7 +215,8 @@ class _Steering:
     def carry_out(self) -> tuple[Step, ...] | None:
         """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
         orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
-        ways = (partial(self._done, strict=False), partial(self._done, strict=True), self._done_after_the_pod)
+        ways: list[Callable[[Sequence[Goal]], bool]] = [partial(self._done, strict=each) for each in (False, True)]
+        ways.append(self._done_after_the_pod)
         for done, order in product(ways, orders):
             self._steps, self._cordoned = [], {}
             if done(order):

@@ -150,7 +150,7 @@ def simulate(
         Have the victims of preemptions go, and their pods placed: those that come later find it so. The world is
         another one afterwards.
     each_alone
-        Have each pod be decided by itself, whatever group it belongs to.
+        Have each pod be decided by itself, whatever group it belongs to, unless it is refused for what it says of one.
     on_answer
         Is called with each answer as it comes.
     """
@@ -160,7 +160,7 @@ def simulate(
         ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
         engine.observe_pod(ours, now)
-        if each_alone:
+        if each_alone and not engine.groups.problem(ours):
             engine.groups.forget(ours.uid)
     answers: list[Answer] = []
     preempting: dict[str, Preemption] = {}

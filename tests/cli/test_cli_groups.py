@@ -1,0 +1,99 @@
+"""What commands say of pods of groups: to administrators, to whoever asks how many fit, and to tenants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.simulated import pod as asked_for
+from tests.cli.simulated import run as simulate
+from tests.cli.simulated import write
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
+
+Object = dict[str, Any]
+GANG = "gang.scheduling.koordinator.sh"
+TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+NAMED: dict[str, tuple[Object, Object]] = {
+    "label scheduling.x-k8s.io/pod-group": ({"scheduling.x-k8s.io/pod-group": "g"}, {}),
+    f"annotation {GANG}/name": ({}, {f"{GANG}/name": "g", f"{GANG}/min-available": "4"}),
+    "label kueue.x-k8s.io/pod-group-name": ({"kueue.x-k8s.io/pod-group-name": "g"}, {TOTAL: "4"}),
+    "annotation scheduling.volcano.sh/group-name": ({}, {"scheduling.volcano.sh/group-name": "g"}),
+}
+MISTAKEN: dict[str, tuple[Object, Object]] = {
+    f"annotation {GANG}/min-available": ({}, {f"{GANG}/name": "g", f"{GANG}/min-available": "0"}),
+    f"annotation {TOTAL}": ({"kueue.x-k8s.io/pod-group-name": "g"}, {TOTAL: "x"}),
+}
+
+
+def member(name: str, said: tuple[Object, Object], message: str = "") -> Object:
+    """Return a pod of the namespace team that names a group."""
+    labels, annotations = said
+    metadata = {"name": name, "namespace": "team", "uid": f"u-{name}", "labels": labels, "annotations": annotations}
+    made = pod(name, {GPU: 1, MEMORY: 1000}, schedulerName="vgpu-scheduler", metadata=metadata)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    made["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
+    return made
+
+
+@pytest.mark.parametrize("count", ["3", "max"])
+@pytest.mark.parametrize("by", [*NAMED, *MISTAKEN])
+def test_how_many_fit_is_said_to_be_asked_of_single_copies(folder: Path, by: str, count: str) -> None:
+    labels, annotations = (NAMED | MISTAKEN)[by]
+    asked = asked_for()
+    asked["metadata"] |= {"labels": labels, "annotations": annotations}
+    result = simulate("-f", write("p.yaml", asked), "--cluster", write("n.yaml", node("a", cards=3)), "--count", count)
+    told = f"warning: Pod default/p: {by} names group default/g, which --count does not look at"
+    assert (told in result.stderr) is (by in NAMED)
+    assert ("is no number of pods" in result.stdout) is (by in MISTAKEN)
+    assert (result.exit_code == 0) is (by in NAMED)
+
+
+@pytest.mark.parametrize("by", MISTAKEN)
+def test_tenants_are_told_that_a_pod_is_refused_for_its_group(api: Api, by: str, tmp_path: Path) -> None:
+    api.refused = frozenset(KINDS.values())
+    path = tmp_path / "p.yaml"
+    path.write_text(yaml.safe_dump(member("p", MISTAKEN[by])))
+    for more in ((), ("--count", "2")):
+        told = run("simulate", "-f", str(path), "-n", "team", *more).stdout
+        assert told.startswith(f"team/p: {by}: ")
+        assert "is no number of pods" in told
+    api.objects.append(member("p", MISTAKEN[by], "annotation: it is refused"))
+    assert f"  correct {by}: " in run("explain", "p", "-n", "team").stdout
+    assert f"{by}: " in run("simulate", "--pending", "-n", "team").stdout
+
+
+@pytest.mark.parametrize("there", [1, 2, 3])
+@pytest.mark.parametrize("by", [by for by, (_, annotations) in NAMED.items() if "4" in annotations.values()])
+def test_tenants_are_told_how_many_pods_of_a_group_are_missing(api: Api, by: str, there: int, tmp_path: Path) -> None:
+    api.refused = frozenset(KINDS.values())
+    path, members = tmp_path / "p.yaml", [member(f"p{n}", NAMED[by]) for n in range(there)]
+    path.write_text(yaml.safe_dump_all(members))
+    missing = f"create {4 - there} more pod{'s' if there < 3 else ''} of group team/g"
+    told = run("simulate", "-f", str(path), "-n", "team").stdout.splitlines()
+    assert len(told) == there
+    assert all(missing in line for line in told)
+    api.objects += members
+    assert f"  {missing}" in run("explain", "p0", "-n", "team").stdout
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "PodGroup.scheduling.x-k8s.io team/g, which says how many pods the group needs, does not exist.",
+            "create PodGroup.scheduling.x-k8s.io team/g, or correct the name",
+        ),
+        (
+            "waits for other pods of its group team/g: 4 are needed before any is placed.",
+            "have 4 pods of group team/g wait for this scheduler, or run",
+        ),
+    ],
+)
+def test_tenants_are_told_what_the_condition_says_of_a_group(api: Api, message: str, told: str) -> None:
+    api.refused = frozenset(KINDS.values())
+    api.refused_everywhere = frozenset(kind for kind in KINDS.values() if kind.startswith("PodGroup"))
+    api.objects.append(member("p", NAMED["label scheduling.x-k8s.io/pod-group"], message))
+    assert f"  {told}" in run("explain", "p", "-n", "team").stdout
