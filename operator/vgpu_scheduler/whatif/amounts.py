@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
@@ -116,6 +116,18 @@ class Amount:
         return {**pod, "spec": {**spec, self.field: containers}}
 
 
+class _Gets(NamedTuple):
+    """What a container gets of a kind of cards, and what it would get if no policy said anything."""
+
+    claim: Claim
+    written: Claim
+
+    def is_written(self, dimension: int) -> bool:
+        """Tell whether it gets the same of a dimension without policies."""
+        now, then = ((each.amounts[dimension], each.percent[dimension]) for each in self)
+        return now == then
+
+
 def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) -> Iterator[Amount]:
     """Yield all amounts of a pod's containers, and the memory of cards of which a container does not say how much.
 
@@ -138,11 +150,13 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) ->
             if measured is not None:
                 steps, suffix = measured
                 yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
-        own = {claim.vendor: claim for each in claims if each.name == name for claim in each.claims}
+        own = _by_vendor(claims, name)
         for dialect in dialects.owners(read):
-            for part, unsaid in _unsaid_memory(asked, dialect, read, own):
+            written = _by_vendor(dialect.claims.read(read), name) if is_claim(dialect, read) else own
+            gets = {vendor: _Gets(claim, written.get(vendor, claim)) for vendor, claim in own.items()}
+            for part, unsaid in _unsaid_memory(asked, dialect, read, gets):
                 yield Amount(field, index, name, (part,), _MIB, unsaid)
-            for part, most, unsaid in _unsaid_cores(asked, dialect, own):
+            for part, most, unsaid in _unsaid_cores(asked, dialect, gets):
                 yield Amount(field, index, name, (part,), most, unsaid)
             if dialect.name in _SUMS_OVER_CARDS:
                 cards, parts = _cards(asked, dialect, read)
@@ -164,7 +178,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
 
 
 def _unsaid_memory(
-    asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, Claim]
+    asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, _Gets]
 ) -> Iterator[tuple[Part, str]]:
     """Yield the resources that would say how much memory of its cards a container wants, and what their lack means."""
     inventory = dialect.inventory
@@ -181,7 +195,7 @@ def _unsaid_memory(
 
 
 def _unsaid_cores(
-    asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, Claim]
+    asked: Mapping[str, Any], dialect: Dialect, own: Mapping[str, _Gets]
 ) -> Iterator[tuple[Part, int, str]]:
     """Yield the resources that would say how much compute of its cards a container wants, all of it, and their lack."""
     inventory = dialect.inventory
@@ -196,17 +210,27 @@ def _unsaid_cores(
             yield Part(name), most, f"it asks for none, and {unsaid}"
 
 
-def _by_default(dialect: Dialect, claim: Claim | None, dimension: int) -> str:
-    """Say how much of each of its cards a container gets by a policy; empty where none says it."""
-    if claim is None:
+def _by_vendor(claims: PodClaims, container: str) -> dict[str, Claim]:
+    return {claim.vendor: claim for each in claims if each.name == container for claim in each.claims}
+
+
+def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
+    """Say how much of each of its cards a container gets that does not say it; empty where it is all of them."""
+    if gets is None:
         return ""
-    amount, percent = claim.amounts[dimension], claim.percent[dimension]
-    about = dialect.inventory.dimensions[dimension]
+    amount, percent = gets.claim.amounts[dimension], gets.claim.percent[dimension]
+    about, is_written = dialect.inventory.dimensions[dimension], gets.is_written(dimension)
+    by = "by default" if is_written else "by a policy"
     if amount and about.unit == "bytes":
-        return f"{-(-amount // _MIB)} MiB by a policy"
-    if amount:
-        return f"{amount} {about.unit} by a policy"
-    return f"{percent} percent by a policy" if 0 < percent < _PERCENT else ""
+        return f"{-(-amount // _MIB)} MiB {by}"
+    if amount and not (is_written and dimension == dialect.inventory.cores and amount == _whole_card(dialect, gets)):
+        return f"{amount} {about.unit} {by}"
+    return f"{percent} percent {by}" if 0 < percent < _PERCENT else ""
+
+
+def _whole_card(dialect: Dialect, gets: _Gets) -> int:
+    """Return what all of the compute of a card is."""
+    return dialect.inventory.compute_units.get(gets.claim.vendor, _PERCENT)
 
 
 def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:

@@ -40,10 +40,11 @@ def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = N
         The pod with other changes; as it is unless given.
     """
     base = waiting.written if other is None else other
+    asking = waiting.rewritten(base)
 
     def node_with(steps: int) -> str:
         written = amount.applied(base, steps)
-        return "" if gets_around_limits(waiting, written) else waiting.node(written)
+        return "" if gets_around_limits(asking, written) else waiting.node(written)
 
     return largest_that_fits(node_with, valid_steps(waiting, amount, base))
 

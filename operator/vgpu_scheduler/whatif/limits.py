@@ -22,6 +22,8 @@ _MOST_ROUNDS: Final = 8
 """Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
 _WHOLE: Final = 100
 _OWN: Final = "exclusiveCardsPerPod"
+_ANY: Final = 10_000
+"""Cards of which no pod has more."""
 
 
 def breaches_of(world: World, pod: Pod) -> tuple[Breach, ...]:
@@ -34,11 +36,27 @@ def breaches_of(world: World, pod: Pod) -> tuple[Breach, ...]:
 
 
 def gets_around_limits(waiting: WaitingPod, written: Object) -> bool:
-    """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own."""
+    """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own.
+
+    Where it could not have these cards for itself, be there limits or not, it gets around nothing.
+    """
     if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
         return False
     before, after = (_sums(waiting.world, pod) for pod in (waiting.ours, waiting.read(written)))
-    return before.own - after.own > before.devices - after.devices
+    return before.own - after.own > before.devices - after.devices and _fits_without_limits(waiting)
+
+
+def _fits_without_limits(waiting: WaitingPod) -> bool:
+    """Tell whether a pod would fit as it is if no policy limited what it asks for."""
+    world = waiting.world
+    limiting = [each for each in world.policies.values() if _limits_of(each)]
+    try:
+        for policy in limiting:
+            world.replace_policy(_with_limits(policy, {"devicesPerPod": _ANY}))
+        return bool(waiting.node_now())
+    finally:
+        for policy in limiting:
+            world.replace_policy(policy)
 
 
 def _sums(world: World, pod: Pod | None) -> PodSums:
@@ -162,6 +180,13 @@ def _tightened(waiting: WaitingPod, source: str) -> bool:
 
 
 def _with_limit(policy: Object, breach: Breach) -> Object:
-    spec = policy.get("spec") or {}
     limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
-    return {**policy, "spec": {**spec, "limits": {**(spec.get("limits") or {}), breach.field: limit}}}
+    return _with_limits(policy, {**_limits_of(policy), breach.field: limit})
+
+
+def _limits_of(policy: Object) -> Object:
+    return (policy.get("spec") or {}).get("limits") or {}
+
+
+def _with_limits(policy: Object, limits: Object) -> Object:
+    return {**policy, "spec": {**(policy.get("spec") or {}), "limits": limits}}
