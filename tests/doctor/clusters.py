@@ -93,7 +93,8 @@ def policy(name: str = "shared", *, ready: str = "True", conflicted: str = "Fals
         {"type": "Ready", "status": ready, "message": "spec.nodes: no such scorer", "observedGeneration": 1},
         {"type": "Conflicted", "status": conflicted, "message": "same priority as other", "observedGeneration": 1},
     ]
-    return {"metadata": {"name": name, "generation": generation}, "status": {"conditions": conditions}}
+    metadata, spec = {"name": name, "generation": generation}, {"nodes": {"policy": "binpack"}}
+    return {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
 
 
 def shipped_objects(*files: str) -> Objects:

@@ -49,6 +49,8 @@ from tests.doctor.planted import (
     unbound_role,
 )
 from tests.engine.builders import node_object, pod_object
+from tests.policy.malformed_policies import MALFORMED
+from tests.policy.policy_cases import Case
 
 from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, Expected, Report
 from vgpu_scheduler.kube import parse_label_selector
@@ -381,3 +383,15 @@ def test_preemption_that_is_on_or_not_asked_for_is_no_finding() -> None:
     assert "preemption-off" not in names(look(objects, expected=expecting(**rights)))
     objects["ClusterVGPUPolicy"][0]["spec"] = {"preemption": {"mayPreempt": False}}
     assert names(look(objects)) == set()
+
+
+@pytest.mark.parametrize("case", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_policy_that_nobody_has_judged_is_judged_here(case: Case) -> None:
+    objects = healthy()
+    objects[case.kind] = [{**case.policy(), "status": {}}]
+    report = look(objects)
+    if isinstance(case.policy()["spec"] or {}, dict):
+        assert "policy-not-ready" in names(report)
+        assert case.path in messages(report)
+    else:
+        assert "object-unreadable" in names(report)

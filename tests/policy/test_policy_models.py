@@ -55,6 +55,8 @@ def test_malformed_policies_are_refused_with_the_path_of_the_field(case: Case) -
     assert f"{case.path}: " in found.error or f"{case.path}[" in found.error
     assert "valid dictionary" not in found.error  # Python's words, not those of YAML
     assert "valid tuple" not in found.error
+    assert "Tuple should" not in found.error
+    assert "after validation" not in found.error
 
 
 def test_every_error_is_told_with_its_path() -> None:
@@ -270,3 +272,9 @@ def test_random_policies_are_understood_or_refused_and_both_are_common() -> None
     dice = random.Random(20)
     errors = [decode_policy(policy(random_spec(dice))).error for _ in range(500)]
     assert 100 < sum(not error for error in errors) < 400
+
+
+@pytest.mark.parametrize("wrong", ["[node]", "[1]", "[node, limits]"])
+def test_a_list_of_which_no_entry_is_right_is_not_called_too_short(wrong: str) -> None:
+    assert "at least" not in decoded(f"enforce: {wrong}\nnodes: {{policy: spread}}").error
+    assert decoded("enforce: []\nnodes: {policy: spread}").error == "spec.enforce: must have at least 1 entry"

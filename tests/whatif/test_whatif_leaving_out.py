@@ -144,3 +144,28 @@ def test_claims_that_are_missing_or_unbound_are_told_as_without_rights(
     text = found.text()
     assert "This comes first; where the pod goes then depends on the volume:" in text
     assert "No change was found" not in text
+
+
+NAMES = {
+    "hami": ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"),
+    "volcano": ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"),
+    "koordinator": ("koordinator.sh/gpu.shared", "koordinator.sh/gpu-memory-ratio", "koordinator.sh/gpu-core"),
+}
+"""Names of resources that belong to one dialect, of which the first counts cards."""
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("other", ["volcano", "koordinator"])
+def test_of_names_of_several_dialects_those_of_one_are_left_out(other: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    limits = {name: "10" for names in (NAMES["hami"], NAMES[other]) for name in names if rng.random() < 0.5}
+    limits |= {NAMES["hami"][0]: "1", NAMES[other][0]: "1"}
+    asked = pod("asked", {name: limits[name] for name in rng.permutation(list(limits)).tolist()})
+    made = World(EngineOptions([make_dialect(name) for name in NAMES]))
+    made.add([node("a"), asked])
+    (waiting,) = made.pending.values()
+    assert "belong to different dialects" in ask(made, waiting).decision.message
+    (remedy,) = left_out(remedies(made, waiting))
+    assert {name for name in limits if f"{name} " in remedy.text} == {name for name in limits if name in NAMES[other]}
+    assert remedy.pod is not None
+    assert made.engine.cycle.decide(made.pod(remedy.pod, again=True)).placement is not None

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.policy.malformed_policies import MALFORMED
+from tests.policy.policy_cases import NAMESPACED, Case
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, running, world_of
 
 from vgpu_scheduler.engine import EngineOptions
@@ -180,3 +182,32 @@ def test_of_pods_of_one_second_nobody_can_say_which_is_served_first(came: str, *
     text = explain_pod(made, waiting).first
     assert ("created earlier or in the same second)" in text) is perhaps, text
     assert "1 pod that fits now is served before it" in text
+
+
+@pytest.mark.parametrize("case", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_policy_that_cannot_be_understood_is_to_be_corrected(case: Case) -> None:
+    broken = case.policy()
+    world, waiting = world_of(node("a"), broken, pod("p", {GPU: 1, MEMORY: 1000}))
+    before = explain_pod(world, waiting)
+    if "PolicyNotReady" not in before.answer.decision.message:
+        return  # it says nothing that matters to the pod
+    error = decode_policy(broken).error
+    if error.startswith("metadata"):
+        return  # nothing of it can be corrected
+    (remedy,) = before.remedies
+    writer = "somebody who may write policies of namespace default" if case.kind == NAMESPACED else "an administrator"
+    assert remedy.text.startswith(f"have {writer}")
+    assert remedy.text.endswith(
+        f"correct {case.kind} {'default/' * (case.kind == NAMESPACED)}case, or remove what is wrong: {error}"
+    )
+    applied(world, remedy)
+    assert ask(world, waiting).node == remedy.node == "a"
+
+
+def test_several_policies_are_corrected_together_and_what_else_keeps_the_pod_is_told_as_not_enough() -> None:
+    broken = [policy(name, {"devices": {"exclusive": 1}}) for name in ("one", "two")]
+    world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 1, MEMORY: 1000}))
+    (remedy,) = remedies(world, waiting)
+    assert (remedy.text.count("or remove what is wrong"), remedy.node) == (2, "a")
+    world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 1, MEMORY: 90000}))
+    assert "This comes first; it does not suffice alone:" in explain_pod(world, waiting).text()

@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.simulation import created
 
 GPU, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
+PERCENT = "nvidia.com/gpumem-percentage"
 
 
 def node(name: str, cards: int = 2, memory: int = 16384, **spec: Any) -> dict[str, Any]:
@@ -378,3 +379,16 @@ def test_no_taint_is_tolerated_that_does_not_keep_the_pod_away(seed: int) -> Non
 def test_quotas_and_annotations_are_among_the_clusters_that_are_tried() -> None:
     written = str([_random_objects(seed) for seed in range(150)])
     assert all(word in written for word in ("ResourceQuota", "nouse-gpuuuid", "beside"))
+
+
+@pytest.mark.parametrize("default", ["", "30Gi"])
+@pytest.mark.parametrize("resource", [MEMORY, PERCENT])
+def test_an_amount_of_memory_of_nothing_is_to_be_one_that_fits(resource: str, default: str) -> None:
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "d"}, "spec": {"defaults": {"memory": default}}}
+    there = [node("a", cards=1), running("first", "a", "GPU-a-0", 8192), *([policy] if default else [])]
+    made, waiting = world_of(*there, pod("asked", {GPU: 1, resource: 0}))
+    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    most, gets = (50 if resource == PERCENT else 8192), "30720 MiB by a policy" if default else "whole cards"
+    assert text == f"ask {most} of {resource} (0 is no amount, and it gets {gets}) in container main"
+    made, waiting = world_of(*there, pod("asked", {GPU: 1, resource: most}))
+    assert ask(made, waiting).node == "a"

@@ -46,6 +46,8 @@ _WORDING: Final = {
     "missing": "is required",
     "model_type": "must be a mapping",
     "string_type": "must be a text",
+    "too_long": "must have at most {max_length} entries",
+    "too_short": "must have at least {min_length} entry",
     "tuple_type": "must be a list",
 }
 """Pydantic's errors in the words of YAML."""
@@ -159,8 +161,14 @@ def some_field_is_set(section: BaseModel) -> bool:
 
 
 def explain(error: ValidationError, root: str) -> str:
-    """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons."""
-    found = [line for details in error.errors(include_url=False) for line in _lines(details, root)]
+    """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons.
+
+    That a list is too short without its wrong entries is none.
+    """
+    errors = error.errors(include_url=False)
+    wrong_inside = {each["loc"][:length] for each in errors for length in range(len(each["loc"]))}
+    listed = (each for each in errors if each["type"] != "too_short" or each["loc"] not in wrong_inside)
+    found = [line for details in listed for line in _lines(details, root)]
     more = len(found) - _MOST_ERRORS
     return "; ".join(map(_cut, found[:_MOST_ERRORS])) + (f"; and {more} more" if more > 0 else "")
 

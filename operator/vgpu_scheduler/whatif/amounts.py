@@ -154,8 +154,8 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod, claims: PodClaims) ->
         for dialect in dialects.owners(read):
             written = _by_vendor(dialect.claims.read(read), name) if is_claim(dialect, read) else own
             gets = {vendor: _Gets(claim, written.get(vendor, claim)) for vendor, claim in own.items()}
-            for part, unsaid in _unsaid_memory(asked, dialect, read, gets):
-                yield Amount(field, index, name, (part,), _MIB, unsaid)
+            for part, most, unsaid in _unsaid_memory(asked, dialect, read, gets):
+                yield Amount(field, index, name, (part,), most, unsaid)
             for part, most, unsaid in _unsaid_cores(asked, dialect, gets):
                 yield Amount(field, index, name, (part,), most, unsaid)
             if dialect.name in _SUMS_OVER_CARDS:
@@ -179,19 +179,28 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
 
 def _unsaid_memory(
     asked: Mapping[str, Any], dialect: Dialect, read: Pod, own: Mapping[str, _Gets]
-) -> Iterator[tuple[Part, str]]:
-    """Yield the resources that would say how much memory of its cards a container wants, and what their lack means."""
+) -> Iterator[tuple[Part, int, str]]:
+    """Yield the resources that would say how much memory of its cards a container wants, all of it, and their lack.
+
+    One that is asked for with 0 would, if it were more.
+    """
     inventory = dialect.inventory
     memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
     named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
-    said = {memory[name].vendor for name in asked if name in memory}
+    nothing = {name: str(asked[name]) for name in memory if _measured(name, str(asked.get(name))) == (0, "")}
+    said = {memory[name].vendor for name in asked if name in memory.keys() - nothing.keys()}
+    meant = {memory[name].vendor for name in nothing}
     for name, resource in memory.items():
-        if resource.vendor in named - said and not resource.percent and name in dialect.claims.resources:
-            unsaid = "it does not say how much"
-            if is_claim(dialect, read):
-                unsaid = _by_default(dialect, own.get(resource.vendor), inventory.memory)
-                unsaid = f"it does not say, and gets {unsaid or 'whole cards'}"
-            yield Part(name, 1, "Mi" if inventory.memory_unit == 1 else ""), unsaid
+        if resource.vendor not in named - said or name not in dialect.claims.resources:
+            continue
+        if name not in nothing and (resource.percent or resource.vendor in meant):
+            continue
+        says, told = ("it does not say", " how much") if name not in nothing else (f"{nothing[name]} is no amount", "")
+        if is_claim(dialect, read):
+            gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
+            told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
+        suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
+        yield Part(name, 1, suffix, nothing.get(name, "")), _PERCENT + 1 if resource.percent else _MIB, f"{says}{told}"
 
 
 def _unsaid_cores(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
@@ -43,7 +43,8 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
 def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     """Yield the resources that can be left out together: those of a maker with its cards, or one without the others.
 
-    Some cards are kept, and memory is: a container without its share of it gets whole cards.
+    Some cards are kept, and memory is: a container without its share of it gets whole cards. Of the names of several
+    dialects, all those of one can be.
     """
     asked = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
     known = {
@@ -52,6 +53,10 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     owned = {name for each in waiting.world.engine.dialects for name in each.claims.resources}
     of_cards = {name for name in asked if name in known}
     memories = {each.inventory.memory for each in waiting.world.engine.dialects}
+    owners = _by_owner(waiting, asked)
+    if len(owners) > 1:  # nobody places a pod that asks in the names of several
+        yield from owners
+        return
     for name in asked:
         about = known.get(name)
         if about is None:
@@ -63,6 +68,16 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
                 yield (name, *sorted(own - {name}))
         elif about.dimension not in memories:
             yield (name,)
+
+
+def _by_owner(waiting: WaitingPod, asked: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return resources by the dialect that owns them, which is the first one that has them as names of its own."""
+    found: dict[str, list[str]] = {}
+    for name in asked:
+        owner = next((each.name for each in waiting.world.engine.dialects if name in each.claims.resources), "")
+        if owner:
+            found.setdefault(owner, []).append(name)
+    return [tuple(names) for names in found.values()]
 
 
 def _asked(container: Object) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["lift_restrictions", "restrictions", "without_restrictions"]
+__all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_restrictions"]
 
 Object = Mapping[str, Any]
 
@@ -26,9 +27,66 @@ _RESTRICTIONS: Final = (
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
 _RESTRICTING: Final = ("devices", "nodeSelector", "limits")
+_WRONG: Final = re.compile(r"spec((?:\.\w+)*)")
+"""Which field an error is about, as far as it is one of a mapping."""
 _MOST: Final = 3
 _MOST_ENTRIES: Final = 16
 """Models, or modes, that are tried as one more entry of a list."""
+
+
+def correct_policies(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Correct the policies that cannot be understood, for which the pod waits; as if what is wrong were removed."""
+    world, changed = waiting.world, dict[str, Object]()
+    texts: list[str] = []
+    before = dict(world.policies)
+    try:
+        while found := _not_ready(waiting):
+            name, error = found
+            understood = None if name in changed else _understood(before[name])
+            if understood is None:
+                return
+            changed[name] = understood
+            texts.append(f"have {_writer(understood)} correct {name}, or remove what is wrong: {error}")
+            world.replace_policy(understood)
+        if changed:
+            objects = tuple(changed.values())
+            yield Remedy(RemedyKind.CHANGE_POLICY, " and ".join(texts), waiting.node(), objects=objects)
+    finally:
+        for name in changed:
+            world.replace_policy(before[name])
+
+
+def _not_ready(waiting: WaitingPod) -> tuple[str, str] | None:
+    """Return the policy that the pod waits for since it cannot be understood, with what is wrong; None for none."""
+    message = waiting.cycle.decide(waiting.ours).message
+    for name, policy in waiting.world.policies.items():
+        error = decode_policy(policy).error
+        if error and f"PolicyNotReady: {name}: {error}" in message:
+            return name, error
+    return None
+
+
+def _understood(policy: Object) -> Object | None:
+    """Return a policy without its fields that cannot be understood; None where that does not make it one that can."""
+    for _ in range(_MOST_ENTRIES):
+        error = decode_policy(policy).error
+        if not error:
+            return policy
+        found = _WRONG.match(error)
+        path = [] if found is None else found[1].split(".")[1:]
+        while path and _at(policy, path) is None:
+            path.pop()  # something is missing in it
+        policy = _without(policy, tuple(path)) if path else {**policy, "spec": {}}
+        if not policy["spec"]:
+            return policy
+    return None
+
+
+def _at(policy: Object, path: Sequence[str]) -> Any:
+    value: Any = policy.get("spec")
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def lift_restrictions(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -76,9 +134,7 @@ def _writer(policy: Object) -> str:
 def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
     """Yield a policy with another value of a field, and without the field, each with what is done."""
     policy = world.policies[title]
-    value: Any = policy.get("spec")
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = _at(policy, path)
     if not value:
         return
     field = f"spec.{'.'.join(path)}"
@@ -93,20 +149,26 @@ def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> t
 
     One that says nothing else is to be deleted, for the API server takes no such policy.
     """
-    changed = _replaced(policy, ("spec", *path), None)
-    spec = dict(changed["spec"])
-    if path[0] not in spec and spec.get("enforce"):
-        others = [section for section in spec.pop("enforce") if section != path[0]]
-        spec |= {"enforce": others} if others else {}
-    if SECTIONS.keys().isdisjoint(spec):
-        done = f"delete {title}, which says nothing but spec.{'.'.join(path)} ({value})"
-        return done, {**changed, "spec": {}}
+    changed = _without(policy, path)
+    spec = changed["spec"]
+    if not spec:
+        return f"delete {title}, which says nothing but spec.{'.'.join(path)} ({value})", changed
     depth = 1
     inner: Any = spec
     while depth < len(path) and path[depth - 1] in inner:
         inner, depth = inner[path[depth - 1]], depth + 1
     within = f"{'.'.join(path[depth:])}: " if path[depth:] else ""
-    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}) from {title}", {**changed, "spec": spec}
+    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}) from {title}", changed
+
+
+def _without(policy: Object, path: tuple[str, ...]) -> Object:
+    """Return a policy without a field, and without what says nothing then: maybe it says nothing at all."""
+    changed = _replaced(policy, ("spec", *path), None)
+    spec = dict(changed["spec"])
+    if path[0] not in spec and isinstance(enforced := spec.get("enforce"), list):
+        spec["enforce"] = [section for section in enforced if section != path[0]]
+        spec = spec if spec["enforce"] else {name: value for name, value in spec.items() if name != "enforce"}
+    return {**changed, "spec": {} if SECTIONS.keys().isdisjoint(spec) else spec}
 
 
 def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[Any]]:

@@ -21,7 +21,7 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
+from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
@@ -67,6 +67,8 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
 
 def _found(waiting: WaitingPod) -> list[Remedy]:
     world = waiting.world
+    if of_policies := list(correct_policies(waiting)):
+        return of_policies
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
         return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join([*meant.texts, *of_group]), "")]

@@ -8,7 +8,7 @@ from functools import partial
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
 
 _READY, _CONFLICTED = "Ready", "Conflicted"
 
@@ -35,12 +35,18 @@ UNJUDGED = Diagnosis(
 
 
 def policies(kind: str, seen: Seen) -> Iterator[Finding]:
-    """Find policies of a kind that are not in force as they were meant."""
+    """Find policies of a kind that are not in force as they were meant.
+
+    Of those that no scheduler has judged as they are now it is said whether they can be understood.
+    """
     for policy in seen.policies(kind):
         ref = ObjectRef(kind, policy.metadata.name, policy.metadata.namespace)
         ready, conflicted = policy.status.condition(_READY), policy.status.condition(_CONFLICTED)
         if ready is None or 0 < ready.observed_generation < policy.metadata.generation:
-            yield UNJUDGED.of(ref, "its status does not say what became of it")
+            metadata = {"name": policy.metadata.name, "namespace": policy.metadata.namespace}
+            error = decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec}).error
+            told = "its status does not say what became of it"
+            yield NOT_READY.of(ref, error) if error else UNJUDGED.of(ref, told)
         elif ready.status != "True":
             yield NOT_READY.of(ref, ready.message or "it is not Ready")
         if conflicted is not None and conflicted.status == "True":
