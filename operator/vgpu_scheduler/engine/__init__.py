@@ -7,6 +7,7 @@ from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditions
+from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
@@ -43,6 +44,7 @@ __all__ = [
     "FoundLock",
     "GroupCondition",
     "GroupConditions",
+    "GroupMembers",
     "GroupStanding",
     "Lack",
     "LockJudge",

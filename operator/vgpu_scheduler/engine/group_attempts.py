@@ -205,9 +205,11 @@ class GroupAttempts:
         if tried.failed is None:
             self._reserver.undo(tried.placed, before)
             return tuple(decisions)
-        verdicts, near_miss = tried.failed.verdicts, tried.failed.near_miss
+        found = tried.failed
         return tuple(
-            replace(each, verdicts=verdicts, near_miss=near_miss) if each.uid == tried.failed.uid else each
+            replace(each, reasons=found.reasons, verdicts=found.verdicts, near_miss=found.near_miss)
+            if each.uid == found.uid
+            else each
             for each in decisions
         )
 

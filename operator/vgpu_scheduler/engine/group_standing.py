@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
-__all__ = ["GroupStanding"]
+__all__ = ["DOES_NOT_EXIST", "GroupStanding"]
+
+DOES_NOT_EXIST: Final = "does not exist"
+"""Why an object is missing that the API server could have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class GroupStanding:
     def only(self, pod: Pod) -> GroupStanding:
         """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
         return replace(self, minimum=self.counted + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
+
+    @property
+    def does_not_exist(self) -> bool:
+        """Whether the object that pods name is one that somebody can make."""
+        return self.why_missing == DOES_NOT_EXIST
 
     @property
     def needed(self) -> int:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.group_standing import DOES_NOT_EXIST, GroupStanding
 from vgpu_scheduler.groups import (
     GROUP_SOURCES,
     POD_GROUP_KINDS,
@@ -329,7 +329,7 @@ class PodGroups:
                 return kind, "cannot be read"
         served = next((kind for kind in kinds if kind in self.served or self._is_listed(kind)), "")
         if served:
-            return served, "does not exist"
+            return served, DOES_NOT_EXIST
         return (kinds[0], "is of a kind that the API server does not serve") if source.needs_object else ("", "")
 
     def _is_settled(self, pod: Pod) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vgpu_scheduler.engine import GroupStanding
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.engine import GroupMembers, GroupStanding
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.world import World
@@ -26,10 +25,10 @@ def fellows_placed(world: World, group: GroupStanding, answer: Answer) -> Iterat
     cycle, reserver = world.engine.cycle, world.engine.attempts.reserver
     ours = created(world, answer.pod, answer.pod.uid)
     before, placed = reserver.before(), list[Decision]()
-    others = [pod for pod in group.waiting if pod.uid != ours.uid] if group.is_ready else []
+    others = [pod for pod in GroupMembers(cycle, group).hardest_first if pod.uid != ours.uid] if group.is_ready else []
     try:
         same = not group.is_ready or _is_same(cycle.decide(ours, explain=True), answer.decision)
-        for other in sorted(others, key=lambda pod: _hardness(world, pod)):
+        for other in others:
             if same:
                 break
             decision = cycle.decide(other)
@@ -49,10 +48,3 @@ def _is_same(found: Decision, told: Decision) -> bool:
         told.verdicts,
         told.near_miss,
     )
-
-
-def _hardness(world: World, pod: Pod) -> tuple[int, int, tuple[int, ...]]:
-    cycle = world.engine.cycle
-    claims = [claim for container in cycle.classes.claims(pod) for claim in container.claims]
-    amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
-    return cycle.nodes_that_fit(pod), -sum(claim.count for claim in claims), tuple(-amount for amount in amounts)

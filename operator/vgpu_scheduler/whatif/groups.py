@@ -51,14 +51,18 @@ def group_named_by(pod: Pod) -> str:
 def group_remedies(world: World, pod: Pod) -> Iterator[str]:
     """Yield what has to be done about the group of a pod before it can be placed, whatever the nodes are."""
     groups = world.engine.groups
-    if problem := groups.problem(pod):
-        yield f"correct {problem}"
     said = groups.membership(pod)
-    group = None if said is None or said.problem else groups.standing(said.key)
-    if group is None or group.is_unreadable:
+    if said is None:
         return
-    if group.missing_object:
-        yield f"create {group.missing_object} {group.key}, or correct the name"
+    if said.problem:
+        yield f"correct {said.problem}"
+        return
+    group, described = groups.standing(said.key), groups.described(said.key)
+    if described is not None and described.unsupported:
+        yield f"make {described.kind} {described.key} without {described.unsupported}"
+    elif group.missing_object:
+        if group.does_not_exist:
+            yield f"create {group.missing_object} {group.key}, or correct the name"
     elif (missing := group.needed - len(group.waiting)) > 0:
         others = [name for name, _ in _others(world, group.key)]
         or_have = f", or have {few(others, 'pods')} count: it is said above why not" if others else ""
