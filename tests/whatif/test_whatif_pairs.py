@@ -24,6 +24,8 @@ class Cluster:
         self.asked = pod("asked", {GPU: 1, MEMORY: 1000})
         self.others: list[Object] = []
         self.held = 0
+        self.port = 0
+        self.keeps_away: Object = {}
 
     def limits(self, **more: Any) -> None:
         self.asked["spec"]["containers"][0]["resources"]["limits"] |= {key: str(value) for key, value in more.items()}
@@ -42,6 +44,10 @@ class Cluster:
         there = [running(f"t{n}", f"n{n}", f"GPU-n{n}-0", self.held) for n in range(len(self.nodes)) if self.held]
         for each in there:
             each["metadata"]["labels"] = {"app": "t"}
+            if self.port:
+                each["spec"]["containers"][0]["ports"] = [{"containerPort": self.port, "hostPort": self.port}]
+            if self.keeps_away:
+                each["spec"]["affinity"] = self.keeps_away
         return [*self.nodes, *there, *self.others, self.asked]
 
 
@@ -73,6 +79,27 @@ def too_much_memory(cluster: Cluster) -> None:
 def mutex(cluster: Cluster) -> None:
     cluster.annotate("hami.io/gpu-scheduler-policy", "mutex")
     cluster.hold(1)
+
+
+def host_port(cluster: Cluster) -> None:
+    cluster.hold(1)
+    cluster.port = 8080
+    cluster.asked["spec"]["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
+
+
+def too_many_pods(cluster: Cluster) -> None:
+    cluster.hold(1)
+    for each in cluster.nodes:
+        for field in ("allocatable", "capacity"):
+            each["status"][field]["pods"] = "1"
+
+
+def kept_away_by_pods(cluster: Cluster) -> None:
+    """What runs on the nodes wants nobody like the pod beside it."""
+    cluster.hold(1)
+    cluster.asked["metadata"]["labels"] = {"app": "asked"}
+    term = {"labelSelector": {"matchLabels": {"app": "asked"}}, "topologyKey": "host"}
+    cluster.keeps_away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def exclusive(cluster: Cluster) -> None:
@@ -111,6 +138,9 @@ OBSTACLES: dict[str, Callable[[Cluster], None]] = {
     "limit": lambda cluster: cluster.policy("limit", {"limits": {"memoryPerPod": "512Mi"}}),
     "exclusive": exclusive,
     "pods": repelled_by_pods,
+    "port": host_port,
+    "number of pods": too_many_pods,
+    "kept away by pods": kept_away_by_pods,
 }
 
 
@@ -200,10 +230,18 @@ NAMED = {
     "quota": "ResourceQuotaNotFit",
     "denied": "CardDeniedByPolicy",
     "cpu": "Insufficient cpu",
+    "port": "didn't have free ports",
+    "number of pods": "Too many pods",
+    "kept away by pods": "didn't satisfy existing pods anti-affinity",
 }
 
 
-@pytest.mark.parametrize("kinds", [each for each in combinations(NAMED, 2) if each != ("cordoned cards", "sick cards")])
+ENDED_TOGETHER = {"port", "number of pods", "kept away by pods"}
+"""What the end of one pod mends, be it two of them."""
+ALIKE = ({"cordoned cards", "sick cards"}, ENDED_TOGETHER)
+
+
+@pytest.mark.parametrize("kinds", [each for each in combinations(NAMED, 2) if not any(map(set(each).issubset, ALIKE))])
 def test_what_a_node_would_say_next_is_named(kinds: tuple[str, str]) -> None:
     made, waiting = world_of(*kept_by(kinds))
     (cause,) = [each for each in explain_pod(made, waiting).causes if each.startswith("Several things keep it from ")]

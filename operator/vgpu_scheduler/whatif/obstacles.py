@@ -12,8 +12,9 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.causes import not_offered
 from vgpu_scheduler.whatif.closings import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.containers import with_containers
 from vgpu_scheduler.whatif.leaving_out import without_resources
-from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.policy_remedies import without_restrictions
 from vgpu_scheduler.whatif.repairs import sick_cards
 from vgpu_scheduler.whatif.simulation import Answer, created
@@ -27,6 +28,7 @@ Object = Mapping[str, Any]
 _MOST_GROUPS: Final = 3
 _MOST_NODES: Final = 64
 """Nodes of which it is found out what they would say if all their cards were in service."""
+_ANY_NUMBER: Final = "1000000"
 _SELECTORS: Final = ("nodeSelector", "affinity.nodeAffinity")
 _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
@@ -74,7 +76,10 @@ def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, No
     for name in _SELECTORS:
         found = (each for each in constraints_of(steps[-1], ()) if each.name == name)
         steps += [each.without for each in found]
+    steps += [_without_ports(steps[-1])]
     steps += [without_resources(steps[-1], _OF_NODES)]
+    if filters.INTER_POD_EXISTING.text in answer.decision.reasons:  # labels choose policies, too
+        steps += [_without_labels(steps[-1])]
     others = [created(world, world.pod(step, again=True), pod.uid) for step in steps]
     bare = steps[-1]
     for name in annotations_that_count(world):
@@ -86,13 +91,34 @@ def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, No
 
     for other in others:
         yield asked(other)
-    with _in_service(world, list(answer.decision.verdicts)[:_MOST_NODES]):
-        yield asked(others[-1])
+    names = list(answer.decision.verdicts)[:_MOST_NODES]
+    with ExitStack() as done:
+        for mend in (_room_for_pods, _in_service):
+            done.enter_context(mend(world, names))
+            yield asked(others[-1])
         yield asked(last)
         with _replaced(world.replace_policy, world.policies.values(), without_restrictions):
             yield asked(last)
             with _replaced(world.replace_quota, world.quotas_of(pod.namespace), _unlimited):
                 yield asked(last)
+
+
+def _without_ports(written: Object) -> Object:
+    """Return a pod that asks for no ports of its node."""
+    return {**written, "spec": with_containers(written["spec"], lambda each: {**each, "ports": []})}
+
+
+def _without_labels(written: Object) -> Object:
+    """Return a pod that no other pod keeps away."""
+    return {**written, "metadata": {**written["metadata"], "labels": {}}}
+
+
+@contextmanager
+def _room_for_pods(world: World, names: Sequence[str]) -> Iterator[None]:
+    """Have some nodes take any number of pods, for the time of a question."""
+    before = [world.nodes[name] for name in names]
+    with _replaced(world.replace_node, before, lambda node: with_offered(node, {"pods": _ANY_NUMBER})):
+        yield
 
 
 @contextmanager

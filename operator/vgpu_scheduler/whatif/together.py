@@ -14,6 +14,7 @@ from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.policy_remedies import restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
@@ -72,7 +73,12 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                         told.add(both)
                         yield _both(way, second, node)
                     break
-    others = _less_and_another(waiting, of_pod), _fewer_cards_and_less(waiting), _quotas_and_another(waiting, searches)
+    others = (
+        _less_and_another(waiting, of_pod),
+        _fewer_cards_and_less(waiting),
+        _less_and_an_end(waiting),
+        _quotas_and_another(waiting, searches),
+    )
     for one, other, remedy in chain.from_iterable(others):
         if (both := frozenset({one, other})) not in told:
             told.add(both)
@@ -230,6 +236,22 @@ def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterat
                 steps, node = found
                 less, written = amount.worded(steps), amount.applied(other.pod, steps)
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
+
+
+def _less_and_an_end(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield pods that end with the largest amounts of which the pod may ask then: both in words, and together."""
+    state = waiting.world.engine.state
+    for amount in waiting.amounts():
+        changed = _with_least(waiting, amount).in_a_hurry(waiting.before)
+        for end in islice(end_pods(changed), _MOST_SECOND):
+            with state.without(end.ended):
+                found = largest_amount(waiting, amount)
+            if found is not None:
+                steps, _ = found
+                text, written = amount.worded(steps), amount.applied(waiting.written, steps)
+                less = Remedy(RemedyKind.ASK_LESS, text, "", written)
+                if node := _goes_to(waiting, end, less):
+                    yield end.text, text, _both(end, less, node)
 
 
 def _with_least(waiting: WaitingPod, amount: Amount) -> WaitingPod:
