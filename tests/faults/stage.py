@@ -151,6 +151,10 @@ class Stage(Administrator):
             assert isinstance(self.plane, ControlPlane)
             await asyncio.to_thread(install_preemption, self.plane)
 
+    def installed_anew(self) -> None:
+        """Take in that the manifests were applied anew, which narrow again what operators may do."""
+        self._may_evict = False
+
     async def dismiss(self) -> None:
         """End all operators."""
         await asyncio.gather(*(replica.stop() for replica in self.replicas))

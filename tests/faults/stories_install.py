@@ -25,6 +25,7 @@ async def kubectl(stage: Stage, *arguments: str) -> None:
 
 async def apply(stage: Stage) -> None:
     await kubectl(stage, "apply", "-f", str(MANIFESTS / "install.yaml"))
+    stage.installed_anew()
 
 
 @fault(
