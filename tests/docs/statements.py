@@ -276,7 +276,8 @@ def _columns_of_all() -> set[str]:
 
 def _columns(page: str) -> Iterator[str]:
     for what, column in re.findall(r"`vgpu-scheduler top (\w+)`,\s+column `([^`]+)`", page):
-        if column.lower() not in [each.name for each in top.TABLES[what].listed if not each.wide]:
+        table = top.TABLES.get(what)
+        if table is None or column.lower() not in [each.name for each in table.listed if not each.wide]:
             yield f"top {what} has no column {column}"
 
 

@@ -190,3 +190,20 @@ def test_whatever_a_pod_is_refused_for_has_a_section(seed: int) -> None:
     if decision.outcome is Outcome.REFUSED:
         told = decision.message
         assert any(all(part in told for part in heading.split("…")) for heading in HEADINGS), told
+
+
+SHARED, CORE, RATIO, BYTES, WHOLE = (
+    f"koordinator.sh/{name}" for name in ("gpu.shared", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu")
+)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_whatever_a_pod_is_refused_for_in_koordinators_names_has_a_section(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = rng.choice([SHARED, CORE, RATIO, BYTES, WHOLE, GPU], size=int(rng.integers(1, 4)), replace=False)
+    amounts = ("1", "2", "3", "50", "100", "150", "200", "301", "1.5", "0")
+    asked = asking({str(name): str(rng.choice(amounts)) for name in names})
+    decision = decided(node("a"), asked, dialects=["koordinator"])
+    if decision.outcome is Outcome.REFUSED:
+        told = decision.message
+        assert any(all(part in told for part in heading.split("…")) for heading in HEADINGS), told
