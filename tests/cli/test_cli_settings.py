@@ -16,6 +16,7 @@ from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.settings_reference import setting_infos
 from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.settings import Settings, SettingsError, load
+from vgpu_scheduler.settings.sections import NvidiaSettings
 
 pytestmark = pytest.mark.usefixtures("no_settings")
 
@@ -73,6 +74,7 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("bind: {timeout: 0}", "bind.timeout: "),
         ("nvidia: {memory_factor: 0}", "nvidia.memory_factor: "),
         ("nvidia: {resource_count_name: a/b, resource_memory_name: a/b}", "nvidia: two resources have the same name"),
+        ("nvidia: {resource_count_name: gpu}", "nvidia.resource_count_name: 'gpu' is no name of a resource"),
         ("profile: HAMi29", "profile: "),
         ("scheduler_names: []", "scheduler_names: "),
         ("node_policy: middle", "node_policy: "),
@@ -232,3 +234,28 @@ def test_every_setting_has_a_meaning() -> None:
     )
     assert infos["node_policy",].values == "binpack, spread"
     assert infos["dialects",].values == "a list of hami, volcano, koordinator"
+
+
+NO_RESOURCES = (
+    "nvidia com/gpu",
+    "gpu",
+    "a/b/c",
+    "/gpu",
+    "example.com/",
+    "Example.com/gpu",
+    "example.com/g pu",
+    "a_b/gpu",
+)
+
+
+@pytest.mark.parametrize("name", NO_RESOURCES)
+def test_what_is_no_name_of_a_resource_is_refused_whatever_it_names(tmp_path: Path, name: str) -> None:
+    makers = {"hygon": "resourceMemoryName", "vastai": "resourceCountName", "cambricon": "resourceCoreName"}
+    for field in (field for field in NvidiaSettings.model_fields if field.startswith("resource_")):
+        status, _, said = check(written(tmp_path, f"nvidia: {{{field}: {name!r}}}\n"))
+        assert status == 2
+        assert f"nvidia.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]
+    for maker, field in makers.items():
+        status, _, said = check(written(tmp_path, f"hami_devices: {{{maker}: {{{field}: {name!r}}}}}\n"))
+        assert status == 2
+        assert f"{maker}.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]

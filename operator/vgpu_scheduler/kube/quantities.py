@@ -230,8 +230,16 @@ PODS: Final = "pods"
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _HUGEPAGES: Final = "hugepages-"
+_EXTENDED: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
 _LEAST: Final = {CPU: NANO // 10, MEMORY: (200 << 20) * NANO}
 """What kube-scheduler's scores take a container to use that does not say (nanos)."""
+
+
+def is_extended_resource(name: str) -> bool:
+    """Tell whether the API server takes a name as that of a resource of devices: ``example.com/name``."""
+    return _EXTENDED.fullmatch(name) is not None
 
 
 def is_schedulable(name: str) -> bool:

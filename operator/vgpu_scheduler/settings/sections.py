@@ -5,10 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from vgpu_scheduler.kube import is_extended_resource
+from vgpu_scheduler.model import quoted
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 MOST_PORT = 65535
+
+
+def _is_a_resource(name: str) -> str:
+    """Refuse what the API server would not take as the name of a resource."""
+    if not is_extended_resource(name):
+        raise ValueError(f"{quoted(name)} is no name of a resource, such as example.com/gpu")
+    return name
+
+
+ResourceName = Annotated[str, AfterValidator(_is_a_resource)]
 
 
 class Section(BaseModel):
@@ -20,15 +33,15 @@ class Section(BaseModel):
 class NvidiaSettings(Section):
     """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
 
-    resource_count_name: str = "nvidia.com/gpu"
+    resource_count_name: ResourceName = "nvidia.com/gpu"
     """The resource that says how many cards; manifests/admission.yaml names it, too."""
-    resource_memory_name: str = "nvidia.com/gpumem"
+    resource_memory_name: ResourceName = "nvidia.com/gpumem"
     """The resource that says how much memory of each, in units of memory_factor MiB."""
-    resource_memory_percentage_name: str = "nvidia.com/gpumem-percentage"
+    resource_memory_percentage_name: ResourceName = "nvidia.com/gpumem-percentage"
     """The resource that says how much memory of each, in percent."""
-    resource_core_name: str = "nvidia.com/gpucores"
+    resource_core_name: ResourceName = "nvidia.com/gpucores"
     """The resource that says how much compute of each, in percent."""
-    resource_priority_name: str = "nvidia.com/priority"
+    resource_priority_name: ResourceName = "nvidia.com/priority"
     """The resource that sets the priority between tenants of a card."""
     memory_factor: Annotated[int, Field(ge=1, le=1024 * 1024)] = 1
     """MiB per unit of the memory resource."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.kube import is_extended_resource
 from vgpu_scheduler.model import did_you_mean
+
+_RESOURCE: Final = "resource"
+"""How the names of fields begin that name resources."""
 
 
 class ConfigError(ValueError):
@@ -47,12 +51,14 @@ class Section:
         return f"{self.path}.{name}" if self.path else name
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text; an empty one, or none, is the default."""
+        """Return a text, or the name of a resource; an empty one, or none, is the default."""
         value = self._get(name)
         if value is None or value == "":
             value = default
         if not isinstance(value, str):
             raise ConfigError(f"{self.where(name)}: {value!r} is not a text")
+        if value and name.startswith(_RESOURCE) and not is_extended_resource(value):
+            raise ConfigError(f"{self.where(name)}: {value!r} is no name of a resource, such as example.com/gpu")
         self._texts[name] = value
         return value
 
