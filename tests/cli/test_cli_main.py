@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.cli.main import COMMANDS, main
 
@@ -142,3 +145,30 @@ def test_shells_complete_commands(shell: str) -> None:
     result = CliRunner().invoke(main, ["completion", shell])
     assert result.exit_code == 0
     assert "_VGPU_SCHEDULER_COMPLETE" in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("top", "cards", "-o", "name"),
+        ("top", "cards"),
+        ("top", "cards", "-o", "json"),
+        ("simulate", "--pending", "-A"),
+        ("simulate", "--pending", "-A", "-o", "yaml"),
+        ("explain", "asked"),
+        ("defrag",),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_reads_no_more_is_no_error(words: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    items = [node("a"), running("held", "a", "GPU-a-0", 1000), pod("asked", {GPU: 1, MEMORY: 90000})]
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "vgpu_scheduler.cli", *words, "--cluster", str(file)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert "Broken pipe" not in done.stderr
+    assert "Traceback" not in done.stderr

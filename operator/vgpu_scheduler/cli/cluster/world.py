@@ -65,6 +65,8 @@ def exit_on_error() -> Iterator[None]:
     """End the command with a message and status 2 where something cannot be read."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # nobody reads on, which click ends the command for
     except _EXPECTED_ERRORS as error:
         fail(str(error))
     except RecursionError:
