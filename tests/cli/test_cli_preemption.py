@@ -85,10 +85,10 @@ def test_simulate_says_who_would_have_to_go_for_all_that_wait(preempting: Api) -
     assert HIDDEN in told.stdout
     assert "theirs-1" not in told.stdout
     first, _ = found(*args, "--preempt")
-    assert (first["outcome"], first["node"]) == ("placed", "a")
+    assert (first["outcome"], first["node"]) == ("preempts", "a")
     assert first["preempts"][1] == {"pod": "mine/mine-1", "priority": 0, "cards": ["GPU-a-0"], "budgets": []}
     preempting.objects[-2]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "5000"
-    assert [each["outcome"] for each in found(*args, "--preempt")] == ["placed", "placed"], "theirs need not go"
+    assert [each["outcome"] for each in found(*args, "--preempt")] == ["preempts", "placed"], "theirs need not go"
     assert run(*args, "--preempt").exit_code == 0
 
 
@@ -97,7 +97,7 @@ def test_simulate_has_a_preemption_that_is_under_way_end(preempting: Api) -> Non
     for each in preempting.objects[2:4]:
         terminating(each)
     (answer,) = found("simulate", "--pending", "-n", "mine", "--preempt")
-    assert (answer["outcome"], len(answer["preempts"])) == ("placed", 2)
+    assert (answer["outcome"], len(answer["preempts"])) == ("preempts", 2)
 
 
 def test_simulate_says_that_the_setting_is_off_and_goes_by_policies_all_the_same(preempting: Api) -> None:

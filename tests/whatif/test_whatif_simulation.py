@@ -67,7 +67,7 @@ def test_a_gated_pod_is_answered() -> None:
     gated, free = simulate(made, map(made.pod, (asked("free"), asked("gated", schedulingGates=[{"name": "x"}]))))[::-1]
     assert (free.node, gated.node) == ("full", "")
     assert gated.decision.message == "waiting for scheduling gates: [x]"
-    assert gated.as_json()["outcome"] == "refused"
+    assert gated.as_json()["outcome"] == "gated"
 
 
 def test_answers_are_plain_values() -> None:

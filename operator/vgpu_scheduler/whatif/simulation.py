@@ -79,7 +79,7 @@ class Answer:
         decision, placement = self.decision, self.decision.placement
         return {
             "pod": self.pod.key,
-            "outcome": decision.outcome.value,
+            "outcome": self.outcome,
             "node": self.node,
             "containers": [
                 [{"vendor": a.vendor, "device": a.uuid, **self._amounts(a.amounts)} for a in container]
