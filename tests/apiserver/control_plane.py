@@ -30,6 +30,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 from tests.apiserver.audit import AUDIT_POLICY, AuditRecord, end_of_lines, parse_lines
 from tests.apiserver.binaries import AssetsUnavailableError, assets
@@ -226,8 +227,9 @@ class ControlPlane:
             "current-context": user,
         }
         path = self._file(f"kubeconfig-{user}")
-        path.write_text(json.dumps(config))
-        return path
+        written = path.with_name(f"{path.name}-{uuid4()}")
+        written.write_text(json.dumps(config))
+        return written.replace(path)  # at once: others may read it meanwhile
 
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator; ``check`` raises with kubectl's own words when it fails."""

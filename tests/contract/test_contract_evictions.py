@@ -27,7 +27,7 @@ class Bench:
     async def pod(self, name: str, *, ready: bool = True, phase: str = "Running") -> Object:
         """Create a pod of web that runs."""
         await self.api.pod(name, {"labels": {"app": "web"}})
-        await self.api.bind(name)
+        (await self.api.bind(name)).created()
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         status = {"status": {"phase": phase, "conditions": conditions}}
         return (await self.api.merge(f"{self.api.pods}/{name}/status", status)).ok()
