@@ -218,9 +218,10 @@ class GroupAttempts:
         group, rows = members.group, self._state.nodes.rows()
         if members.room.within(rows) < group.needed:
             return ""
-        labels = " and ".join(dict.fromkeys(each.key for each in required))
+        keys = list(dict.fromkeys(each.key for each in required))
+        labels = " and ".join(keys)
         said_by = " and ".join(dict.fromkeys(each.said_by for each in required))
-        within = domains(self._state.nodes, list(dict.fromkeys(each.key for each in required)), rows)
+        within = domains(self._state.nodes, keys, rows)
         if not within:
             return f"no node has label {labels}, within one value of which they are placed ({said_by})"
         room, name = max((members.room.within(each.rows), each.name) for each in within)

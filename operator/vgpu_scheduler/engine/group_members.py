@@ -84,13 +84,16 @@ class GroupMembers:
         Of those that fit on as many, the ones come first that claim the most devices, then the most of each; of those
         that ask the same, as they are numbered, else by name.
         """
-        kinds = sorted(self._by_kind.items(), key=lambda entry: self._hardness(*entry))
-        return [pod for _, pods in kinds for pod in pods]
+        return [pod for kind in self._kinds for pod in self._by_kind[kind]]
+
+    @cached_property
+    def _kinds(self) -> list[Hashable]:
+        """The kinds of pods, the hardest to place first."""
+        return sorted(self._by_kind, key=self._hardness)
 
     def lacking(self) -> list[Lacking]:
         """Return the kinds of pods of which more wait than all nodes have room for, the hardest to place first."""
-        kinds = sorted(self._by_kind.items(), key=lambda entry: self._hardness(*entry))
-        counted = ((pods, self._copies[kind]) for kind, pods in kinds)
+        counted = ((self._by_kind[kind], self._copies[kind]) for kind in self._kinds)
         return [
             Lacking(pods[0], len(pods), found.scarcest)
             for pods, found in counted
@@ -130,8 +133,8 @@ class GroupMembers:
         found = self._cycle.classes.of(pod)
         return None if isinstance(found, Refused) else found.node
 
-    def _hardness(self, kind: Hashable, pods: Sequence[Pod]) -> tuple[int, int, tuple[int, ...], str, str]:
-        first = pods[0]
+    def _hardness(self, kind: Hashable) -> tuple[int, int, tuple[int, ...], str, str]:
+        first = self._by_kind[kind][0]
         claimed = self._cycle.classes.claimed(first)
         if claimed is None:
             return 0, 0, (), first.name, first.uid  # it is refused, and the group with it

@@ -223,14 +223,6 @@ class PodGroups:
             " one, so that some may run while others wait"
         )
 
-    def together(self, pod: Pod) -> GroupStanding | None:
-        """Return how far the group of a pod is that waits, where it needs several pods at once, or waits for others.
-
-        None for a pod that is placed by itself.
-        """
-        found = self.group_of(pod)
-        return None if found is None or found.goes_one_by_one else found
-
     def too_few(self, pod: Pod) -> GroupStanding | None:
         """Return how far the group of a pod is of which too few pods exist for any to be placed; None for any other.
 
