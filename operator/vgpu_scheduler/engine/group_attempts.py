@@ -273,9 +273,7 @@ def failed_together(
     domain
         Where they were tried together; empty for everywhere.
     """
-    hints, times = Hint.NONE, [each.again_at for each in failures if each.again_at is not None]
-    for each in failures:
-        hints |= each.helped_by
+    hints, times = _helped_by(failures), [each.again_at for each in failures if each.again_at is not None]
     where = f"in {domain}, where the group was tried first: " if domain else ""
     hints |= OF_ONE_NODE if domain else Hint.NONE  # another domain may come to have room
     own = replace(decisive, helped_by=hints, again_at=min(times, default=None), message=f"{where}{decisive.message}")
@@ -296,9 +294,7 @@ def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[De
     failures
         Those of its pods that fit nowhere, whatever becomes of the others.
     """
-    hints = OF_ONE_NODE | Hint.QUOTA
-    for each in failures:
-        hints |= each.helped_by
+    hints = OF_ONE_NODE | Hint.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
     message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
     return tuple(
@@ -308,3 +304,11 @@ def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[De
         )
         for pod in group.waiting
     )  # fmt: skip
+
+
+def _helped_by(failures: Sequence[Decision]) -> Hint:
+    """Return what could help any of some pods."""
+    hints = Hint.NONE
+    for each in failures:
+        hints |= each.helped_by
+    return hints
