@@ -260,6 +260,22 @@ def preemption_off(objects: Objects) -> None:
     objects["ClusterVGPUPolicy"] = [{**policy("house"), "spec": {"preemption": {"mayPreempt": True}}}]
 
 
+def stale_group(objects: Objects) -> None:
+    """Of three pods one has run for six minutes, and another one waits."""
+    running = tenant("g0", "a", ("a-gpu-1", 1000, 10))
+    running["status"]["startTime"] = ago(360)
+    waiting = pod_object("g1")
+    for pod in (running, waiting):
+        pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "team"
+        objects["Pod"].append(pod)
+    meta = {"name": "team", "namespace": "default", "uid": "team"}
+    objects["PodGroup.scheduling.x-k8s.io"] = [{"metadata": meta, "spec": {"minMember": 3}}]
+
+
+def groups_not_evicted(objects: Objects) -> None:
+    objects["ClusterVGPUPolicy"] = [{**policy("house"), "spec": {"groups": {"whenStale": "Evict"}}}]
+
+
 def other_images(objects: Objects) -> None:
     objects["Pod"].append(scheduler_pod("vgpu-scheduler-2", "vgpu-scheduler:0.0.9"))
 
@@ -342,6 +358,8 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (nominated_while_off, {("nominated-while-off", "Pod default/waits")}),
     (nominated_nowhere, {("nominated-nowhere", "Pod default/waits")}),
     (preemption_off, {("preemption-off", "ClusterVGPUPolicy house")}),
+    (stale_group, {("pod-group-stale", "Pod default/g0")}),
+    (groups_not_evicted, {("groups-not-evicted", "ClusterVGPUPolicy house")}),
     (other_images, {("replica-images-differ", f"Deployment {SYSTEM}/vgpu-scheduler")}),
     (lease_ahead, {("lease-clock-skew", f"Lease {SYSTEM}/vgpu-scheduler")}),
     (lease_behind, {("lease-clock-skew", f"Lease {SYSTEM}/vgpu-scheduler")}),

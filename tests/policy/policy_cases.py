@@ -198,5 +198,7 @@ GOOD = {
         " budgets: Respect, perHour: 0}",
         kind=NAMESPACED,
     ),
+    "groups": Case("groups: {minimum: 100000, staleAfter: 1h30m, whenStale: Evict, holdAfter: 0s}"),
+    "groups of a namespace": Case("groups: {minimum: 1, staleAfter: 0s, whenStale: Report}", kind=NAMESPACED),
     "the longest name": Case("defaults: {cores: 1}", name="n" * 63),
 }

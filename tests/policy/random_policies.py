@@ -41,6 +41,13 @@ def random_spec(dice: random.Random) -> dict[str, Any]:
             budgets=_one(it, ("Respect", "Exceed", "x", "")),
             perHour=_one(it, (0, 10, 1001, "1")),
         ),
+        "groups": lambda it: _some(
+            it,
+            minimum=_one(it, (1, 100_000, 0, "2")),
+            staleAfter=_one(it, _DURATIONS),
+            whenStale=_one(it, ("Report", "Evict", "evict", "")),
+            holdAfter=_one(it, _DURATIONS),
+        ),
         "enforce": lambda it: _few(it, ("nodes", "devices", "defaults", "limits", "x"), least=0),
         "priority": lambda it: _one(it, _INTEGERS),
         "selector": _selector,

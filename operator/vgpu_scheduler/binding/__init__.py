@@ -5,6 +5,7 @@ from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
+from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
 from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
@@ -30,6 +31,7 @@ __all__ = [
     "EventSource",
     "EvictionAnswer",
     "Evictor",
+    "GroupFollowUp",
     "GroupStatusWriter",
     "LockChange",
     "PolicyStatusWriter",

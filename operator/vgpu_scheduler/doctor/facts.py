@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
     decoder,
 )
+from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
 from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_json, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 
@@ -52,6 +53,8 @@ class Fact:
         Versions that older API servers serve instead.
     namespace
         The one that they are listed in; empty for all.
+    object_kind
+        What the objects call their kind, where several kinds are called the same; empty for ``kind``.
     """
 
     kind: str
@@ -62,6 +65,13 @@ class Fact:
     names: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
     namespace: str = ""
+    object_kind: str = ""
+
+    def is_of(self, obj: Mapping[str, Any]) -> bool:
+        """Tell whether an object of a file is one of these."""
+        if not self.object_kind:
+            return obj.get("kind") == self.kind
+        return (obj.get("apiVersion"), obj.get("kind")) == (f"{self.group}/{self.version}", self.object_kind)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -82,6 +92,12 @@ _ADMISSION = "admissionregistration.k8s.io"
 
 DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
 """The names of the definitions of our policies."""
+
+
+def _pod_group_fact(kind: PodGroupKind) -> Fact:
+    api_group, _, version = kind.api_version.partition("/")
+    return Fact(kind.name, api_group, version, "podgroups", kind.decode, object_kind="PodGroup")
+
 
 FACTS: tuple[Fact, ...] = (
     Fact("Node", "", "v1", "nodes", decode_node),
@@ -124,6 +140,7 @@ FACTS: tuple[Fact, ...] = (
         Fact(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
         for kind in (CLUSTER_KIND, NAMESPACED_KIND)
     ),
+    *map(_pod_group_fact, POD_GROUP_KINDS),
 )
 """What every look at a cluster takes."""
 

@@ -22,7 +22,8 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
 )
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
-from vgpu_scheduler.kube import Node, Pod, ResourceQuota
+from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.kube import Node, Pod, PodGroup, ResourceQuota
 from vgpu_scheduler.model import Device
 
 APP = "vgpu-scheduler"
@@ -86,7 +87,7 @@ class Books:
     ----------
     expected
         What the engine is made from.
-    nodes, pods, quotas
+    nodes, pods, quotas, groups
         What there is.
     beside
         Objects that list the devices of nodes.
@@ -99,6 +100,7 @@ class Books:
         pods: Sequence[Pod],
         beside: Sequence[Beside] = (),
         quotas: Sequence[ResourceQuota] = (),
+        groups: Sequence[PodGroup] = (),
     ) -> None:
         self.engine = Engine(expected.options)
         self.problems: list[Problem] = []
@@ -109,6 +111,8 @@ class Books:
             self.problems += self.engine.observe_node(node, 0.0)
         for quota in quotas:
             self.problems += self.engine.quotas.observe(quota)
+        for group in groups:
+            self.engine.groups.observe_object(group)
         for pod in pods:
             self.problems += self.engine.observe_pod(pod, 0.0)
 
@@ -209,7 +213,8 @@ class Seen:
         """What nodes have and who uses it."""
         kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.beside)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
-        return Books(self.expected, self.nodes, self.pods, beside, self.quotas)
+        groups = [group for kind in POD_GROUP_KINDS for group in self.objects.get(kind.name, ())]
+        return Books(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
 
     def manages(self, node: Node) -> bool:
         """Tell whether pods are placed on a node."""

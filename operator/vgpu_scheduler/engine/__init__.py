@@ -8,6 +8,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditions
 from vgpu_scheduler.engine.group_members import GroupMembers
+from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
@@ -45,6 +46,7 @@ __all__ = [
     "GroupCondition",
     "GroupConditions",
     "GroupMembers",
+    "GroupProgress",
     "GroupStanding",
     "Lack",
     "LockJudge",
@@ -65,6 +67,7 @@ __all__ = [
     "Quotas",
     "Requeue",
     "SchedulingQueue",
+    "StaleGroup",
     "Sweep",
     "breaches",
     "card_verdicts",

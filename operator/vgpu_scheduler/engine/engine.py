@@ -21,6 +21,7 @@ from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.final_states import UnknownFinalStates
 from vgpu_scheduler.engine.group_conditions import GroupConditions
+from vgpu_scheduler.engine.group_progress import GroupProgress
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
@@ -72,9 +73,10 @@ class Engine:
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
         self.groups = PodGroups(
-            self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise
+            self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise, policies
         )
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
+        self.group_progress = GroupProgress(self.groups, policies, self.scheduler_names)
         self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()

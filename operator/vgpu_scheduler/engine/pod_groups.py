@@ -18,6 +18,7 @@ from vgpu_scheduler.groups import (
 )
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
 from vgpu_scheduler.model import Hint, TopologyConstraint
+from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.state import Phase, State
 
 __all__ = ["PodGroups"]
@@ -40,6 +41,8 @@ class PodGroups:
         Tells whether a kind of objects was listed.
     prioritise
         Has the turn of a pod come by the priority of its group; None for its own.
+    policies
+        Say how many pods a group needs where nobody else does.
 
     Attributes
     ----------
@@ -53,6 +56,8 @@ class PodGroups:
     changed
         The groups whose objects say whether they are scheduled, and may have to say something else since somebody has
         looked at them.
+    touched
+        The groups of which anything has changed since somebody has looked at them.
     """
 
     def __init__(
@@ -61,15 +66,18 @@ class PodGroups:
         waits: Callable[[Pod], bool],
         is_listed: Callable[[str], bool],
         prioritise: Callable[[str, int | None], None],
+        policies: Policies,
     ) -> None:
         self._state = state
         self._waits = waits
         self._is_listed = is_listed
         self._prioritise = prioritise
+        self._policies = policies
         self.served: set[str] = set()
         self._unlisted: set[str] = set()
         self.trusts_assumed = False
         self.changed: dict[GroupKey, None] = {}
+        self.touched: set[GroupKey] = set()
         self._members: dict[GroupKey, dict[str, int]] = {}
         """The pods of each group, by UID, with the priority of each."""
         self._levels: defaultdict[GroupKey, Counter[int]] = defaultdict(Counter)
@@ -92,12 +100,14 @@ class PodGroups:
         if said is None:
             return
         self._group_of[pod.uid] = said
+        self.touched.add(said.key)
         members = self._members.setdefault(said.key, {})
         if members.get(pod.uid) != pod.priority:
             self._count_priority(said.key, members.pop(pod.uid, None), -1)
             self._count_priority(said.key, pod.priority, 1)
             members[pod.uid] = pod.priority
-        self._order(said, pod.uid)
+        if not self._nobody_completes(said, pod):
+            self._order(said.key, pod.uid)
         if self._is_settled(pod):
             self.bound(pod.uid)
         else:
@@ -130,8 +140,10 @@ class PodGroups:
             if not members:
                 del self._members[said.key], self._levels[said.key]
                 self._priorities.pop(said.key, None)
+                self.touched.add(said.key)
                 return
-            self._order(said)
+            if said.key in self._priorities:
+                self._order(said.key)
             self._wake(said.key)  # it may have said that more are needed than the others say, or kept them near it
 
     def observe_object(self, group: PodGroup) -> None:
@@ -160,7 +172,7 @@ class PodGroups:
     def _wake_named(self, group: PodGroup) -> None:
         for key in _keys(group):
             if key in self._members:
-                self._order(self._group_of[next(iter(self._members[key]))], *self._members[key])
+                self._order(key, *self._members[key])
                 self._wake(key)
 
     def note_change(self, key: GroupKey) -> bool:
@@ -173,6 +185,7 @@ class PodGroups:
 
     def _wake(self, key: GroupKey) -> None:
         """Have the pods of a group be tried that wait."""
+        self.touched.add(key)
         for uid in self._members.get(key, ()):
             if self._state.reservation(uid) is None:
                 self._state.wakes.pods[uid] = Hint.GROUP
@@ -185,11 +198,9 @@ class PodGroups:
             if not levels[priority]:
                 del levels[priority]
 
-    def _order(self, said: Membership, *uids: str) -> None:
+    def _order(self, key: GroupKey, *uids: str) -> None:
         """Have the turns of some pods come by the priority of their group, and those of all where that has changed."""
-        if self._nobody_completes(said):
-            return
-        key, described = said.key, self.described(said.key)
+        described = self.described(key)
         told = None if described is None else described.priority
         priority = min(self._levels[key]) if told is None else told
         for uid in uids if self._priorities.get(key) == priority else self._members[key]:
@@ -201,7 +212,7 @@ class PodGroups:
     def membership(self, pod: Pod) -> Membership | None:
         """Return what a pod says of its group; None where it is placed by itself, as nobody can complete that group."""
         said = self._group_of.get(pod.uid)
-        return None if said is None or self._nobody_completes(said) else said
+        return None if said is None or self._nobody_completes(said, pod) else said
 
     def priority(self, pod: Pod) -> int:
         """Return the priority by which a pod's turn comes: its group's, which is told or that of the lowest pod."""
@@ -216,7 +227,7 @@ class PodGroups:
     def warning(self, pod: Pod) -> str:
         """Say that a group is none, as nobody can complete it; empty for any other pod, known or not."""
         said = membership(pod)
-        if said is None or not self._nobody_completes(said):
+        if said is None or not self._nobody_completes(said, pod):
             return ""
         return (
             f"{said.said_by} names a PodGroup, and the API server serves none: pods of this group are placed one by"
@@ -231,8 +242,10 @@ class PodGroups:
         said = self.membership(pod)
         if said is None or said.problem:
             return None
-        described = self.described(said.key) if said.minimum is None else None
-        minimum = said.minimum or (0 if described is None else described.minimum)
+        minimum = said.minimum
+        if minimum is None and (described := self.described(said.key)) is not None:
+            minimum = described.minimum
+        minimum = minimum or self._minimum_by_policy(pod, said) or 0
         if len(self._members[said.key]) >= minimum:
             return None
         return GroupStanding(said.key, minimum, 0, 0, (pod,))
@@ -244,21 +257,29 @@ class PodGroups:
 
     def standing(self, key: GroupKey) -> GroupStanding:
         """Return how far a group is."""
-        counted, settled, waiting, said_minimum = 0, 0, list[Pod](), 1
+        counted, settled, waiting = 0, 0, list[Pod]()
+        said_by_waiting, said_by_placed = 0, 0
+        described, by_policy = self.described(key), 0
         nodes = set[str]()
         for member, said in self._known(key):
+            if described is None:
+                by_policy = max(by_policy, self._minimum_by_policy(member, said) or 0)
             if self._counts(member):
                 counted += 1
                 settled += self._is_settled(member)
+                said_by_placed = max(said_by_placed, 0 if said.problem else said.minimum or 0)
                 nodes.update(self._node_of(member))
             elif not said.problem and self._state.reservation(member.uid) is None and self._waits(member):
                 waiting.append(member)
-                said_minimum = max(said_minimum, said.minimum or 1)
+                said_by_waiting = max(said_by_waiting, said.minimum or 0)
         waiting.sort(key=lambda member: (member.name, member.uid))
-        described = self.described(key)
         says_itself = any(said.minimum is not None and not said.problem for _, said in self._known(key))
-        missing, why = self._missing(_SOURCES[key.source]) if described is None and not says_itself else ("", "")
-        minimum = said_minimum if described is None or says_itself else described.minimum
+        needs_object = described is None and not says_itself and not by_policy
+        missing, why = self._missing(_SOURCES[key.source]) if needs_object else ("", "")
+        if says_itself:
+            minimum = said_by_waiting or said_by_placed or 1
+        else:
+            minimum = by_policy or 1 if described is None else described.minimum
         settled = counted if self.trusts_assumed else settled
         return GroupStanding(
             key,
@@ -281,6 +302,10 @@ class PodGroups:
     def pods(self, key: GroupKey) -> Iterator[Pod]:
         """Yield the pods of a group that are known, of whichever scheduler."""
         return (pod for pod, _ in self._known(key))
+
+    def runs(self, pod: Pod) -> bool:
+        """Tell whether a pod is bound, and neither has ended nor is to end."""
+        return self._is_settled(pod) and not pod.terminal
 
     def key_of(self, uid: str) -> GroupKey | None:
         """Return the group that a pod belongs to; None if it belongs to none."""
@@ -330,10 +355,14 @@ class PodGroups:
         is_bound = bool(pod.node_name) or (held is not None and held.phase is Phase.CONFIRMED)
         return self._counts(pod) and (is_bound or pod.phase == "Succeeded")
 
-    def _nobody_completes(self, said: Membership) -> bool:
-        """Tell whether an object would have to say what the group needs, and there can be none."""
+    def _minimum_by_policy(self, pod: Pod, said: Membership) -> int | None:
+        """Return how many pods a policy says that the group of a pod needs, where no object has to say it."""
+        return None if _SOURCES[said.key.source].needs_object else self._policies.resolve(pod).groups.minimum
+
+    def _nobody_completes(self, said: Membership, pod: Pod) -> bool:
+        """Tell whether an object would have to say what the group of a pod needs, and there can be none."""
         source = _SOURCES[said.key.source]
-        if said.minimum is not None or source.needs_object:
+        if said.minimum is not None or source.needs_object or self._minimum_by_policy(pod, said) is not None:
             return False
         known = self.served | self._unlisted
         return not any(kind.name in known or self._is_listed(kind.name) for kind in source.kinds)

@@ -68,6 +68,8 @@ class EventReason(StrEnum):
     """A pod ends so that one of higher priority gets its room."""
     VICTIM_OVERDUE = "VictimOverdue"
     """A pod waits for one that should have ended for it, and has not."""
+    POD_GROUP_STALE = "PodGroupStale"
+    """A group has run with fewer pods than it needs for long."""
     POLICY_WARNING = "PolicyWarning"
     """What policies and annotations of a pod are not followed."""
     SUSPICIOUS_REQUEST = "SuspiciousRequest"

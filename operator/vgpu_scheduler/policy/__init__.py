@@ -3,6 +3,7 @@
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.evictions import Eviction, read_evictions, recent_evictions, with_eviction, without_eviction
+from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, WhenStale
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
     GROUP,
@@ -22,6 +23,7 @@ __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "NAMESPACED_KIND",
+    "NO_GROUP_RULES",
     "NO_POD_LIMITS",
     "NO_PREEMPTION",
     "OVERRIDES",
@@ -33,6 +35,7 @@ __all__ = [
     "Budgets",
     "Catalogue",
     "Eviction",
+    "GroupRules",
     "PodLimits",
     "Policies",
     "PolicyDefaults",
@@ -43,6 +46,7 @@ __all__ = [
     "Quota",
     "ResolvedPolicy",
     "Victims",
+    "WhenStale",
     "crds",
     "decode_policy",
     "key_of",

@@ -238,7 +238,7 @@ def _tie(left: PolicyResource, right: PolicyResource) -> bool:
         common -= {"preemption"}  # they all tighten what cluster policies say
     else:
         # Of other sections all add up; of two of which one enforces a section, that one wins whatever their names.
-        common &= (ENFORCEABLE - (left.enforced ^ right.enforced)) | {"preemption"}
+        common &= (ENFORCEABLE - (left.enforced ^ right.enforced)) | {"preemption", "groups"}
     return bool(common) and (
         satisfiable((left.selector, right.selector))
         and satisfiable((left.namespace_selector, right.namespace_selector))

@@ -16,6 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS, Eviction, EvictionEntry, read_evictions
+from vgpu_scheduler.policy.groups import HOLDING_RULE, GroupsSection
 from vgpu_scheduler.policy.nodes_section import NodesSection, ScorerEntry, ScoringStrategy, StrategyResource
 from vgpu_scheduler.policy.preemption_section import TIGHTENING_RULES, PreemptionSection
 from vgpu_scheduler.policy.rules import MOST, QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
@@ -40,6 +41,7 @@ __all__ = [
     "DefaultsSection",
     "DeviceWeights",
     "DevicesSection",
+    "GroupsSection",
     "LimitsSection",
     "NodesSection",
     "PodOverrides",
@@ -72,6 +74,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "limits": "limits",
     "podOverrides": "pod_overrides",
     "preemption": "preemption",
+    "groups": "groups",
 }
 """The sections of a policy: their names on the wire and in the models."""
 
@@ -111,12 +114,16 @@ class VGPUPolicySpec(Section):
     preemption: PreemptionSection | None = None
     """Whether pods of higher priority may evict others to get room. It comes from the highest-ranked cluster policy
     that sets it; policies of namespaces only tighten what that one says."""
+    groups: GroupsSection | None = None
+    """How pods that are placed together are treated: how many are needed, what becomes of a group that has lost some,
+    and whether cards are kept for one that waits."""
 
     shared_rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="[has(self.nodes), has(self.devices), has(self.nodeSelector), has(self.defaults), has(self.limits),"
-            " has(self.podOverrides), has(self.preemption)].exists(set, set)",
-            message="set at least one of nodes, devices, nodeSelector, defaults, limits, podOverrides and preemption",
+            " has(self.podOverrides), has(self.preemption), has(self.groups)].exists(set, set)",
+            message="set at least one of nodes, devices, nodeSelector, defaults, limits, podOverrides, preemption and"
+            " groups",
             holds=lambda it: any(getattr(it, name) is not None for name in SECTIONS.values()),
         ),
         Rule(
@@ -137,7 +144,7 @@ class VGPUPolicySpec(Section):
         ),
     )
     """The rules of both kinds."""
-    rules: ClassVar[tuple[Rule, ...]] = (*shared_rules, *TIGHTENING_RULES)
+    rules: ClassVar[tuple[Rule, ...]] = (*shared_rules, *TIGHTENING_RULES, HOLDING_RULE)
 
 
 class ClusterVGPUPolicySpec(VGPUPolicySpec):

@@ -26,6 +26,7 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
 from vgpu_scheduler.policy.resolved import (
@@ -91,6 +92,7 @@ class _Draft:
     terms: ClaimTerms = NO_TERMS
     limits: PodLimits = NO_POD_LIMITS
     together: TopologyConstraint | None = None
+    groups: GroupRules = NO_GROUP_RULES
     node_selectors: list[LabelSelector] = field(default_factory=list)
     overrides: frozenset[str] | None = None
     enforced: dict[str, str] = field(default_factory=dict)
@@ -219,6 +221,7 @@ class Policies:
             reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
             device_weight=self._defaults.device_weight,
             together=draft.together,
+            groups=draft.groups,
             preemption=preemption,
             overrides=draft.overrides,
             enforced=tuple(sorted(draft.enforced.items())),
@@ -242,6 +245,9 @@ class Policies:
         for policy, section in holding(matching, "defaults")[:1]:
             draft.terms = ClaimTerms(section.memory, section.cores)
             draft.came_from("defaults", title(policy))
+        for policy, section in holding(matching, "groups")[:1]:
+            draft.groups = group_rules(section)
+            draft.came_from("groups", title(policy))
         _restrict_cards(matching, draft)
         for policy, section in holding(matching, "node_selector"):
             if section not in draft.node_selectors:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms, TopologyConstraint
+from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
 from vgpu_scheduler.scorers import WeightedScorer
 
@@ -85,6 +86,8 @@ class ResolvedPolicy:
         How much the scorers' points count beside those of what somebody would like of nodes.
     together
         How near to each other the pods of its group are placed, if a policy says so.
+    groups
+        How its group is treated.
     preemption
         Whether it may evict others, and others it. Known also where the pod must wait: a pod that runs can be a victim.
     overrides
@@ -114,6 +117,7 @@ class ResolvedPolicy:
     reads_images: bool = False
     device_weight: int = DEVICE_WEIGHT
     together: TopologyConstraint | None = None
+    groups: GroupRules = NO_GROUP_RULES
     preemption: PreemptionRules = NO_PREEMPTION
     overrides: frozenset[str] | None = None
     enforced: tuple[tuple[str, str], ...] = ()

@@ -125,6 +125,8 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for (plugin, profile), count in sorted(counts.items()):
             yield {"plugin": plugin, "profile": profile}, count
 
+    metrics.add_number(catalogue.WAITING_GROUPS, lambda: engine.group_progress.waiting)
+    metrics.add_number(catalogue.STALE_GROUPS, lambda: engine.group_progress.stale)
     metrics.add(catalogue.PENDING, pending)
     metrics.add(catalogue.INCOMING, incoming)
     metrics.add(catalogue.UNSCHEDULABLE, rejected)

@@ -18,6 +18,7 @@ from vgpu_scheduler.binding import (
     Clock,
     EventSource,
     Evictor,
+    GroupFollowUp,
     GroupStatusWriter,
     PolicyStatusWriter,
     Reporter,
@@ -137,6 +138,8 @@ class Replica:
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._evictor = Evictor(context, timeout, self._binder.leave)
         self._group_status = GroupStatusWriter(context, timeout)
+        whole, answers = metrics.attempts.group_whole, self._evictor.stats.answers
+        self._group_follow_up = GroupFollowUp(context, timeout, whole, answers)
         hands = Hands(self._binder, self._evictor, self._reporter)
         self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port)
         self._deciding = False
@@ -207,6 +210,7 @@ class Replica:
             ("scheduling", self._loop.run()),
             ("policy-status", self._policy_status().run()),
             ("group-status", self._group_status.run()),
+            ("group-follow-up", self._group_follow_up.run()),
             ("preemptions", self._evictor.run()),
         )
 

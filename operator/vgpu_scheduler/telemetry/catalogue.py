@@ -199,6 +199,26 @@ LONGEST_PREEMPTION = Metric(
     "Time since room was found for a pod that others have not left yet; of several pods the longest.",
     of_cluster=True,
 )
+WAITING_GROUPS = Metric(
+    "vgpu_scheduler_waiting_pod_groups",
+    Kind.GAUGE,
+    "Groups of which pods wait, and fewer run than are needed.",
+    of_cluster=True,
+)
+STALE_GROUPS = Metric(
+    "vgpu_scheduler_stale_pod_groups",
+    Kind.GAUGE,
+    "Groups that have run with fewer pods than they need for longer than groups.staleAfter of their policy.",
+    of_cluster=True,
+)
+GROUP_DURATION = _histogram(
+    "vgpu_scheduler_pod_group_duration_seconds",
+    "Time from the coming of the first pod of a group until as many are bound as are needed; again for one that had "
+    "lost pods. A new leader counts from when it began.",
+    {},
+    0.01,
+    20,
+)
 CLOSED_NODES = Metric(
     "vgpu_scheduler_closed_nodes",
     Kind.GAUGE,
@@ -357,6 +377,9 @@ METRICS: Final = (
     EVICTIONS,
     OVERDUE_VICTIMS,
     LONGEST_PREEMPTION,
+    WAITING_GROUPS,
+    STALE_GROUPS,
+    GROUP_DURATION,
     CLOSED_NODES,
     REJECTED,
     UNREADABLE_PODS,

@@ -54,6 +54,7 @@ class Attempts:
         self._sli = histogram(catalogue.POD_SLI)
         self._points = histogram(catalogue.EXTENSION_POINT)
         self._victims = histogram(catalogue.PREEMPTION_VICTIMS)
+        self._groups = histogram(catalogue.GROUP_DURATION)
         self._counts: Counter[tuple[str, str]] = Counter()
 
     @guarded
@@ -83,6 +84,11 @@ class Attempts:
     def answered(self, status: str, profile: str, seconds: float) -> None:
         """Record that the outcome of a Binding is known: ``Success`` or ``Error``."""
         self._points.labels("Bind", status, profile).observe(seconds)
+
+    @guarded
+    def group_whole(self, seconds: float) -> None:
+        """Record that as many pods of a group are bound as are needed, so long after its first one came."""
+        self._groups.observe(seconds)
 
     def totals(self) -> Iterator[tuple[Labels, float]]:
         """Return how many attempts came to each result."""

@@ -101,8 +101,9 @@ def facts_of_files(options: ClusterOptions, namespace: str = "") -> Seen:
     collected = _Collected(findings=findings)
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     for fact in (*FACTS, *map(beside_fact, beside), *ROLE_FACTS):
-        if view.has_read(fact.kind):
-            items = [obj for obj in (*view.objects, *view.settings_objects) if obj.get("kind") == fact.kind]
+        items = [obj for obj in (*view.objects, *view.settings_objects) if fact.is_of(obj)]
+        may_have_none = bool(fact.object_kind) and fact.kind not in view.missing
+        if items or may_have_none or view.has_read(fact.kind):
             if namespace and fact.kind in OF_A_NAMESPACE:
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
             values, unreadable = take_in(fact, items)

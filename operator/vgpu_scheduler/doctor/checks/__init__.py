@@ -4,6 +4,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks import (
     allocations,
     definitions,
+    groups,
     guard,
     locks,
     neighbours,
@@ -29,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     *definitions.CHECKS,
     *policies.CHECKS,
     *preemptions.CHECKS,
+    *groups.CHECKS,
     *quotas.CHECKS,
     *versions.CHECKS,
 )

@@ -1,0 +1,109 @@
+"""Follows groups of pods: how long each took until it was whole, and what becomes of those that have lost pods."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.evictions import EvictionAnswer, classify_eviction, eviction_body, eviction_path
+from vgpu_scheduler.engine import StaleGroup
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.telemetry import Keyed
+
+log = logging.getLogger(__name__)
+
+_PACE: Final = 1.0
+"""Seconds between two looks."""
+_REFUSED_FOR: Final = 60.0
+"""Seconds for which no pod is evicted after a right was missing, and one not that must not be."""
+
+
+class GroupFollowUp:
+    """Follows groups; for the leader only.
+
+    Parameters
+    ----------
+    context
+        What all parts of binding work with.
+    timeout
+        Seconds that the API server may take for a write.
+    became_whole
+        Told of each group that has become whole, with the seconds that it took.
+    answers
+        Counts what was answered to evictions.
+    """
+
+    def __init__(
+        self,
+        context: BindContext,
+        timeout: float,
+        became_whole: Callable[[float], None],
+        answers: Counter[EvictionAnswer],
+    ) -> None:
+        self._context = context
+        self._progress = context.engine.group_progress
+        self._timeout = timeout
+        self._became_whole = became_whole
+        self._answers = answers
+        self._not_before: dict[str, float] = {}
+        """When the eviction of a pod may be tried again (seconds, monotonic), by UID."""
+        self._denied_until = 0.0
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except Exception:  # pods must be placed, whatever becomes of groups
+                log.exception("follow-up of pod groups")
+            await asyncio.sleep(_PACE)
+
+    async def look(self) -> None:
+        """Record which groups have become whole, tell of those that are stale, and evict what policies say."""
+        now = self._context.clock.monotonic()
+        for seconds in self._progress.look(now):
+            self._became_whole(seconds)
+        stale = self._progress.stale_groups(now)
+        running = {pod.uid for group in stale for pod in group.pods}
+        self._not_before = {uid: until for uid, until in self._not_before.items() if uid in running}
+        for group in stale:
+            for pod in group.pods:
+                self._context.reporter.warning(pod, group.message, EventReason.POD_GROUP_STALE)
+        if self._context.engine.preemption:  # else there are no rights for evictions
+            for group in stale:
+                await self._end(group)
+
+    async def _end(self, group: StaleGroup) -> None:
+        """Evict the pods of a group for which a policy says so."""
+        for pod in group.pods:
+            if self._is_to_end(group, pod):
+                await self._evict(group, pod)
+
+    def _is_to_end(self, group: StaleGroup, pod: Pod) -> bool:
+        """Tell whether a pod is to be evicted now: asked right before, for others end or are bound meanwhile."""
+        now = self._context.clock.monotonic()
+        current = self._progress.stale_group(group.key, now)
+        if current is None or not current.is_to_end or pod.uid not in {each.uid for each in current.pods}:
+            return False
+        is_due = now >= max(self._not_before.get(pod.uid, 0.0), self._denied_until)
+        return is_due and self._context.may_write(self._timeout)
+
+    async def _evict(self, group: StaleGroup, pod: Pod) -> None:
+        response = await self._context.request("POST", eviction_path(pod), eviction_body(pod), self._timeout)
+        result, now = classify_eviction(response), self._context.clock.monotonic()
+        self._answers[result.answer] += 1
+        if result.answer is EvictionAnswer.EVICTED:
+            log.info(Keyed("Evicted pod of a stale group", pod=pod.key, group=str(group.key)))
+            text = f"evicted as a policy says (groups.whenStale): {group.message}"
+            self._context.reporter.warning(pod, text, EventReason.POD_GROUP_STALE)
+        elif result.answer is not EvictionAnswer.GONE:
+            log.warning("pod %s of stale group %s could not be evicted: %s", pod.key, group.key, result.message)
+        if result.answer is EvictionAnswer.DENIED:
+            self._denied_until = now + _REFUSED_FOR
+        is_short = result.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.UNKNOWN}
+        self._not_before[pod.uid] = now + (result.retry_after if is_short else _REFUSED_FOR)

@@ -1,0 +1,86 @@
+"""Groups of pods that run with fewer pods than they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy
+
+STALE = Diagnosis(
+    "pod-group-stale",
+    Severity.WARNING,
+    "The pod belongs to a group of which fewer pods run than it needs, for longer than groups.staleAfter of its policy:"
+    " most such jobs hold cards and compute nothing. A pod has failed, or was deleted or evicted, and another one has"
+    " not come or does not fit.",
+    "Look why the missing pods are not there (vgpu-scheduler explain of one that waits), or delete the job. A policy"
+    " with groups.whenStale Evict ends such pods, so that the group starts again as a whole.",
+)
+NOT_ENDED = Diagnosis(
+    "groups-not-evicted",
+    Severity.WARNING,
+    "The policy has the pods of groups evicted that run with too few pods for long, and the scheduler evicts nobody:"
+    " its setting preemption is off.",
+    "Install manifests/preemption (preemption.enabled of the chart), which has the rights and the setting, or set"
+    " whenStale to Report.",
+)
+
+
+def stale(seen: Seen) -> Iterator[Finding]:
+    """Find groups that run with too few pods, one finding each, at the first of its pods."""
+    policies = _policies(seen)
+    engine = seen.books.engine
+    groups = engine.groups
+    ours = (pod for pod in seen.pods if pod.scheduler_name in engine.scheduler_names and groups.runs(pod))
+    running: dict[object, list[Pod]] = {}
+    for pod in ours:
+        key = groups.key_of(pod.uid)
+        if key is not None and groups.membership(pod) is not None:
+            running.setdefault(key, []).append(pod)
+    for pods in running.values():
+        first = min(pods, key=lambda pod: (pod.name, pod.uid))
+        standing = groups.group_of(first)
+        if standing is None or standing.missing_object or standing.settled >= standing.minimum:
+            continue
+        started = [pod.start_time for pod in pods]
+        youngest = max((each for each in started if each is not None), default=None)
+        age = 0.0 if youngest is None or None in started else seen.server.now.timestamp() - youngest
+        if age > policies.resolve(first).groups.stale_after:
+            text = f"{standing.settled} of the {standing.minimum} pods run that group {standing.key} needs"
+            yield STALE.of(ObjectRef("Pod", first.name, first.namespace), text)
+
+
+def _policies(seen: Seen) -> Policies:
+    """Return what is in force for pods, as far as the policies that were seen say it."""
+    found = Policies(seen.expected.options.defaults)
+    for kind in (CLUSTER_KIND, NAMESPACED_KIND):
+        for policy in seen.policies(kind):
+            metadata = {"name": policy.metadata.name, "uid": policy.metadata.name}
+            if kind == NAMESPACED_KIND:
+                metadata["namespace"] = policy.metadata.namespace
+            found.catalogue.put(decode_policy({"kind": kind, "metadata": metadata, "spec": policy.spec}))
+    return found
+
+
+def not_ended(seen: Seen) -> Iterator[Finding]:
+    """Find policies that have groups evicted while nobody is evicted."""
+    if seen.expected.options.preemption:
+        return
+    for kind in (CLUSTER_KIND, NAMESPACED_KIND):
+        for policy in seen.policies(kind):
+            section = policy.spec.get("groups")
+            if isinstance(section, dict) and section.get("whenStale") == "Evict":
+                ref = ObjectRef(
+                    kind, policy.metadata.name, policy.metadata.namespace if kind == NAMESPACED_KIND else ""
+                )
+                yield NOT_ENDED.of(ref, "it says groups.whenStale: Evict")
+
+
+CHECKS = (
+    Check("pod-groups", ("Pod", *(kind.name for kind in POD_GROUP_KINDS)), (STALE,), stale),
+    Check("groups-evicted", (CLUSTER_KIND,), (NOT_ENDED,), not_ended),
+)

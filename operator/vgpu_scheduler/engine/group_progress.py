@@ -1,0 +1,131 @@
+"""How groups get on: which wait to be placed together, and which run with fewer pods than they need, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.pod_groups import PodGroups
+from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import NO_GROUP_RULES, GroupRules, Policies, WhenStale
+
+__all__ = ["GroupProgress", "StaleGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleGroup:
+    """A group that has run with fewer pods than it needs for longer than it may.
+
+    Attributes
+    ----------
+    key
+        Which group.
+    pods
+        Its pods that run and are this scheduler's, by name.
+    message
+        What is wrong.
+    is_to_end
+        Whether a policy has these pods evicted: others of the group wait, and could start together with them then.
+    """
+
+    key: GroupKey
+    pods: tuple[Pod, ...]
+    message: str
+    is_to_end: bool
+
+
+class GroupProgress:
+    """Follows the groups of pods.
+
+    Parameters
+    ----------
+    groups
+        Knows the groups, and which of them have changed.
+    policies
+        Say for how long a group may run with too few pods.
+    scheduler_names
+        Groups without any pod of these are somebody else's.
+    """
+
+    def __init__(self, groups: PodGroups, policies: Policies, scheduler_names: Collection[str]) -> None:
+        self._groups = groups
+        self._policies = policies
+        self._scheduler_names = scheduler_names
+        self._waiting: dict[GroupKey, float] = {}
+        """Since when pods of a group wait to be placed together."""
+        self._short: dict[GroupKey, float] = {}
+        """Since when a group runs with fewer pods than it needs."""
+        self._stale: frozenset[GroupKey] = frozenset()
+
+    @property
+    def waiting(self) -> int:
+        """How many groups wait to be placed together."""
+        return len(self._waiting)
+
+    @property
+    def stale(self) -> int:
+        """How many groups have run with fewer pods than they need for longer than they may."""
+        return len(self._stale)
+
+    def look(self, now: float) -> list[float]:
+        """Look at the groups that have changed since the last time.
+
+        Returns
+        -------
+        list of float
+            How long those waited that have become whole since, in seconds: as many of their pods are bound as are
+            needed.
+        """
+        touched, self._groups.touched = self._groups.touched, set()
+        found: list[float] = []
+        for key in sorted(touched):
+            standing = self._groups.standing(key)
+            running = self._running(key)
+            if self._waits(standing):
+                self._waiting.setdefault(key, now)
+            elif (since := self._waiting.pop(key, None)) is not None and running:
+                found.append(now - since)
+            if running and not standing.missing_object and standing.settled < standing.minimum:
+                self._short.setdefault(key, now)
+            else:
+                self._short.pop(key, None)
+        return found
+
+    def stale_groups(self, now: float) -> list[StaleGroup]:
+        """Return the groups that have run with too few pods for too long, as of the last look."""
+        found = [stale for key in self._short if (stale := self.stale_group(key, now)) is not None]
+        self._stale = frozenset(stale.key for stale in found)
+        return found
+
+    def stale_group(self, key: GroupKey, now: float) -> StaleGroup | None:
+        """Return a group that has run with too few pods for too long; None if it has not."""
+        running, standing = self._running(key), self._groups.standing(key)
+        rules = self._rules(running)
+        since = self._short.get(key)
+        if since is None or now - since < rules.stale_after or not running or standing.settled >= standing.minimum:
+            return None
+        message = (
+            f"group {key} has run for more than {rules.stale_after:g} s with {standing.settled} of the"
+            f" {standing.minimum} pods that it needs"
+        )
+        return StaleGroup(key, running, message, rules.when_stale is WhenStale.EVICT and bool(standing.waiting))
+
+    def _rules(self, running: tuple[Pod, ...]) -> GroupRules:
+        """Return what is in force for a group, by the first of its pods."""
+        return self._policies.resolve(running[0]).groups if running else NO_GROUP_RULES
+
+    def _running(self, key: GroupKey) -> tuple[Pod, ...]:
+        """Return the pods of a group that are bound, have not ended and are this scheduler's, by name."""
+        found = (
+            pod
+            for pod in self._groups.pods(key)
+            if pod.scheduler_name in self._scheduler_names and self._groups.runs(pod)
+        )
+        return tuple(sorted(found, key=lambda pod: (pod.name, pod.uid)))
+
+    @staticmethod
+    def _waits(standing: GroupStanding) -> bool:
+        """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
+        return standing.settled < standing.minimum and (bool(standing.waiting) or standing.counted > standing.settled)
