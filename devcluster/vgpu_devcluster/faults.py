@@ -18,6 +18,8 @@ class Fault:
     verb, resource, name, user_agent
         Which requests: the verb as audit logs name it (``create``, ``patch``, …), the plural with its subresource
         (``pods/binding``), the object's name, the beginning of the User-Agent.
+    dry_run
+        Whether dry runs are hit, or all others; both if it is None.
     delay
         Seconds before the request is looked at. A request whose ``timeout`` parameter is shorter is answered with 504
         and does not happen.
@@ -35,6 +37,7 @@ class Fault:
     resource: str = ""
     name: str = ""
     user_agent: str = ""
+    dry_run: bool | None = None
     delay: float = 0.0
     status: int = 0
     lose_answer: bool = False
@@ -46,6 +49,8 @@ class Fault:
         wanted = (self.verb, self.resource, self.name)
         found = (request.verb, request.resource, request.name)
         if self.times == 0 or any(want and want != have for want, have in zip(wanted, found, strict=True)):
+            return False
+        if self.dry_run not in {None, request.dry_run}:
             return False
         if not request.user_agent.startswith(self.user_agent):
             return False

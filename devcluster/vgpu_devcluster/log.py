@@ -20,6 +20,7 @@ class Request(NamedTuple):
     resource: str  # plural and subresource: "pods/binding"; "" for discovery
     namespace: str
     name: str
+    dry_run: bool = False
 
 
 class RequestKey(NamedTuple):
@@ -29,6 +30,7 @@ class RequestKey(NamedTuple):
     verb: str
     resource: str
     code: int
+    dry_run: bool
 
 
 @dataclass(slots=True)
@@ -40,12 +42,14 @@ class RequestLog:
 
     def record(self, request: Request, method: str, path: str, code: int) -> None:
         """Count one answer."""
-        self.counts[RequestKey(request.user_agent, request.verb, request.resource, code)] += 1
+        self.counts[RequestKey(request.user_agent, request.verb, request.resource, code, request.dry_run)] += 1
         if self.on_request is not None:
             self.on_request(method, path, request.user_agent, code)
 
-    def total(self, *, user_agent: str = "", verb: str = "", resource: str = "", code: int = 0) -> int:
-        """Add up the requests that match; empty arguments match all, ``user_agent`` is a prefix."""
+    def total(
+        self, *, user_agent: str = "", verb: str = "", resource: str = "", code: int = 0, dry_run: bool | None = None
+    ) -> int:
+        """Add up the requests that match; empty arguments and None match all, ``user_agent`` is a prefix."""
         return sum(
             number
             for key, number in self.counts.items()
@@ -53,4 +57,5 @@ class RequestLog:
             and verb in {"", key.verb}
             and resource in {"", key.resource}
             and code in {0, key.code}
+            and dry_run in {None, key.dry_run}
         )

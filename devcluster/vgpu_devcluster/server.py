@@ -266,7 +266,7 @@ def _describe(user_agent: str, method: str, query: parsing.Query, target: Target
     elif bool(target.name) is (method == "POST") and not target.subresource:
         verb = f"unsupported {verb}"
     resource = target.resource.plural + (f"/{target.subresource}" if target.subresource else "")
-    return Request(user_agent, verb, resource, target.namespace, target.name)
+    return Request(user_agent, verb, resource, target.namespace, target.name, query.text("dryRun") == "All")
 
 
 def _not_allowed() -> status.ApiError:

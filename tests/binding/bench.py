@@ -201,9 +201,9 @@ class Bench:
         """Tell whether there is an event of a reason whose note contains a text."""
         return any(found == reason and text in note for found, note in await self.events())
 
-    def sent(self, verb: str, resource: str) -> int:
+    def sent(self, verb: str, resource: str, *, dry_run: bool = False) -> int:
         """Count our requests."""
-        return self.cluster.requests.total(user_agent=AGENT, verb=verb, resource=resource)
+        return self.cluster.requests.total(user_agent=AGENT, verb=verb, resource=resource, dry_run=dry_run)
 
     # Ours ------------------------------------------------------------------------------------------------------------
 

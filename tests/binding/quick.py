@@ -49,9 +49,11 @@ class QuickApi:
         found["metadata"]["resourceVersion"] = str(self.version)
         return json.dumps(found, separators=(",", ":")).encode()
 
-    async def request(self, method: str, path: str, body: Any = None, **_: Any) -> ApiResponse:
-        """Carry a request out; those that are about events say nothing."""
+    async def request(self, method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+        """Carry a request out; those that are about events say nothing, and dry runs would be carried out."""
         await asyncio.sleep(0)
+        if more.get("params", {}).get("dryRun"):
+            return ApiResponse(201, b"{}")
         name = path.rsplit("/", maxsplit=1)[-1]
         if "/nodes/" in path and method == "PATCH":
             return ApiResponse(200, self._patch(self.nodes[name], body))

@@ -173,7 +173,7 @@ async def test_a_member_that_fails_after_the_first_write_is_tried_until_it_is_bo
 
         def break_it(step: Step, pod: Pod) -> None:
             if step is Step.BOUND and pod.name == "p1":
-                b.cluster.inject(Fault(verb="create", resource="pods/binding", status=status, times=2))
+                b.cluster.inject(Fault(verb="create", resource="pods/binding", dry_run=False, status=status, times=2))
 
         b.on_step = break_it
         assert b.submit() == 4
@@ -300,7 +300,7 @@ async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path
         group = [await member(b, f"p{number}", "team/3", ON_A) for number in range(3)]
         await b.learn()
         if fate == "refused":
-            b.cluster.inject(Fault(verb="create", resource="pods/binding", status=422, times=1))
+            b.cluster.inject(Fault(verb="create", resource="pods/binding", dry_run=False, status=422, times=1))
         elif fate == "deleted":
             await b.call("DELETE", "/api/v1/namespaces/default/pods/p0", {"gracePeriodSeconds": 0})
 

@@ -19,6 +19,7 @@ from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
+from vgpu_scheduler.binding.rehearsals import Rehearsals
 from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
@@ -57,6 +58,7 @@ class Binder:
         self._serial = 0
         self.stats = BindStats()
         self._turns = Turns(context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere)
+        self._rehearsals = Rehearsals(context, self._sender, self._turns, self.stats, self._not_carried_out)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience)
         self._in_doubt = InDoubtBindings(
             context, self.locker, self._sender, self._closed, options.patience, self._settle_doubt
@@ -232,6 +234,7 @@ class Binder:
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
         item.turn = self._clock.monotonic()
+        await self._rehearsals.hold(item.group)
         placement = None if item.is_over else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._turns.stopping:
@@ -320,18 +323,22 @@ class Binder:
             await self._hooks.on_step(Step.REPORTED, pod)
             return True
         self.stats.failed += 1
-        requeue = Requeue.BACK_OFF
         log.info(Keyed("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
+        requeue = await self._not_carried_out(pod, result)
+        await self._release(pod.uid, placement.node, lock)
+        self._turns.unreserve(item, requeue, result.retry_after)
+        return False
+
+    async def _not_carried_out(self, pod: Pod, result: BindResult) -> Requeue:
+        """Take in that a Binding was not carried out, or would not be; return when its pod is decided anew."""
         if result.answer is Answer.CONFLICT:
             await self._sender.refresh(pod)
         current = self._engine.state.pod(pod.uid)
-        await self._release(pod.uid, placement.node, lock)
         if result.answer is Answer.GONE:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif result.answer is Answer.CONFLICT:
             if current is not None and current.resource_version > pod.resource_version:
-                requeue = Requeue.NOW  # it has changed since it was decided on, no more: it is decided anew at once
+                return Requeue.NOW  # it has changed since it was decided on, no more
         elif result.answer is Answer.REFUSED:
             self._reporter.binding_failed(pod, result.message)
-        self._turns.unreserve(item, requeue, result.retry_after)
-        return False
+        return Requeue.BACK_OFF

@@ -11,6 +11,7 @@ What a bind goes through is a table that every step of it follows (:data:`TRANSI
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -58,7 +59,8 @@ TRANSITIONS: Final[Mapping[tuple[BindState, BindState], str]] = {
     (BindState.QUEUED, BindState.UNRESERVED): "it has waited too long, or does not hold any more",
     (BindState.QUEUED, BindState.MOVED): "its node is slow, and it fits elsewhere",
     (BindState.COMMITTED, BindState.CHECKED): "its placement holds, maybe with other cards",
-    (BindState.COMMITTED, BindState.UNRESERVED): "it does not hold, or its node was closed",
+    (BindState.COMMITTED, BindState.UNRESERVED): "it does not hold, its node was closed, or one of its group cannot be"
+    " bound",
     (BindState.COMMITTED, BindState.MOVED): "its node is slow before it could be checked, and it fits elsewhere",
     (BindState.CHECKED, BindState.LOCKED): "the lock was taken, or the token where there is none",
     (BindState.CHECKED, BindState.SENT): "it needs no lock and no token",
@@ -127,10 +129,16 @@ class BindGroup:
         The pods.
     held_up
         Since when it has been first in a lane where it cannot go yet; None if it never was.
+    rehearsal
+        Is held while its Bindings are tried without carrying any out.
+    is_rehearsed
+        Whether that was done.
     """
 
     items: list[Item] = field(default_factory=list)
     held_up: float | None = None
+    rehearsal: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_rehearsed: bool = False
 
     @property
     def has_sent_bindings(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
@@ -104,11 +105,7 @@ class Sender:
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain; an unknown outcome is that of :meth:`find_out`."""
-        dialects = self.context.engine.dialects
-        now, encoded = self.context.clock.now().timestamp(), decision.annotations
-        for_node_side = dialects.annotations(placement, now, pod) if encoded is None else stamped(encoded, now)
-        annotations = {**for_node_side, DECISION: decision_record(decision)}
-        body = binding_body(pod, placement.node, annotations, dialects.labels(placement))
+        body = self._body(pod, placement, decision)
         metadata = body["metadata"]
         try:
             if self.label_first and metadata["labels"]:
@@ -126,8 +123,24 @@ class Sender:
             return await self.find_out(pod, placement, result.message)
         return result
 
+    async def rehearse(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
+        """Ask whether a pod would be bound; nothing is written, so that no answer leaves no doubt."""
+        try:
+            path, body = f"{_path(pod)}/binding", self._body(pod, placement, decision)
+            _, result = await self._write("POST", path, body, dry_run=True)
+        except ApiUnreachableError as error:
+            result = BindResult(Answer.UNKNOWN, str(error))
+        return result
+
+    def _body(self, pod: Pod, placement: Placement, decision: Decision) -> dict[str, Any]:
+        dialects = self.context.engine.dialects
+        now, encoded = self.context.clock.now().timestamp(), decision.annotations
+        for_node_side = dialects.annotations(placement, now, pod) if encoded is None else stamped(encoded, now)
+        annotations = {**for_node_side, DECISION: decision_record(decision)}
+        return binding_body(pod, placement.node, annotations, dialects.labels(placement))
+
     async def _write(
-        self, method: str, path: str, body: object, content_type: str = "application/json"
+        self, method: str, path: str, body: object, content_type: str = "application/json", *, dry_run: bool = False
     ) -> tuple[ApiResponse | None, BindResult]:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
         if not self.context.may_write(self.timeout):
@@ -137,7 +150,7 @@ class Sender:
             path,
             body,
             content_type=content_type,
-            params={"timeout": f"{self.timeout:g}s"},
+            params={"timeout": f"{self.timeout:g}s", **({"dryRun": "All"} if dry_run else {})},
             timeout=self.timeout + 1,
         )
         return response, classify(response)

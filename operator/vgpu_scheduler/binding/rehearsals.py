@@ -1,0 +1,84 @@
+"""Rehearsals: before the first pod of a group is bound the API server is asked whether it would bind all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from vgpu_scheduler.binding.context import BindContext, BindStats
+from vgpu_scheduler.binding.lanes import BindGroup, Item
+from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
+from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.engine import Requeue
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.telemetry import Keyed
+
+__all__ = ["Rehearsals"]
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 16
+"""Bindings of one group that are tried at a time."""
+_Failure = tuple[Item, Pod, BindResult]
+
+
+class Rehearsals:
+    """Tries the Bindings of groups as dry runs, so that none is bound in part that could not be bound as a whole.
+
+    Parameters
+    ----------
+    context, sender, turns
+        What it works with.
+    stats
+        Where it counts.
+    not_carried_out
+        Takes in that a Binding would not be carried out, and returns when its pod is decided anew.
+    """
+
+    def __init__(
+        self,
+        context: BindContext,
+        sender: Sender,
+        turns: Turns,
+        stats: BindStats,
+        not_carried_out: Callable[[Pod, BindResult], Awaitable[Requeue]],
+    ) -> None:
+        self._engine = context.engine
+        self._sender = sender
+        self._turns = turns
+        self._stats = stats
+        self._not_carried_out = not_carried_out
+
+    async def hold(self, group: BindGroup) -> None:
+        """Try the Bindings of a group whose turn has come, once; it is given back where one would not be carried out.
+
+        Whoever asks meanwhile waits for that. Once a Binding was sent there is nothing to be tried any more.
+        """
+        if len(group.items) == 1:
+            return
+        async with group.rehearsal:
+            if group.is_rehearsed or group.has_sent_bindings:
+                return
+            gate = asyncio.Semaphore(_AT_ONCE)
+            tried = await asyncio.gather(*(self._try(item, gate) for item in group.items))
+            group.is_rehearsed = True
+            for item, pod, result in filter(None, tried):
+                await self._fail(item, pod, result)
+
+    async def _try(self, item: Item, gate: asyncio.Semaphore) -> _Failure | None:
+        """Try the Binding of one pod; None if it would be bound, or is not to be bound any more: its turn shows that."""
+        async with gate:
+            placement = None if item.is_over else self._engine.recheck(item.uid)
+            pod = self._engine.state.pod(item.uid)
+            if placement is None or pod is None:
+                return None
+            result = await self._sender.rehearse(pod, placement, self._engine.restate(item.decision, placement))
+        return None if result.answer is Answer.BOUND else (item, pod, result)
+
+    async def _fail(self, item: Item, pod: Pod, result: BindResult) -> None:
+        """Take in that a pod would not be bound: its group is given back."""
+        self._stats.failed += 1
+        log.info(Keyed("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))
+        self._turns.unreserve(item, await self._not_carried_out(pod, result), result.retry_after)
