@@ -68,7 +68,7 @@ class Rehearsals:
                 await self._fail(item, pod, result)
 
     async def _try(self, item: Item, gate: asyncio.Semaphore) -> _Failure | None:
-        """Try the Binding of one pod; None if it would be bound, or is not to be bound any more: its turn shows that."""
+        """Try the Binding of one pod; None if it would be bound, or must not be any more, which its turn shows."""
         async with gate:
             placement = None if item.is_over else self._engine.recheck(item.uid)
             pod = self._engine.state.pod(item.uid)

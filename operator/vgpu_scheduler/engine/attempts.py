@@ -18,6 +18,7 @@ from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.reserving import Reserver
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
 
@@ -32,12 +33,14 @@ class Attempts:
     cycle, queue, groups, storage, policies, requeuer
         What it works with.
     preemptions
-        Gives pods that fit nowhere the room of others; nobody gets that without it.
+        Gives pods that fit nowhere the room of others.
 
     Attributes
     ----------
     reserver
         Reserves placements that were decided, and takes them back.
+    waiting_holds
+        Keeps room for pods that have waited for long.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Attempts:
         storage: StorageAccess,
         policies: EffectivePolicies,
         requeuer: Requeuer,
-        preemptions: Preemptions | None = None,
+        preemptions: Preemptions,
     ) -> None:
         self._preemptions = preemptions
         self._state = cycle.state
@@ -59,6 +62,7 @@ class Attempts:
         self._policies = policies
         self._requeuer = requeuer
         self.reserver = Reserver(cycle.state, preemptions)
+        self.waiting_holds = WaitingHolds(cycle, preemptions)
         self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
@@ -136,12 +140,13 @@ class Attempts:
         return decisions
 
     def _with_preemption(self, pod: Pod, now: float, *, explain: bool) -> Decision:
-        """Decide a pod; if it fits nowhere, others may have to end for it."""
+        """Decide a pod; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
         decision = self._decide(pod, explain=explain)
-        if self._preemptions is None:
+        if decision.outcome is Outcome.PLACED:
             return decision
         try:
-            return self._preemptions.post_filter(pod, decision, now)
+            decision = self._preemptions.post_filter(pod, decision, now)
+            return self.waiting_holds.keep_for(pod, decision, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
@@ -167,8 +172,7 @@ class Attempts:
         uid = decision.uid
         if decision.outcome is Outcome.PLACED:
             self._queue.placed(uid, now)
-            if self._preemptions is not None:
-                self._preemptions.placed(decision, now)
+            self._preemptions.placed(decision, now)
         elif decision.outcome is Outcome.ERROR:
             self._queue.back_off(uid, now)
         elif decision.outcome is Outcome.WAITING:

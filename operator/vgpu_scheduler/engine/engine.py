@@ -90,11 +90,12 @@ class Engine:
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         names, protected = self.scheduler_names, options.protected_namespaces
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected)
-        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, names, self.waits)
-        with_preemption = self.preemptions if options.preemption else None
+        self.preemptions = Preemptions(
+            self.cycle, self.queue, policies, evaluator, names, self.waits, enabled=options.preemption
+        )
         effective, requeuer = self.effective_policies, self._requeuer
         self.attempts = Attempts(
-            self.cycle, self.queue, self.groups, self.storage, effective, requeuer, with_preemption
+            self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
@@ -215,6 +216,7 @@ class Engine:
         self.effective_policies.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
+        self.attempts.waiting_holds.forget(uid)
         kept_for = self.state.holds.left_for(uid)
         hint = self.state.remove_pod(uid, version)
         self.preemptions.left(kept_for, now)

@@ -212,14 +212,18 @@ class SchedulingQueue:
         entry.unhelpful_events = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        entry.last_attempt = None if clock is None else LastAttempt(equivalence, waits_for, rejected_by, clock, now)
+        flush_at = now + FLUSH_AFTER
+        flush_at = flush_at if again_at is None else min(again_at, flush_at)
+        if clock is None:
+            entry.last_attempt = None
+        else:
+            entry.last_attempt = LastAttempt(equivalence, waits_for, rejected_by, clock, now, flush_at)
         key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, clock is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.unschedulable_class = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
         self._unschedulable.add(key, entry.rank)
-        flush_at = now + FLUSH_AFTER
-        heapq.heappush(self._due, (flush_at if again_at is None else min(again_at, flush_at), entry.ticket, uid))
+        heapq.heappush(self._due, (flush_at, entry.ticket, uid))
         if entry.tried_for == key.equivalence:
             self._answered(entry)  # the others would not fit either
         self._pass_on(entry, now)
@@ -234,7 +238,7 @@ class SchedulingQueue:
         """Return a popped pod to the unschedulable ones: that was no attempt, for the changed nodes do not help it.
 
         Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
-        Five minutes after its last attempt all nodes are asked for it, however often it was looked at.
+        When it was to be tried again after its last attempt all nodes are asked for it, however often it was looked at.
         """
         entry = self._entries.get(uid)
         if entry is None:
@@ -244,10 +248,9 @@ class SchedulingQueue:
             entry.attempted_at = now
         waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
         unschedulable_class = self.add_unschedulable(
-            uid, waits_for, now, last_attempt.equivalence, rejected_by, last_attempt.clock
+            uid, waits_for, now, last_attempt.equivalence, rejected_by, last_attempt.clock, last_attempt.again_at
         )
         entry.unhelpful_events, entry.last_attempt = events, last_attempt
-        heapq.heappush(self._due, (last_attempt.attempted_at + FLUSH_AFTER, entry.ticket, uid))
         return unschedulable_class
 
     def placed(self, uid: str, now: float) -> None:

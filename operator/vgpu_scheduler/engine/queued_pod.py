@@ -230,6 +230,8 @@ class LastAttempt:
         As of which version of the nodes.
     attempted_at
         When all nodes were asked for it.
+    again_at
+        When they are asked again at the latest.
     """
 
     equivalence: Hashable
@@ -237,6 +239,7 @@ class LastAttempt:
     rejected_by: tuple[str, ...]
     clock: int
     attempted_at: float
+    again_at: float
 
 
 @dataclass(slots=True)

@@ -38,10 +38,10 @@ class Reserver:
     state
         Where they are assumed.
     preemptions
-        Knows for whom room is kept; None where nobody gets the room of others.
+        Knows for whom room is kept.
     """
 
-    def __init__(self, state: State, preemptions: Preemptions | None) -> None:
+    def __init__(self, state: State, preemptions: Preemptions) -> None:
         self._state = state
         self._preemptions = preemptions
 
@@ -53,8 +53,7 @@ class Reserver:
         assert decision.placement is not None
         for uid in decision.displaces:
             self._state.give_up(uid)
-        if self._preemptions is not None:
-            self._preemptions.consume_hold(decision)
+        self._preemptions.consume_hold(decision)
         usage = placement_usage(decision.placement, decision.claims)
         return self._state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
@@ -69,6 +68,5 @@ class Reserver:
         for hold in before.holds:
             if self._state.holds.get(hold.uid) is None:
                 self._state.keep(hold)
-        if self._preemptions is not None:
-            self._preemptions.not_consumed(decision.uid for decision in placed)
+        self._preemptions.not_consumed(decision.uid for decision in placed)
         self._state.wakes.returned.intersection_update(before.returned)

@@ -12,17 +12,16 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PreemptionRules, Victims
 from vgpu_scheduler.state import State
 
-__all__ = ["EvictionLimits", "VictimFilter", "may_preempt_at"]
+__all__ = ["EvictionLimits", "VictimFilter", "created_at"]
 
 _HOUR: Final = 3600.0
 _Policy = tuple[PolicyKey, str]
 """Its name and its UID: one that is created anew starts anew, as its status does."""
 
 
-def may_preempt_at(pod: Pod, rules: PreemptionRules) -> float:
-    """Return from when on a pod may preempt others, in seconds since 1970, as far as the delay of its policies goes."""
-    created = datetime.fromisoformat(pod.creation_timestamp).timestamp() if pod.creation_timestamp else 0.0
-    return created + rules.delay
+def created_at(pod: Pod) -> float:
+    """Return when a pod was created, in seconds since 1970; 0 where it does not say."""
+    return datetime.fromisoformat(pod.creation_timestamp).timestamp() if pod.creation_timestamp else 0.0
 
 
 @dataclass(slots=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
 from vgpu_scheduler.engine.preemption.candidates import Candidates
-from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, may_preempt_at
+from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
@@ -22,6 +25,8 @@ from vgpu_scheduler.state import Phase
 __all__ = ["Evaluator", "PreemptionResult"]
 
 
+_ABOVE_ALL: Final = 2**31
+"""Higher than any priority."""
 _Covering = tuple[str, LabelSelector | None, int]
 """A budget, as far as it matters to a pod that it covers: its UID, whom it selects, and how many it allows."""
 
@@ -163,6 +168,35 @@ class Evaluator:
         is_protected = respects and violating_budgets(others, self._budgets())
         return PreemptionResult() if is_protected else self._answer(pod, pod_class, found, now)
 
+    def once_left(self, pod: Pod, closed: Collection[str]) -> Preemption | None:
+        """Return what a pod would get once others have ended by themselves, and who these are: where it needs fewest.
+
+        Parameters
+        ----------
+        closed
+            Nodes that are left out.
+        """
+        pod_class = self._cycle.classes.of(pod)
+        if isinstance(pod_class, Refused):
+            return None
+        found = self._cycle.filter(pod, pod_class)
+        closed = {*closed, *self._cycle.on_node.closed_to(pod_class, pod)}
+        search = VictimSearch(self._state, self._cycle.nominated, lambda: (), self._ends_by_itself)
+        above_all = msgspec.structs.replace(pod, priority=_ABOVE_ALL)
+        best = search.best(_preemptor(above_all, pod_class), found, closed, self._order).victims
+        return None if best is None else self._placed(pod, pod_class, best).preemption
+
+    def _ends_by_itself(self, pod: Pod) -> bool:
+        """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
+        held = self._state.reservation(pod.uid)
+        stays = pod.is_static or pod.is_of_daemon_set or held is None or held.closes_cards
+        return not stays and held is not None and held.phase is not Phase.ASSUMED
+
+    def waiting_since(self, pod: Pod) -> float:
+        """Return since when a pod waits: since its scheduling gates went as far as that is known, else its creation."""
+        ungated = self._ungated.get(pod.uid)
+        return created_at(pod) - self.unix_ahead if ungated is None else ungated
+
     def might_help_on(self, pod: Pod, node: str) -> bool:
         """Tell whether a node keeps a pod away for nothing but what the end of pods can change."""
         pod_class, row = self._cycle.classes.of(pod), self._state.nodes.row(node)
@@ -183,14 +217,11 @@ class Evaluator:
         for right, (until, exceeding) in self._denied.items():
             if now < until and (rules.budgets is Budgets.EXCEED or not exceeding):
                 return PreemptionResult(reason=f"the right to evict is missing: {right}.", again_at=until)
-        ungated = self._ungated.get(pod.uid)
-        if not rules.delay:
-            return None
-        may_at = may_preempt_at(pod, rules) - self.unix_ahead if ungated is None else ungated + rules.delay
-        if now >= may_at:
+        may_at = self.waiting_since(pod) + rules.delay
+        if not rules.delay or now >= may_at:
             return None
         reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
-        if ungated is not None:
+        if pod.uid in self._ungated:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
         return PreemptionResult(reason=reason, again_at=may_at)
 

@@ -34,6 +34,13 @@ class Preemptions:
         Those of this scheduler.
     waits
         Tells whether a pod has to be placed.
+    enabled
+        Whether anybody is evicted at all.
+
+    Attributes
+    ----------
+    waiting
+        The pods for which room is kept that others leave by themselves, by UID, with the time since when it is.
     """
 
     def __init__(
@@ -44,8 +51,12 @@ class Preemptions:
         evaluator: Evaluator,
         scheduler_names: Collection[str],
         waits: Callable[[Pod], bool],
+        *,
+        enabled: bool,
     ) -> None:
         self._waits = waits
+        self._enabled = enabled
+        self.waiting: dict[str, float] = {}
         self.evaluator = evaluator
         self._cycle = cycle
         self._state = cycle.state
@@ -77,6 +88,7 @@ class Preemptions:
         """
         state, limits = self._state, self.evaluator.limits
         holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.reserved()
+        waiting = dict(self.waiting)
         try:
             yield
         finally:
@@ -86,7 +98,7 @@ class Preemptions:
             for uid, hold in holds.items():
                 if state.holds.get(uid) is None:
                     state.keep(hold)
-            self._under_way = under_way
+            self._under_way, self.waiting = under_way, waiting
             limits.restore(decided)
 
     # Attempts --------------------------------------------------------------------------------------------------------
@@ -98,13 +110,14 @@ class Preemptions:
         """
         if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
             return decision  # what was kept for it, others have left perhaps: that is not given up for an error
-        if decision.outcome is not Outcome.UNSCHEDULABLE or not self._policies.resolve(pod).preemption.may_preempt:
-            self.withdraw(pod.uid)
+        may_preempt = self._enabled and self._policies.resolve(pod).preemption.may_preempt
+        if decision.outcome is not Outcome.UNSCHEDULABLE or not may_preempt:
+            self._stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self._can_be_placed_on(self._state.holds.get(pod.uid)):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
-        self.withdraw(pod.uid)
+        self._stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
@@ -113,6 +126,11 @@ class Preemptions:
             return replace(decision, message=message, helped_by=helped_by, per_node=False, again_at=answer.again_at)
         self._begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
+
+    def _stop(self, uid: str) -> None:
+        """Keep no room for a pod any more that others are evicted from; what they leave by themselves stays its."""
+        if uid not in self.waiting:
+            self.withdraw(uid)
 
     def _is_waiting_for_victims(self, uid: str) -> bool:
         return self.of(uid) is not None and any(self.still_there(uid))
@@ -130,6 +148,7 @@ class Preemptions:
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < pod.priority:
                 self.displace(hold.uid, now)
+        self.withdraw(pod.uid)
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
         self._under_way[pod.uid] = preemption
         self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
@@ -195,7 +214,8 @@ class Preemptions:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
         for uid in kept_for:
             pod = self._state.pod(uid)
-            if pod is not None and self.of(uid) is not None and not self.still_there(uid):
+            has_all = self.of(uid) is not None and not self.still_there(uid)
+            if pod is not None and (has_all or uid in self.waiting):
                 self._queue.add(uid, pod.priority, now, created=pod.creation_timestamp)
 
     def forget(self, uid: str) -> None:
@@ -227,6 +247,28 @@ class Preemptions:
         self.withdraw(uid)
         if uid in self._queue and self._state.reservation(uid) is None:
             self._queue.back_off(uid, now, wait)
+
+    # Without evictions ------------------------------------------------------------------------------------------------
+
+    def room_once_left(self, pod: Pod) -> Hold | None:
+        """Return the room that a pod would have where the fewest pods have to end by themselves; None if nowhere."""
+        others = {hold.node for hold in self._state.holds if hold.uid != pod.uid}
+        found = self.evaluator.once_left(pod, others)
+        return None if found is None else self.room_for(pod, found.placement, (each.uid for each in found.victims))
+
+    def keep_while_waiting(self, room: Hold, now: float) -> None:
+        """Keep room for a pod as others leave it by themselves."""
+        self._state.keep(room)
+        self.waiting[room.uid] = now
+
+    def is_possible(self, uid: str) -> bool:
+        """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
+        return self._can_be_placed_on(self._state.holds.get(uid))
+
+    def still_on(self, hold: Hold) -> int:
+        """Return how many pods have not left some room yet."""
+        there = (self._state.reservation(uid) for uid in hold.leaving)
+        return sum(held is not None and held.node == hold.node for held in there)
 
     # Another leader's ------------------------------------------------------------------------------------------------
 
@@ -289,6 +331,7 @@ class Preemptions:
 
     def withdraw(self, uid: str) -> None:
         """Keep no room for a pod any more."""
+        self.waiting.pop(uid, None)
         self._state.wakes.hints |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:

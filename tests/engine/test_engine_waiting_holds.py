@@ -1,0 +1,209 @@
+"""Room that is kept for pods that have waited for long, as others leave it by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
+from tests.policy.resources import policy
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.waiting_holds import HELD_FOR
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome
+
+WHOLE = 8000
+AFTER = 900.0
+
+
+def whole(name: str, **more: Any) -> Pod:
+    """Return a pod that needs all of a card."""
+    return pod(name, asks(1, WHOLE), labels={"size": "whole"}, **more)
+
+
+def small(name: str, **more: Any) -> Pod:
+    """Return a pod that needs a quarter of a card."""
+    return pod(name, asks(1, WHOLE // 4), **more)
+
+
+def tenant(name: str, node_name: str, card: int, memory: int = WHOLE // 4, **more: Any) -> Pod:
+    """Return a pod that runs."""
+    notes = allocation(node_name, (f"{node_name}-gpu-{card}", memory, 0))
+    return pod(name, asks(1, memory), annotations=notes, nodeName=node_name, started=True, **more)
+
+
+class Fleet:
+    """Two nodes with a card each that are full of small pods: four on ``a``, three on ``b``, one of which has half."""
+
+    def __init__(self, **section: Any) -> None:
+        self.engine: Engine = make_engine()
+        for name in "ab":
+            self.engine.observe_node(node(name, cards(name, 1)), 0.0)
+        self.says(**{"holdAfter": "15m", **section})
+        for number in range(4):
+            self.engine.observe_pod(tenant(f"a{number}", "a", 0), 0.0)
+        self.engine.observe_pod(tenant("b0", "b", 0, WHOLE // 2), 0.0)
+        for number in (1, 2):
+            self.engine.observe_pod(tenant(f"b{number}", "b", 0), 0.0)
+
+    def says(self, **section: Any) -> None:
+        """Have a policy say something of pods that need a whole card."""
+        selector = {"matchLabels": {"size": "whole"}}
+        self.engine.effective_policies.observe(policy("patience", {"selector": selector, "groups": section}))
+
+    def come(self, *pods: Pod, now: float = 0.0) -> None:
+        for each in pods:
+            self.engine.observe_pod(each, now)
+
+    def end(self, name: str, now: float) -> None:
+        self.engine.remove_pod(f"uid-{name}", now)
+
+    def tried(self, now: float) -> dict[str, Decision]:
+        """Decide whoever is to be tried; return what came of each."""
+        found: dict[str, Decision] = {}
+        while decisions := self.engine.attempt_group(now):
+            found.update((each.pod.partition("/")[2], each) for each in decisions)
+        return found
+
+    def kept_for(self) -> dict[str, str]:
+        return {hold.uid.removeprefix("uid-"): hold.node for hold in self.engine.state.holds}
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+def test_small_pods_take_what_becomes_free_again_and_again_without_it() -> None:
+    fleet = Fleet(holdAfter="24h")
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    for turn in range(8):
+        now = 1000.0 + turn * 100
+        fleet.come(small(f"s{turn}"), now=now)
+        fleet.tried(now)
+        fleet.end(f"a{turn}" if turn < 4 else f"s{turn - 4}", now + 50)
+        placed = fleet.tried(now + 50)
+        assert placed[f"s{turn}"].outcome is Outcome.PLACED
+        fleet.engine.confirmed(f"uid-s{turn}")
+    assert fleet.kept_for() == {}
+
+
+def test_room_is_kept_where_the_fewest_have_to_end(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    assert fleet.tried(0.0)["big"].outcome is Outcome.UNSCHEDULABLE
+    fleet.tried(AFTER - 1)
+    assert fleet.kept_for() == {}
+    decision = fleet.tried(AFTER)["big"]
+    assert fleet.kept_for() == {"big": "b"}
+    assert decision.message.endswith(" room on node b is kept for it, which is enough until 3 pods there have ended.")
+
+
+def test_what_others_leave_is_nobody_elses(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.come(small("s"), now=AFTER)
+    assert fleet.tried(AFTER)["s"].outcome is Outcome.UNSCHEDULABLE
+    fleet.end("b0", AFTER + 10)
+    told = fleet.tried(AFTER + 20)
+    assert "s" not in told or told["s"].outcome is Outcome.UNSCHEDULABLE
+    assert told["big"].message.endswith("which is enough until 2 pods there have ended.")
+    for name in ("b1", "b2"):
+        fleet.end(name, AFTER + 30)
+    placed = fleet.tried(AFTER + 60)
+    assert placed["big"].placement is not None
+    assert placed["big"].placement.node == "b"
+    assert fleet.kept_for() == {}
+    assert not fleet.engine.state.drift()
+
+
+def test_a_pod_that_fits_elsewhere_first_goes_there(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.engine.observe_node(node("c", cards("c", 1)), AFTER + 1)
+    placed = fleet.tried(AFTER + 20)["big"].placement
+    assert placed is not None
+    assert placed.node == "c"
+    assert fleet.kept_for() == {}
+    fleet.come(small("s"), now=AFTER + 20)
+    fleet.end("b0", AFTER + 20)
+    assert fleet.tried(AFTER + 21)["s"].outcome is Outcome.PLACED
+
+
+def test_higher_priorities_look_past_it(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.end("b0", AFTER + 1)
+    fleet.come(small("urgent", priority=9), now=AFTER + 1)
+    placed = fleet.tried(AFTER + 2)["urgent"].placement
+    assert placed is not None
+    assert placed.node == "b"
+
+
+def test_one_pod_at_a_time_has_room_kept_of_a_maker(fleet: Fleet) -> None:
+    fleet.come(whole("first"), whole("second"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    assert fleet.kept_for() == {"first": "b"}
+    fleet.end("first", AFTER + 5)
+    fleet.tried(AFTER + HELD_FOR)
+    assert fleet.kept_for() == {"second": "b"}
+
+
+def test_it_ends_after_a_time_and_others_have_their_turn(fleet: Fleet) -> None:
+    fleet.come(whole("first"), whole("second"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    decisions = fleet.tried(AFTER + HELD_FOR)
+    assert "room on node" not in decisions["first"].message
+    assert fleet.kept_for() == {"second": "b"}
+    fleet.end("second", AFTER + HELD_FOR + 1)
+    fleet.tried(AFTER + HELD_FOR + 5)
+    assert fleet.kept_for() == {}, "it waits as long as before"
+    fleet.tried(2 * AFTER + HELD_FOR)
+    assert fleet.kept_for() == {"first": "b"}
+
+
+def test_it_ends_with_its_node_and_is_somewhere_else_then(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.engine.observe_node(node("b", cards("b", 1), unschedulable=True, version=5), AFTER + 1)
+    fleet.tried(AFTER + 20)
+    fleet.tried(AFTER + 2 * AFTER)
+    assert fleet.kept_for() == {"big": "a"}
+
+
+def test_nothing_is_kept_where_those_who_are_there_never_end() -> None:
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.effective_policies.observe(policy("patience", {"groups": {"holdAfter": "0s"}}))
+    fixed = pod("fixed", asks(1, 8000), annotations=allocation("a", ("a-gpu-0", 8000, 0)), nodeName="a", started=True)
+    engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind="DaemonSet"), 0.0)
+    engine.observe_pod(whole("big"), 0.0)
+    engine.attempt_group(0.0)
+    assert list(engine.state.holds) == []
+
+
+def test_a_policy_that_goes_ends_it(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.says(minimum=2)
+    fleet.tried(AFTER + 20)
+    assert fleet.kept_for() == {}
+
+
+def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
+    fleet.come(whole("big"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    with fleet.engine.preemptions.supposing():
+        fleet.engine.preemptions.withdraw("uid-big")
+        assert fleet.kept_for() == {}
+    assert fleet.kept_for() == {"big": "b"}
+    assert "uid-big" in fleet.engine.preemptions.waiting
