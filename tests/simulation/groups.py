@@ -23,7 +23,7 @@ from vgpu_scheduler.model import Decision
 
 OBJECTS: Final = next(kind for kind in POD_GROUPS if kind.name == "PodGroup.scheduling.x-k8s.io")
 SAID, MINIMUM = "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/min-available"
-DESCRIBED, NEAR = "scheduling.x-k8s.io/pod-group", "near"
+DESCRIBED, NEAR, PATIENT = "scheduling.x-k8s.io/pod-group", "near", "patient"
 RACKS: Final = {"node-a": "r1", "node-b": "r1", "node-c": "r2"}
 SHAPES: Final[tuple[Shape, ...]] = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (0, 0, 0))
 
@@ -36,16 +36,20 @@ class GroupsMachine(RestoringMachine):
     def __init__(self) -> None:
         self.together: dict[str, frozenset[str]] = {}
         """The pods that were decided with each, itself included."""
+        self.kept: dict[str, str] = {}
+        """The nodes where room is kept for pods that wait, by UID."""
         self.told: set[str] = set()
         """The pods whose Bindings were sent, unless it is known that they were not carried out."""
         super().__init__()
 
     def _start_engine(self) -> None:
-        self.together, self.told = {}, set()
+        self.together, self.told, self.kept = {}, set(), {}
         super()._start_engine()
         near = {"policy": "binpack", "together": {"key": "rack", "mode": "Required"}}
         racks = policy("racks", {"selector": {"matchLabels": {NEAR: "rack"}}, "nodes": near})
         self.engine.effective_policies.observe(racks)
+        kept = {"selector": {"matchLabels": {PATIENT: "yes"}}, "groups": {"holdAfter": "5s"}}
+        self.engine.effective_policies.observe(policy("kept", kept))
 
     def _add_node(self, name: str, number: int) -> None:
         super()._add_node(name, number)
@@ -120,9 +124,10 @@ class GroupsMachine(RestoringMachine):
 
     # Everything else -------------------------------------------------------------------------------------------------
 
-    @rule(shape=st.sampled_from(SHAPES), priority=st.sampled_from([0, 0, 10]))
-    def pod_comes(self, shape: Shape, priority: int) -> None:
-        self.api.put_pod(self._new_pod(shape, priority=priority))
+    @rule(shape=st.sampled_from(SHAPES), priority=st.sampled_from([0, 0, 10]), patient=st.booleans())
+    def pod_comes(self, shape: Shape, priority: int, *, patient: bool) -> None:
+        labels = {PATIENT: "yes"} if patient else {}
+        self.api.put_pod(self._new_pod(shape, priority=priority, labels=labels))
 
     @rule(pick=picks, what=st.sampled_from(["health", "cordon", "rack"]))
     def node_changes(self, pick: int, what: str) -> None:
@@ -169,6 +174,7 @@ class GroupsMachine(RestoringMachine):
             assert pod is not None
             self._check_group(pod)
         REACHED["placed together"] += len(placed) > 1
+        self._note_kept(decisions)
         REACHED["waits for others of its group"] += any("waits for other pods" in each.message for each in decisions)
 
     def _unreserve(self, uid: str, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
@@ -198,6 +204,26 @@ class GroupsMachine(RestoringMachine):
             if not members & self.told:
                 for each in sorted(members & self.in_flight.keys()):
                     super()._unreserve(each)
+
+    def _note_kept(self, decisions: Sequence[Decision]) -> None:
+        """Note for whom room is kept, and who gets it."""
+        waiting = self.engine.preemptions.waiting
+        for uid, node in [(uid, node) for uid, node in self.kept.items() if uid not in waiting]:
+            del self.kept[uid]
+            placed = next((each.placement for each in decisions if each.uid == uid), None)
+            REACHED["placed where room was kept"] += placed is not None and placed.node == node
+        for uid in waiting.keys() - self.kept.keys():
+            hold = self.engine.state.holds.get(uid)
+            assert hold is not None, f"room is said to be kept for {uid}"
+            self.kept[uid] = hold.node
+            REACHED["room kept while others are there"] += 1
+
+    def teardown(self) -> None:
+        """Keep no room any more: a new process would not know of it."""
+        if hasattr(self, "engine"):
+            for uid in list(self.engine.preemptions.waiting):
+                self.engine.preemptions.withdraw(uid)
+        super().teardown()
 
     # What must hold --------------------------------------------------------------------------------------------------
 
