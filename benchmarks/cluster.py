@@ -102,15 +102,17 @@ class BenchmarkCluster:
 
 
 @asynccontextmanager
-async def cluster(nodes: int, delay: float = 0.0) -> AsyncIterator[BenchmarkCluster]:
+async def cluster(nodes: int, delay: float = 0.0, api_flags: tuple[str, ...] = ()) -> AsyncIterator[BenchmarkCluster]:
     """Run a cluster with so many nodes.
 
     Parameters
     ----------
     delay
         Seconds after which the node side answers.
+    api_flags
+        Further flags of the API server.
     """
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+    with tempfile.TemporaryDirectory() as folder, ControlPlane(api_flags=api_flags) as plane:
         tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
         connector = aiohttp.TCPConnector(ssl=tls)
         http = aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=LINE)

@@ -210,19 +210,22 @@ class KubeScheduler(Scheduler):
     ----------
     plane
         The control plane that it belongs to.
+    flags
+        Those that it is started with beside the usual ones.
     """
 
     scheduler = "default-scheduler"
     name = "kube-scheduler"
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, *flags: str) -> None:
         self._plane = plane
+        self._flags = flags
         self._address = ""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run it for the time of the block."""
-        with self._plane.scheduler() as address:
+        with self._plane.scheduler(*self._flags) as address:
             self._address = address
             yield
 
