@@ -22,6 +22,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.policy import decode_policy
 
 MARK: Final = "<!-- group packing -->"
 NODES, CARDS = 32, 8
@@ -35,6 +36,12 @@ SETTLED: Final = 50.0
 LOAD: Final = 1.05
 """Cards that jobs ask for on average, as a share of all."""
 GANG: Final = "gang.scheduling.koordinator.sh"
+POLICY: Final = {
+    "kind": "ClusterVGPUPolicy",
+    "metadata": {"name": "pack"},
+    "spec": {"nodes": {"scorers": [{"name": "fragmentation"}]}},
+}
+"""The operator's engine packs, as first fit does."""
 _BACK_OFF: Final = 11.0
 """Seconds after which whoever was woken is tried."""
 
@@ -111,6 +118,7 @@ class EnginePlacer:
         self._together = together
         self._engine = Engine(EngineOptions([hami_dialect()]))
         self._seconds = 0.0
+        self._engine.effective_policies.observe(decode_policy(POLICY))
         for number in range(NODES):
             self._engine.observe_node(decode_node(node(number)), 0.0)
 

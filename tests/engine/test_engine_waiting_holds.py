@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis.strategies as st
 import msgspec
 import pytest
+from hypothesis import given, settings
 from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
 from tests.policy.resources import policy
 
@@ -207,3 +209,51 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
         assert fleet.kept_for() == {}
     assert fleet.kept_for() == {"big": "b"}
     assert "uid-big" in fleet.engine.preemptions.waiting
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["small", "whole", "urgent", "ends", "later", "cordon"]), st.integers(0, 99)),
+    min_size=10,
+    max_size=50,
+)
+
+
+@given(steps=STEPS)
+@settings(max_examples=60, deadline=None)
+def test_no_room_that_is_kept_is_given_to_others(steps: list[tuple[str, int]]) -> None:
+    """Whoever is on the cards meanwhile: once those have ended that were there, the pod fits."""
+    fleet, now, running = Fleet(), 0.0, [f"a{number}" for number in range(4)] + ["b0", "b1", "b2"]
+    engine, cordoned = fleet.engine, set[str]()
+    for number, (what, pick) in enumerate(steps):
+        now += 20.0
+        if what in {"small", "urgent"}:
+            fleet.come(small(f"{what}{number}", priority=9 if what == "urgent" else 0), now=now)
+        elif what == "whole":
+            fleet.come(whole(f"whole{number}"), now=now)
+        elif what == "ends" and running:
+            fleet.end(running.pop(pick % len(running)), now)
+        elif what == "later":
+            now += AFTER
+        elif what == "cordon":
+            name = "ab"[pick % 2]
+            cordoned ^= {name}
+            known = node(name, cards(name, 1), unschedulable=name in cordoned, version=number + 10)
+            engine.observe_node(known, now)
+        for name, decision in fleet.tried(now).items():
+            if decision.placement is not None:
+                engine.confirmed(decision.uid)
+                running.append(name)
+        assert not engine.state.drift()
+        assert engine.preemptions.waiting.keys() <= {hold.uid for hold in engine.state.holds}
+        for hold in engine.state.holds:
+            stay = [held for held in engine.state.reservations(hold.node) if held.uid not in hold.leaving]
+            assert not stay, f"{[held.pod for held in stay]} took room of {hold.claim.pod}"
+    for uid in list(engine.preemptions.waiting):
+        pod_of = engine.state.pod(uid)
+        assert pod_of is not None
+        for each in list(engine.state.pods()):
+            if each.name in running or each.priority > 0:  # those of higher priority may take its room
+                engine.remove_pod(each.uid, now)
+        for name in sorted(cordoned):
+            engine.observe_node(node(name, cards(name, 1), version=1000), now)
+        assert fleet.tried(now + 30.0)[pod_of.name].outcome is Outcome.PLACED
