@@ -14,6 +14,7 @@ from tests.policy.resources import policy
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.intake import NODES, PODS
+from vgpu_scheduler.kube import PodGroup
 
 
 async def test_a_victim_that_does_not_end_is_told_of_and_then_waited_for_no_more(
@@ -362,3 +363,23 @@ async def test_nobody_else_is_evicted_on_a_node_that_is_cordoned_meanwhile(monke
         for _ in range(4):
             await some_looks()
         assert len([pod for pod in b.api.pods.values() if "deletionTimestamp" in pod["metadata"]]) == 1
+
+
+async def test_who_ends_elsewhere_with_a_pod_is_evicted_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room is complete when those on the node have left: nobody looks after the others then."""
+    async with bench(monkeypatch) as b:
+        group = PodGroup(
+            kind="PodGroup.v1alpha2.scheduling.k8s.io", uid="g", namespace="default", name="job", resource_version=1,
+            minimum=0, disrupted_whole=True,
+        )  # fmt: skip
+        b.engine.groups.observe_object(group)
+        b.api.nodes["other"] = node_object("other", cards("other", 1), unschedulable=True)
+        b.see(NODES, b.api.nodes["other"])
+        for name, node in (("here", "n"), ("there", "other")):
+            notes = allocation(node, (f"{node}-gpu-0", 8000, 0))
+            of_group = {"schedulingGroup": {"podGroupName": "job"}, "nodeName": node, "started": True}
+            b.api.pods[name] = pod_object(name, asks(gpumem=8000), annotations=notes, **of_group)  # type: ignore[arg-type]
+            b.see(PODS, b.api.pods[name])
+        b.preempts()
+        wrote = ["PATCH high/status", "POST there/eviction", "POST here/eviction"]
+        await b.until(lambda: b.eviction_api.wrote == wrote)

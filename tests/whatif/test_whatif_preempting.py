@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,42 @@ def test_it_names_the_victims_the_cards_the_budgets_and_why() -> None:
             "Node b costs more: 1 pod, the highest of priority 3, 1 against a disruption budget.",
         ],
     }
+
+
+def whole_group(name: str) -> dict[str, Any]:
+    """Return a PodGroup that ends whole, and of which each pod is placed by itself."""
+    spec = {"schedulingPolicy": {"basic": {}}, "disruptionMode": "PodGroup"}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def test_it_names_all_pods_of_a_group_that_goes_whole() -> None:
+    job = [tenant(f"job-{on}", on, f"GPU-{on}-0", 9000) for on in ("a", "b")]
+    for each in job:
+        each["spec"]["schedulingGroup"] = {"podGroupName": "job"}
+    made = world(allows(), node("a", 1), node("b", 1), whole_group("job"), *job, waiting("high", 12000, 5))
+    found = explained(made)
+    assert found.text().endswith(
+        "For it 2 pods would have to go, on node a (ClusterVGPUPolicy house allows it):\n"
+        "  POD            PRIORITY  CARDS    AGAINST THE BUDGET\n"
+        "  default/job-a  0         GPU-a-0  -\n"
+        "  default/job-b  0         GPU-b-0  -\n"
+        "  Group default/job goes whole, as its PodGroup says: 2 pods, on a, b.\n"
+        "  That costs least: 2 pods, the highest of priority 0, none against a disruption budget.\n"
+        "  Node b costs the same, and comes later by its name: 2 pods, the highest of priority 0, none against a"
+        " disruption budget."
+    )
+    victims = found.as_json()["preemption"]["victims"]
+    assert [(each["pod"], each["group"], each["node"]) for each in victims] == [
+        ("default/job-a", "default/job", "a"),
+        ("default/job-b", "default/job", "b"),
+    ]
+    (answer,) = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
+    assert answer.preemption is not None
+    assert [(victim.pod, victim.node) for victim in answer.preemption.victims] == [
+        ("default/job-a", "a"),
+        ("default/job-b", "b"),
+    ]
 
 
 def test_it_says_why_nobody_has_to_go() -> None:

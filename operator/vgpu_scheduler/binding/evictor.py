@@ -206,7 +206,8 @@ class Evictor:
     async def _evict_all(self, uid: str, preemption: Preemption) -> None:
         known = (self._state.pod(victim.uid) for victim in preemption.victims)
         some_end = any(pod.deleting for pod in known if pod is not None)  # an earlier leader may have evicted them
-        for victim in preemption.victims:
+        # The room is complete when those on the node have left: who ends with them elsewhere is asked before that.
+        for victim in sorted(preemption.victims, key=lambda victim: victim.node in {"", preemption.node}):
             result = await self._end(uid, preemption, victim, some_end=some_end)
             if result is None:
                 return  # it is not wanted any more

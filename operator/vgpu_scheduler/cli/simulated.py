@@ -40,7 +40,11 @@ def _message(answer: Answer) -> str:
 def _victims(answer: Answer) -> list[tuple[str, ...]]:
     """Return a row for each pod that has to go for one."""
     found = answer.preemption
-    return [] if found is None else [(*victim_row(each), found.node, answer.pod.key) for each in found.victims]
+    return (
+        []
+        if found is None
+        else [(*victim_row(each), each.node or found.node, answer.pod.key) for each in found.victims]
+    )
 
 
 def _row(answer: Answer) -> tuple[str, ...]:

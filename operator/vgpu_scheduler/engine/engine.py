@@ -29,6 +29,7 @@ from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
@@ -89,7 +90,8 @@ class Engine:
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         names, protected = self.scheduler_names, options.protected_namespaces
-        evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected)
+        disruption = GroupDisruption(self.state, self.groups)
+        evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(
             self.cycle, self.queue, policies, evaluator, names, self.waits, enabled=options.preemption
         )

@@ -174,6 +174,15 @@ class PodGroups:
             if key in self._members:
                 self._order(key, *self._members[key])
                 self._wake(key)
+                self._note_holders(key)
+
+    def _note_holders(self, key: GroupKey) -> None:
+        """Note on the nodes of the pods of a group that their priority may be another one."""
+        for uid in self._members[key]:
+            held = self._state.reservation(uid)
+            row = None if held is None else self._state.nodes.row(held.node)
+            if row is not None:
+                self._state.nodes.note_holders(row)
 
     def note_change(self, key: GroupKey) -> bool:
         """Note that the object of a group may have to say something else; return whether there is one that says it."""

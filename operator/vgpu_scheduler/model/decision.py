@@ -163,6 +163,10 @@ class Victim:
         Whether it is bound; one that is not need not be evicted.
     budgets
         The disruption budgets, as ``namespace/name``, that its end violates.
+    node
+        The node that it is on.
+    group
+        The group, as ``namespace/name``, of which all pods end with it; empty for one that ends by itself.
     """
 
     uid: str
@@ -171,6 +175,8 @@ class Victim:
     devices: tuple[str, ...] = ()
     bound: bool = True
     budgets: tuple[str, ...] = ()
+    node: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

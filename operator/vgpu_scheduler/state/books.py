@@ -135,7 +135,7 @@ class Books:
         """Replace a reservation by one that is charged the same, so that no version of what is in use moves."""
         row = self._indexes.nodes.row(reservation.node)
         if row is not None and self._reservations[reservation.uid].phase is Phase.ASSUMED:
-            self._indexes.nodes.note_bound(row)
+            self._indexes.nodes.note_holders(row)
         self._reservations[reservation.uid] = reservation
         self.note_change(reservation.uid)
 

@@ -55,7 +55,7 @@ class NodeTable:
         self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._clock = 0
         self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self._times_bound = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._holders_noted = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
         self._soft_taints = 0
         self._features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
@@ -111,8 +111,11 @@ class NodeTable:
 
     @property
     def holders_version(self) -> NDArray[np.int64]:
-        """Like ``version``; it rises, too, when a pod that waited to be bound there is bound; shape (capacity,)."""
-        return self._version + self._times_bound
+        """Like ``version``; it rises, too, with what else matters of the pods there to those who have them end.
+
+        Shape (capacity,).
+        """
+        return self._version + self._holders_noted
 
     @property
     def unschedulable(self) -> NDArray[np.bool_]:
@@ -300,9 +303,9 @@ class NodeTable:
         self._static_version[row] += int(static)
         self._tick(row)
 
-    def note_bound(self, row: int) -> None:
-        """Note that a pod that holds something of a node does not wait to be bound any more."""
-        self._times_bound[row] += 1
+    def note_holders(self, row: int) -> None:
+        """Note that pods that hold something of a node were bound, or that their group has another priority."""
+        self._holders_noted[row] += 1
 
     def _tick(self, row: int) -> None:
         self._clock += 1
@@ -322,7 +325,7 @@ class NodeTable:
         other._version = self._version.copy()
         other._clock = self._clock
         other._static_version = self._static_version.copy()
-        other._times_bound = self._times_bound.copy()
+        other._holders_noted = self._holders_noted.copy()
         other._taints = self._taints.copy()
         other._soft_taints = self._soft_taints
         other._features = self._features.copy()
@@ -380,7 +383,7 @@ class NodeTable:
         self._unschedulable = np.pad(self._unschedulable, (0, more))
         self._version = np.pad(self._version, (0, more))
         self._static_version = np.pad(self._static_version, (0, more))
-        self._times_bound = np.pad(self._times_bound, (0, more))
+        self._holders_noted = np.pad(self._holders_noted, (0, more))
         self._resources.grow(capacity)
         self._taints.grow(capacity)
         self._features.grow(capacity)

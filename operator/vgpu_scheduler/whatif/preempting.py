@@ -141,7 +141,8 @@ class WhoGoes:
             (*victim_row(victim), *([states.get(victim.uid, "gone")] if self.under_way else []))
             for victim in self.preemption.victims
         ]
-        lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in self.why)]
+        told = (*_whole_groups(self.preemption), *self.why)
+        lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in told)]
         return "\n".join(lines)
 
     def _protected(self, *, wide: bool) -> Iterator[str]:
@@ -248,6 +249,17 @@ def _compared(node: str, candidates: Candidates) -> Iterator[str]:
         reasons.setdefault(", ".join(rejection.texts), []).append(name)
     for reason, names in reasons.items():
         yield f"{few(names)}: {reason}."
+
+
+def _whole_groups(preemption: Preemption) -> Iterator[str]:
+    """Yield a sentence about each group of which all pods go together, with the nodes that these are on."""
+    nodes: dict[str, list[str]] = {}
+    for victim in preemption.victims:
+        if victim.group:
+            nodes.setdefault(victim.group, []).append(victim.node)
+    for group, of_group in nodes.items():
+        on = few(sorted(set(of_group)), "nodes")
+        yield f"Group {group} goes whole, as its PodGroup says: {counted(len(of_group), 'pod')}, on {on}."
 
 
 def _cost(found: Victims) -> str:

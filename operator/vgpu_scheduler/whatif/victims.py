@@ -63,7 +63,7 @@ def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
     victims = tuple(
         each
         if each.pod.partition("/")[0] in namespaces
-        else replace(each, pod="", budgets=(_ANOTHERS_BUDGET,) if each.budgets else ())
+        else replace(each, pod="", group="", budgets=(_ANOTHERS_BUDGET,) if each.budgets else ())
         for each in preemption.victims
     )
     return replace(preemption, victims=victims)
@@ -83,6 +83,7 @@ def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
             "priority": victim.priority,
             "cards": list(victim.devices),
             "budgets": list(victim.budgets),
+            **({"group": victim.group, "node": victim.node} if victim.group else {}),
         }
         for victim in preemption.victims
     ]
@@ -90,10 +91,12 @@ def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
 
 def with_card_names(world: World, preemption: Preemption) -> Preemption:
     """Return a preemption whose victims have their cards by the names that people know."""
+    nodes = dict.fromkeys((preemption.node, *(each.node for each in preemption.victims if each.node)))
     names = {
         device.uuid: card_name(device.vendor, device.uuid)
+        for node in nodes
         for dialect in world.engine.dialects
-        for device in world.devices(preemption.node, dialect.name)
+        for device in world.devices(node, dialect.name)
     }
     victims = tuple(
         replace(each, devices=tuple(names.get(uuid, uuid) for uuid in each.devices)) for each in preemption.victims

@@ -5,21 +5,31 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor, Victims, by_importance, reprieve, started
+from vgpu_scheduler.engine.preemption.victims import (
+    MIN_PRIORITY,
+    Preemptor,
+    Unit,
+    Victims,
+    pods_of,
+    reprieve,
+    started,
+    units_by_importance,
+    waits_to_be_bound,
+)
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["MOST_TENANTS", "CardSearch"]
 
 MOST_TENANTS: Final = 12
-"""Of how many pods on a card all sets are asked about: 4,095."""
+"""Of how many pods on a card all sets are asked about: 4,095; those that end together count once."""
 
 
 class CardSearch:
@@ -53,13 +63,14 @@ class CardSearch:
         self._cards = slice(self._first, int(self._matrix.columns.last[row]))
         self._used = state.trial.on(row, without).devices[self._dialect].used[self._cards].copy()
 
-    def cheapest(self, lower: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Victims | None:
+    def cheapest(self, lower: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Victims | None:
         """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.
 
         Parameters
         ----------
         lower
-            The pods of the node that may end; those without cards make no difference.
+            The pods of the node that may end, with those that end together with them, and each of which at least one
+            has to end; those without cards make no difference.
 
         Returns
         -------
@@ -83,25 +94,27 @@ class CardSearch:
 
     def _of_few(self, cards: Sequence[_Card], budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
         """Return the cheapest set of pods of cards that have equally few of them; all sets are asked about at once."""
-        sets = _all_sets(len(cards[0].pods))
+        sets = _all_sets(len(cards[0].units))
         used = np.stack([card.used for card in cards])[:, None] - sets @ np.stack([card.amounts for card in cards])
         numbers = np.repeat([card.number for card in cards], sets.shape[0])
         fits = self.fits(numbers, used.reshape(numbers.shape[0], -1)).reshape(len(cards), -1)
         on, gone = np.nonzero(fits)
         if not on.size:
             return None
-        priorities = np.array([[pod.priority for pod in card.pods] for card in cards])
-        start = np.array([[started(pod) for pod in card.pods] for card in cards])
+        priorities = np.array([[unit[0].priority for unit in card.units] for card in cards])
+        start = np.array([[started(unit[0]) for unit in card.units] for card in cards])
+        total = np.array([[card.total(unit) for unit in card.units] for card in cards])
+        number = np.array([[len(card.ending(unit)) for unit in card.units] for card in cards])
         first = sets.argmax(axis=1)  # the most important one: of the highest priority, and the oldest of these
         violations = np.zeros(on.shape[0], dtype=np.int64)
-        for number, card in enumerate(cards):
-            here = on == number
+        for of_card, card in enumerate(cards):
+            here = on == of_card
             violations[here] = card.violations(sets[gone[here]], budgets)
         by_cost: tuple[NDArray[Any], ...] = (  # as in Victims.cost; of equals the less important pods end
             violations,
             priorities[on, first[gone]],
-            ((priorities - MIN_PRIORITY) @ sets.T)[on, gone],
-            sets.sum(axis=1)[gone],
+            (total @ sets.T)[on, gone],
+            (number @ sets.T)[on, gone],
             -start[on, first[gone]],
             np.array([card.number for card in cards])[on],
             *sets[gone].T,
@@ -110,28 +123,45 @@ class CardSearch:
         for column in by_cost:
             left = left[column[left] == column[left].min()]
         card, best = cards[on[left[0]]], sets[gone[left[0]]]
-        pods = tuple(pod for pod, is_gone in zip(card.pods, best.tolist(), strict=True) if is_gone)
-        return _OnCard(Victims(self._node, pods, len(violating_budgets(pods, budgets))), card.number)
+        pods = pods_of(card.gone(best.tolist()))
+        unbound = self.unbound(pods)
+        violating = violating_budgets((pod for pod in pods if pod.uid not in unbound), budgets)
+        return _OnCard(Victims(self._node, pods, len(violating), unbound), card.number)
 
     def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
         return self._allocator.fit_alone(self._matrix, cards, used)
 
-    def _by_card(self, pods: Iterable[Pod]) -> dict[int, _Tenants]:
+    def unbound(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Return which of some pods only wait to be bound, by UID."""
+        there = ((pod, self._state.reservation(pod.uid)) for pod in pods)
+        return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
+
+    def _by_card(self, units: Iterable[Unit]) -> dict[int, _Tenants]:
         """Return which of some pods hold something of each device, the most important first, and how much."""
-        matrix, row, on_card = self._matrix, self._row, dict[int, _Tenants]()
-        devices = matrix.devices(row)
-        for pod in by_importance(pods):
-            held = self._state.reservation(pod.uid)
-            for uuid, amounts in held.device_charges(self._dialect, devices).items() if held is not None else ():
-                card = matrix.position(row, uuid)
-                assert card is not None
-                on_card.setdefault(card, []).append((pod, amounts))
+        on_card: dict[int, _Tenants] = {}
+        for unit in units_by_importance(units):
+            for pod in unit:
+                for card, amounts in self._charges(pod):
+                    tenants = on_card.setdefault(card, [])
+                    if not tenants or tenants[-1][0] is not unit:
+                        tenants.append((unit, np.zeros(self._matrix.dimensions, dtype=np.int64)))
+                    tenants[-1][1][: len(amounts)] += amounts
         return on_card
 
+    def _charges(self, pod: Pod) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yield what a pod holds of each device of the node."""
+        held = self._state.reservation(pod.uid)
+        if held is None or held.node != self._node:
+            return
+        for uuid, amounts in held.device_charges(self._dialect, self._matrix.devices(self._row)).items():
+            card = self._matrix.position(self._row, uuid)
+            assert card is not None
+            yield card, amounts
 
-_Tenants = list[tuple[Pod, Sequence[int]]]
-"""Pods on a card with what each holds of it, the most important first."""
+
+_Tenants = list[tuple[Unit, NDArray[np.int64]]]
+"""Pods on a card with what each holds of it, those that end together in one, the most important first."""
 
 
 class _OnCard(NamedTuple):
@@ -146,22 +176,33 @@ class _Card:
 
     def __init__(self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64]) -> None:
         self.number = number
-        self.pods = [pod for pod, _ in tenants]
+        self.units = [unit for unit, _ in tenants]
         self.used = used
-        self.amounts = np.zeros((len(tenants), used.shape[0]), dtype=np.int64)
-        for mine, (_, amounts) in zip(self.amounts, tenants, strict=True):
-            mine[: len(amounts)] = amounts
+        self.amounts = np.stack([amounts for _, amounts in tenants])
         self._search = search
+        self._unbound = search.unbound(pods_of(unit for unit in self.units if len(unit) > 1))
         self._gone = np.ones(len(tenants), dtype=np.int64)
+
+    def ending(self, unit: Unit) -> Unit:
+        """Return which of some pods have to end; the others give their places back."""
+        return tuple(pod for pod in unit if pod.uid not in self._unbound) if self._unbound else unit
+
+    def total(self, unit: Unit) -> int:
+        """Return the sum of the priorities of those that have to end."""
+        return sum(pod.priority - MIN_PRIORITY for pod in self.ending(unit))
+
+    def gone(self, of_set: Sequence[int]) -> list[Unit]:
+        """Return the pods of a set of them."""
+        return [unit for unit, is_gone in zip(self.units, of_set, strict=True) if is_gone]
 
     def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
         """Return the pods that nobody can reprieve one by one; None if the card does not do without all of them."""
-        victims = reprieve(node, self.pods, budgets, self) if self._does() else None
+        victims = reprieve(node, self.units, budgets, self, unbound=self._unbound) if self._does() else None
         return None if victims is None else _OnCard(victims, self.number)
 
-    def put_back(self, pod: Pod) -> bool:
-        """Put a pod back, unless the card would not do then; see :class:`Room`."""
-        number = self.pods.index(pod)
+    def put_back(self, unit: Unit) -> bool:
+        """Put pods back, unless the card would not do then; see :class:`Room`."""
+        number = self.units.index(unit)
         self._gone[number] = 0
         does = self._does()
         self._gone[number] = not does
@@ -173,10 +214,10 @@ class _Card:
 
     def violations(self, sets: NDArray[np.int64], budgets: Sequence[DisruptionBudget]) -> NDArray[np.int64]:
         """Return how many of each set of the pods, a row each, end against a budget."""
-        concerned = [budget for budget in budgets if any(map(budget.covers, self.pods))]
+        concerned = [budget for budget in budgets if any(map(budget.covers, pods_of(self.units)))]
         if not concerned:
             return np.zeros(sets.shape[0], dtype=np.int64)
-        gone = ([pod for pod, is_gone in zip(self.pods, row, strict=True) if is_gone] for row in sets.tolist())
+        gone = (pods_of(map(self.ending, self.gone(row))) for row in sets.tolist())
         return np.array([len(violating_budgets(pods, concerned)) for pods in gone], dtype=np.int64)
 
 

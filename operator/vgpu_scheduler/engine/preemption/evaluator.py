@@ -13,6 +13,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
 from vgpu_scheduler.engine.preemption.candidates import Candidates
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
@@ -66,9 +67,13 @@ class Evaluator:
         Those of this scheduler.
     protected
         Namespaces of which no pod is ever a victim.
+    disruption
+        Tells which pods end together, and by which priority; each by itself and by its own without it.
 
     Attributes
     ----------
+    disruption
+        The same.
     unix_ahead
         By how many seconds the time since 1970 is ahead of the time that callers hand in.
     attempts
@@ -84,6 +89,7 @@ class Evaluator:
         budgets: Callable[[], Sequence[DisruptionBudget]],
         scheduler_names: Collection[str],
         protected: Collection[str] = (),
+        disruption: GroupDisruption | None = None,
     ) -> None:
         self.unix_ahead = 0.0
         self.attempts = 0
@@ -94,7 +100,8 @@ class Evaluator:
         self._budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
-        self._order = SearchOrder(cycle.state)
+        self.disruption = disruption or GroupDisruption(cycle.state)
+        self._order = SearchOrder(cycle.state, self.disruption)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied: dict[str, tuple[float, bool]] = {}
@@ -158,15 +165,18 @@ class Evaluator:
             return PreemptionResult()
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
-        found = search.where_some_end(_preemptor(pod, pod_class), node, ending)
+        preemptor = self._preemptor(pod, pod_class)
+        found = search.where_some_end(preemptor, node, ending)
         if not isinstance(found, Victims):
             return PreemptionResult()
+        left_behind = [each for each in search.left_behind(preemptor, found.pods) if each not in found.pods]
+        whole = replace(found, pods=(*found.pods, *left_behind))
         if all(each in ending for each in found.pods):
-            return self._placed(pod, pod_class, found)
+            return self._placed(pod, pod_class, whole)
         others = [each for each in found.ending if each not in ending and not each.deleting]
         respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
         is_protected = respects and violating_budgets(others, self._budgets())
-        return PreemptionResult() if is_protected else self._answer(pod, pod_class, found, now)
+        return PreemptionResult() if is_protected else self._answer(pod, pod_class, whole, now)
 
     def once_left(self, pod: Pod, closed: Collection[str]) -> Preemption | None:
         """Return what a pod would get once others have ended by themselves, and who these are: where it needs fewest.
@@ -183,7 +193,8 @@ class Evaluator:
         closed = {*closed, *self._cycle.on_node.closed_to(pod_class, pod)}
         search = VictimSearch(self._state, self._cycle.nominated, lambda: (), self._ends_by_itself)
         above_all = msgspec.structs.replace(pod, priority=_ABOVE_ALL)
-        best = search.best(_preemptor(above_all, pod_class), found, closed, self._order).victims
+        preemptor = Preemptor(above_all, pod_class.node, pod_class.cluster, pod_class.limited)
+        best = search.best(preemptor, found, closed, self._order).victims
         return None if best is None else self._placed(pod, pod_class, best).preemption
 
     def _ends_by_itself(self, pod: Pod) -> bool:
@@ -227,13 +238,13 @@ class Evaluator:
 
     def _search(self, pod: Pod, pod_class: Fitted, now: float) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class)
-        reason = ineligible(pod, self._state, found)
+        reason = ineligible(self.disruption.ranked(pod), self._state, found)
         if reason:
             return PreemptionResult(reason=reason)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
-        preemptor = _preemptor(pod, pod_class)
+        preemptor = self._preemptor(pod, pod_class)
         best = search.best(preemptor, found, closed, self._order)
         if best.victims is None and best.over_limit is not None:
             return self._answer(pod, pod_class, best.over_limit, now)
@@ -254,6 +265,7 @@ class Evaluator:
             may_end,
             exceed=exceed,
             within_limits=lambda found: self._over_limit(rules, found, now) is None,
+            disruption=self.disruption,
         )
 
     def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
@@ -274,7 +286,8 @@ class Evaluator:
     def _placed(self, pod: Pod, pod_class: Fitted, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
-        placement = self._cycle.on_node.fits_once_gone(pod, best.node, there)
+        room = self._state.holds.open_to(best.node, pod.uid, self.disruption.ranked(pod).priority)
+        placement = self._cycle.on_node.fits_once_gone(pod, best.node, there, room)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = pod_class.claimed.policy.source_of.get("preemption", "")
@@ -316,11 +329,13 @@ class Evaluator:
                 tuple(sorted(uuid for usage in held.uses.values() for uuid in usage.charges)),
                 held.phase is not Phase.ASSUMED,
                 violated.get(each.uid, ()),
+                held.node,
+                self.disruption.ends_with(each),
             )
             for each in best.pods
             if (held := state.reservation(each.uid)) is not None
         )
 
-
-def _preemptor(pod: Pod, pod_class: Fitted) -> Preemptor:
-    return Preemptor(pod, pod_class.node, pod_class.cluster, pod_class.limited)
+    def _preemptor(self, pod: Pod, pod_class: Fitted) -> Preemptor:
+        ranked = self.disruption.ranked(pod)
+        return Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)

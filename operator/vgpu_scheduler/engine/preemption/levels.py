@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor
 from vgpu_scheduler.kernels import NO_PRIORITY, explain_devices, latest_starts, take_off_below
@@ -47,11 +48,14 @@ class PriorityLevels:
     ----------
     state
         What is known.
+    disruption
+        Tells by which priority pods end; each by its own without it.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, disruption: GroupDisruption | None = None) -> None:
         self._state = state
-        self._requests = RequestTable(state)
+        self._disruption = disruption or GroupDisruption(state)
+        self._requests = RequestTable(state, self._disruption)
         self._tenants: dict[str, TenantTable] = {}
 
     def any_waiting(self, rows: NDArray[np.int64]) -> bool:
@@ -61,7 +65,7 @@ class PriorityLevels:
     def tenants(self, dialect: str) -> TenantTable:
         """Return who holds what of the devices of a dialect."""
         if dialect not in self._tenants:
-            self._tenants[dialect] = TenantTable(self._state, dialect)
+            self._tenants[dialect] = TenantTable(self._state, dialect, self._disruption)
         return self._tenants[dialect]
 
     def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[Lowest]:

@@ -1,4 +1,7 @@
-"""The order in which nodes are searched for victims: by what these cost at least."""
+"""The order in which nodes are searched for victims: by what these cost at least.
+
+Pods that end together are taken for single ones here: what is counted of them on one node is no more than they cost.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.engine.preemption.refusals import Refusals
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, NOTHING, Cost, Preemptor
@@ -44,6 +48,8 @@ class SearchOrder:
     ----------
     state
         What is known.
+    disruption
+        Tells by which priority pods end; each by its own without it.
 
     Attributes
     ----------
@@ -51,9 +57,9 @@ class SearchOrder:
         What nodes say when nobody of lower priority is there.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, disruption: GroupDisruption | None = None) -> None:
         self._state = state
-        self._levels = PriorityLevels(state)
+        self._levels = PriorityLevels(state, disruption)
         self.refusals = Refusals(state, self._levels)
         self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
         self._scratch: dict[int, SetScratch] = {}

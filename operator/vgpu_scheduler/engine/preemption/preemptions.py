@@ -146,7 +146,7 @@ class Preemptions:
     def _begin(self, pod: Pod, preemption: Preemption, now: float) -> None:
         """Keep the room for a pod; who has less priority and waits for room there goes on waiting elsewhere."""
         for hold in self._state.holds.on(preemption.node):
-            if hold.priority < pod.priority:
+            if hold.priority < self._ranked(pod).priority:
                 self.displace(hold.uid, now)
         self.withdraw(pod.uid)
         self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
@@ -172,7 +172,11 @@ class Preemptions:
         claim = Reservation(
             pod.uid, pod.key, placement.node, Phase.HELD, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
-        return Hold(claim, pod.priority, frozenset(leaving))
+        return Hold(claim, self._ranked(pod).priority, frozenset(leaving))
+
+    def _ranked(self, pod: Pod) -> Pod:
+        """Return a pod with the priority that counts where pods have others end."""
+        return self.evaluator.disruption.ranked(pod)
 
     def consume_hold(self, decision: Decision) -> None:
         """Take in that a pod is about to be placed, perhaps on the room that is kept for it."""
@@ -285,7 +289,7 @@ class Preemptions:
             The UIDs of pods that somebody else nominated: they have no more than that, whoever ends.
         """
         waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
-        for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.uid)):
+        for pod in sorted(waiting, key=lambda pod: (-self._ranked(pod).priority, pod.uid)):
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 self._restore(pod, now)
 
@@ -322,12 +326,9 @@ class Preemptions:
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
-        there = (self._state.pod(held.uid) for held in self._state.reservations(pod.nominated_node_name))
-        return by_importance(
-            each
-            for each in there
-            if each and each.priority < pod.priority and each.deleting and each.disruption in BY_PREEMPTION
-        )
+        known = (self._state.pod(held.uid) for held in self._state.reservations(pod.nominated_node_name))
+        ending = [self._ranked(each) for each in known if each and each.deleting and each.disruption in BY_PREEMPTION]
+        return by_importance(each for each in ending if each.priority < self._ranked(pod).priority)
 
     def withdraw(self, uid: str) -> None:
         """Keep no room for a pod any more."""

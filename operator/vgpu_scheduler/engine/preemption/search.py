@@ -7,20 +7,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
 from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL, Best, Compared
 from vgpu_scheduler.engine.preemption.cards import CardSearch
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
-from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, reprieve, waits_to_be_bound
+from vgpu_scheduler.engine.preemption.possible import PossibleVictims
+from vgpu_scheduler.engine.preemption.victims import Preemptor, Unit, Victims, pods_of, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Rejection, Rejections
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["BY_PREEMPTION", "VictimSearch", "ineligible"]
 
@@ -70,6 +71,8 @@ class VictimSearch:
         Whether victims may end against their disruption budgets.
     within_limits
         Tells whether so many pods may be evicted now.
+    disruption
+        Tells which pods end together, and by which priority; each by itself and by its own without it.
     """
 
     def __init__(
@@ -81,14 +84,14 @@ class VictimSearch:
         *,
         exceed: bool = True,
         within_limits: Callable[[Victims], bool] = lambda _: True,
+        disruption: GroupDisruption | None = None,
     ) -> None:
-        self._by_namespace: dict[str, list[DisruptionBudget]] | None = None
         self._within_limits = within_limits
         self._exceed = exceed
         self._state = state
         self._nominated = nominated
         self._budgets = budgets
-        self._may_end = may_end
+        self._possible = PossibleVictims(state, budgets, may_end, disruption or GroupDisruption(state), exceed=exceed)
 
     def helpful_rows(self, preemptor: Preemptor, found: Filtered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows on which the end of pods might help.
@@ -148,14 +151,14 @@ class VictimSearch:
             The priority up to which the end of all pods is known to be enough, budgets and policies aside: none above
             it has to end then, and there is less to ask.
         """
-        lower = self._lower(preemptor.pod, node)
-        unbound, budgets = self._unbound(lower), self._held_against(lower, budgets)
-        waiting = [each for each in lower if each.uid in unbound]
+        lower = self._possible.on_node(preemptor.pod, node)
+        unbound, budgets = self._possible.unbound(lower), self._possible.held_against(lower, budgets)
+        waiting = [unit for unit in lower if unit[0].uid in unbound]
         found = self._reprieved(preemptor, node, waiting, ()) if waiting else None
         if isinstance(found, Victims):
             return found
         if up_to is not None:
-            lowest = [each for each in lower if each.priority <= up_to or each.uid in unbound]
+            lowest = [unit for unit in lower if unit[0].priority <= up_to or unit[0].uid in unbound]
             found = self._reprieved(preemptor, node, lowest, budgets) if lowest else None
             if isinstance(found, Victims) and not found.violations:
                 return found
@@ -198,23 +201,29 @@ class VictimSearch:
 
     def _refusal(self, preemptor: Preemptor, node: str) -> Rejection:
         """Return why the end of all pods that may end on a node does not help."""
-        lower = self._lower(preemptor.pod, node)
-        return (self.rejection(preemptor, node, lower) if lower else None) or NO_VICTIMS_THERE
+        lower = self._possible.on_node(preemptor.pod, node)
+        return (self.rejection(preemptor, node, pods_of(lower)) if lower else None) or NO_VICTIMS_THERE
 
     def where_some_end(self, preemptor: Preemptor, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
         """Return whose room a pod needs on a node where some pods end already; no others, if these are enough.
 
         Else others on the same cards come before those on other cards: what ends already is to be of use.
         """
-        found = self._reprieved(preemptor, node, ending, ())
+        end: list[Unit] = [(pod,) for pod in ending]
+        found = self._reprieved(preemptor, node, end, ())
         if isinstance(found, Victims):
             return found
         ends, cards = dict.fromkeys((pod.uid for pod in ending), 3), set().union(*map(self._cards_of, ending))
-        others = [pod for pod in self._lower(preemptor.pod, node) if pod.uid not in ends]
-        beside = {pod.uid: 1 for pod in others if not cards.isdisjoint(self._cards_of(pod))}
-        unbound = dict.fromkeys(self._unbound(others), 2)
-        budgets = self._held_against([*ending, *others], self._budgets())
-        return self._reprieved(preemptor, node, [*ending, *others], budgets, {**ends, **beside, **unbound})
+        others = [unit for unit in self._possible.on_node(preemptor.pod, node) if unit[0].uid not in ends]
+        beside = {unit[0].uid: 1 for unit in others if any(not cards.isdisjoint(self._cards_of(pod)) for pod in unit)}
+        unbound = dict.fromkeys(self._possible.unbound(others), 2)
+        lower = [*end, *others]
+        budgets = self._possible.held_against(lower, self._budgets())
+        return self._reprieved(preemptor, node, lower, budgets, {**ends, **beside, **unbound})
+
+    def left_behind(self, preemptor: Preemptor, ending: Iterable[Pod]) -> list[Pod]:
+        """Return the pods that have to end, too, as others of their groups end already, and these end whole."""
+        return self._possible.left_behind(preemptor.pod, ending)
 
     def _cards_of(self, pod: Pod) -> set[str]:
         held = self._state.reservation(pod.uid)
@@ -224,23 +233,18 @@ class VictimSearch:
         self,
         preemptor: Preemptor,
         node: str,
-        lower: Sequence[Pod],
+        lower: Sequence[Unit],
         budgets: Sequence[DisruptionBudget],
         turns: Mapping[str, int] | None = None,
     ) -> Victims | Rejection | None:
         """Return whom of some pods of a node nobody can reprieve."""
-        rejection = self.rejection(preemptor, node, lower)
+        rejection = self.rejection(preemptor, node, pods_of(lower))
         if rejection is not None:
             return rejection
-        unbound = self._unbound(lower)
+        unbound = self._possible.unbound(lower)
         if self._depends_on_node_alone(preemptor, node):
             return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower), turns, unbound)
         return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower), turns, unbound)
-
-    def _unbound(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """Return which of some pods only wait to be bound, by UID."""
-        held = ((pod, self._state.reservation(pod.uid)) for pod in pods)
-        return frozenset(pod.uid for pod, there in held if there is not None and waits_to_be_bound(pod, there))
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""
@@ -257,12 +261,14 @@ class VictimSearch:
         state, row = self._state, self._state.nodes.row(node)
         assert row is not None
         held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
-        without, beside = state.supposing(node, held, self._open_to(preemptor, node))
+        here = [there for there in held if there.node == node]
+        elsewhere = [there for there in held if there.node != node]
+        without, beside = state.supposing(node, here, self._open_to(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
                 preemptor.pod, row, preemptor.node.ask(state, row, state.trial.on(row, without, beside)), None
             )
-        with state.counting(without, beside):
+        with state.counting([*without, *elsewhere], beside):
             nominated = self._nominated.rejection_on(
                 node, preemptor.pod, preemptor.node, preemptor.cluster, without, beside
             )
@@ -272,7 +278,7 @@ class VictimSearch:
             return rejection_of(preemptor.pod, row, alone, preemptor.cluster)
 
     def _on_cards(
-        self, preemptor: Preemptor, node: str, lower: Sequence[Pod], budgets: Sequence[DisruptionBudget]
+        self, preemptor: Preemptor, node: str, lower: Sequence[Unit], budgets: Sequence[DisruptionBudget]
     ) -> Victims | None:
         """Return the victims of least cost where the cards of a node alone keep a pod away that takes one of them."""
         state, row, allocator = self._state, self._state.nodes.row(node), preemptor.node.allocator
@@ -281,93 +287,68 @@ class VictimSearch:
             return None
         room = self._open_to(preemptor, node)
         kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
-        unbound = self._unbound(lower)
-        waiting = [pod for pod in lower if pod.uid in unbound]
-        gone = [held for pod in waiting if (held := state.reservation(pod.uid)) is not None]
+        unbound = self._possible.unbound(lower)
+        waiting = [unit for unit in lower if unit[0].uid in unbound]
+        held = (state.reservation(pod.uid) for pod in pods_of(waiting))
+        gone = [there for there in held if there is not None and there.node == node]
         without, beside = state.supposing(node, gone, room)
-        if beside or not kept.isdisjoint(pod.uid for pod in lower):
+        if beside or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
         now = preemptor.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
-        ending = [pod for pod in lower if pod.uid not in unbound]
+        ending = [unit for unit in lower if unit[0].uid not in unbound]
         found = CardSearch(state, preemptor, node, gone).cheapest(ending, budgets)
         if found is None or not waiting:
             return found
-        cheapest = self._reprieved(preemptor, node, [*found.pods, *waiting], budgets)
+        end = [unit for unit in ending if unit[0] in found.pods]
+        cheapest = self._reprieved(preemptor, node, [*end, *waiting], budgets)
         return cheapest if isinstance(cheapest, Victims) else None
 
     def _open_to(self, preemptor: Preemptor, node: str) -> list[str]:
         return self._state.holds.open_to(node, preemptor.pod.uid, preemptor.pod.priority)
 
-    def _lower(self, pod: Pod, node: str) -> list[Pod]:
-        there = (self._state.pod(held.uid) for held in self._state.reservations(node))
-        lower = [each for each in there if each and each.priority < pod.priority and self._may_end(each)]
-        if self._exceed:
-            return lower
-        unbound = self._unbound(lower)  # nobody has to evict these
-        return [each for each in lower if each.deleting or each.uid in unbound or not self._has_several_budgets(each)]
-
-    def _held_against(self, pods: Iterable[Pod], budgets: Sequence[DisruptionBudget]) -> Sequence[DisruptionBudget]:
-        """Return budgets against which pods that end already are not held: nobody has to evict them.
-
-        Where budgets may be exceeded these are held against them as kube-scheduler does it.
-        """
-        ending = dict[str, set[str]]()
-        for pod in () if self._exceed else pods:
-            if pod.deleting:
-                ending.setdefault(pod.namespace, set()).add(pod.name)
-        if not ending:
-            return budgets
-        return [
-            msgspec.structs.replace(budget, disrupted=budget.disrupted.union(ending.get(budget.namespace, ())))
-            for budget in budgets
-        ]
-
-    def _has_several_budgets(self, pod: Pod) -> bool:
-        """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""
-        if self._by_namespace is None:
-            self._by_namespace = {}
-            for budget in self._budgets():
-                self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        return sum(budget.covers(pod) for budget in self._by_namespace.get(pod.namespace, ())) > 1
-
 
 class _NodeAlone:
     """A node from which pods are gone, of which nothing but what is in use of it has a say."""
 
-    def __init__(self, state: State, preemptor: Preemptor, node: str, gone: Sequence[Pod]) -> None:
+    def __init__(self, state: State, preemptor: Preemptor, node: str, gone: Sequence[Unit]) -> None:
         row = state.nodes.row(node)
         assert row is not None
         self._state = state
         self._node = preemptor.node
         self._row = row
-        self._held = {pod.uid: held for pod in gone if (held := state.reservation(pod.uid)) is not None}
+        known = (state.reservation(pod.uid) for pod in pods_of(gone))
+        self._held = {held.uid: held for held in known if held is not None and held.node == node}
         self._in_use = state.trial.on(row, list(self._held.values()))
 
-    def put_back(self, pod: Pod) -> bool:
-        """Put a pod back, unless the other one would not fit then; see :class:`Room`."""
-        state, held = self._state, self._held[pod.uid]
-        state.trial.charge(self._in_use, self._row, held, 1)
-        fits = bool(self._node.ask(state, self._row, self._in_use).feasible[self._row])
+    def put_back(self, unit: Unit) -> bool:
+        """Put pods back, unless the other one would not fit then; see :class:`Room`."""
+        there = [self._held[pod.uid] for pod in unit if pod.uid in self._held]
+        self._charge(there, 1)
+        fits = bool(self._node.ask(self._state, self._row, self._in_use).feasible[self._row])
         if not fits:
-            state.trial.charge(self._in_use, self._row, held, -1)
+            self._charge(there, -1)
         return fits
+
+    def _charge(self, there: Iterable[Reservation], sign: int) -> None:
+        for held in there:
+            self._state.trial.charge(self._in_use, self._row, held, sign)
 
 
 class _NodeAmongOthers:
     """A node from which pods are gone; who is on others has a say, too."""
 
-    def __init__(self, search: VictimSearch, preemptor: Preemptor, node: str, gone: Sequence[Pod]) -> None:
+    def __init__(self, search: VictimSearch, preemptor: Preemptor, node: str, gone: Sequence[Unit]) -> None:
         self._search = search
         self._preemptor = preemptor
         self._node = node
         self._gone = list(gone)
 
-    def put_back(self, pod: Pod) -> bool:
-        """Put a pod back, unless the other one would not fit then; see :class:`Room`."""
-        left = [other for other in self._gone if other is not pod]
-        fits = self._search.rejection(self._preemptor, self._node, left) is None
+    def put_back(self, unit: Unit) -> bool:
+        """Put pods back, unless the other one would not fit then; see :class:`Room`."""
+        left = [other for other in self._gone if other is not unit]
+        fits = self._search.rejection(self._preemptor, self._node, pods_of(left)) is None
         if fits:
             self._gone = left
         return fits

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.victims import started, waits_to_be_bound
 from vgpu_scheduler.kernels import NEVER_BELOW, PodRequests, Tenants, stale_rows
 from vgpu_scheduler.kube import Pod
@@ -94,10 +95,13 @@ class TenantTable:
         What is known.
     dialect
         Whose devices it is about; those of the dialect that is listed first for an empty name.
+    disruption
+        Tells by which priority pods end.
     """
 
-    def __init__(self, state: State, dialect: str) -> None:
+    def __init__(self, state: State, dialect: str, disruption: GroupDisruption) -> None:
         self._state = state
+        self._disruption = disruption
         self._matrix = state.matrix(dialect)
         self._dialect = next(name for name, matrix in state.matrices.items() if matrix is self._matrix)
         self._segments = _Segments(
@@ -126,7 +130,7 @@ class TenantTable:
             pod = state.pod(held.uid)
             if pod is None or not is_evictable(pod, held):
                 continue
-            priority, waiting = _priorities(pod, held)
+            priority, waiting = _priorities(self._disruption.ranked(pod), held)
             importance = -priority, started(pod), pod.key, waiting
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
                 device = matrix.position(row, uuid)
@@ -141,10 +145,13 @@ class RequestTable:
     ----------
     state
         What is known.
+    disruption
+        Tells by which priority pods end.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, disruption: GroupDisruption) -> None:
         self._state = state
+        self._disruption = disruption
         self._resources = 0
         self._segments = _Segments()
         self._priorities = Counter[int]()
@@ -176,7 +183,9 @@ class RequestTable:
             there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
             self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
-                segments.columns[0][number], segments.columns[3][number] = _priorities(pod, held)
+                segments.columns[0][number], segments.columns[3][number] = _priorities(
+                    self._disruption.ranked(pod), held
+                )
                 segments.columns[1][number] = started(pod)
                 segments.columns[2][number] = 0
                 nodes.charge_in(segments.columns[2][number], held.requests, 1, held.pods)

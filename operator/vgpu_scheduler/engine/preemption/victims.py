@@ -1,7 +1,8 @@
 """The pods of one node that would have to end for another one, and what that costs: kube-scheduler's rules.
 
 All of lower priority are taken off first. If the pod fits then, as many as possible are *reprieved*: given their place
-back, those whose end would violate a disruption budget first, each of them by importance.
+back, those whose end would violate a disruption budget first, each of them by importance. Pods of a group that ends
+whole are reprieved together, or not at all; what their end costs counts on whichever nodes they are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Protocol
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
@@ -21,10 +23,13 @@ __all__ = [
     "Cost",
     "Preemptor",
     "Room",
+    "Unit",
     "Victims",
     "by_importance",
+    "pods_of",
     "reprieve",
     "started",
+    "units_by_importance",
     "waits_to_be_bound",
 ]
 
@@ -36,6 +41,11 @@ Cost = tuple[int, int, int, int, float]
 """What victims cost; see :attr:`Victims.cost`."""
 NOTHING: Final[Cost] = (0, MIN_PRIORITY, 0, 0, -math.inf)
 """What victims cost that only wait to be bound."""
+Unit = tuple[Pod, ...]
+"""Pods that end together: one, or all of a group that ends whole.
+
+The most important one is the first; those that only wait to be bound come after all others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,13 @@ class Preemptor:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods of a node that would have to end.
+    """The pods that would have to end so that another one gets a node.
 
     Attributes
     ----------
     pods
-        At least one, the most important first.
+        At least one, the most important first, but that those of a group which ends whole follow each other; these may
+        be on other nodes, too.
     violations
         How many of them end against a disruption budget.
     unbound
@@ -103,24 +114,38 @@ class Victims:
         priorities = [pod.priority for pod in self.pods if pod.uid in self.unbound]
         if not priorities:
             return ()
-        return priorities[0], sum(priority - MIN_PRIORITY for priority in priorities), len(priorities)
+        return max(priorities), sum(priority - MIN_PRIORITY for priority in priorities), len(priorities)
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Return pods by priority, of the same by the time for which they run, the most important first."""
-    return sorted(pods, key=lambda pod: (-pod.priority, started(pod), pod.key))
+    return sorted(pods, key=_importance)
+
+
+def _importance(pod: Pod) -> tuple[int, float, str]:
+    return -pod.priority, started(pod), pod.key
+
+
+def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
+    """Return what ends together by the most important pod of each, the most important first."""
+    return sorted(units, key=lambda unit: _importance(unit[0]))
+
+
+def pods_of(units: Iterable[Unit]) -> tuple[Pod, ...]:
+    """Return the pods of what ends together, in the same order."""
+    return tuple(chain.from_iterable(units))
 
 
 class Room(Protocol):
     """A node, or a card, from which some pods are gone, for a pod that is to fit there."""
 
-    def put_back(self, pod: Pod) -> bool:
-        """Put one of them back; tell whether the other pod fits still. If it does not, the one is gone again."""
+    def put_back(self, unit: Unit) -> bool:
+        """Put one, or several, back; tell whether the other pod fits still. If it does not, these are gone again."""
 
 
 def reprieve(
     node: str,
-    lower: Iterable[Pod],
+    lower: Iterable[Unit],
     budgets: Sequence[DisruptionBudget],
     room: Room,
     turns: Mapping[str, int] | None = None,
@@ -135,21 +160,30 @@ def reprieve(
     room
         The node without all of them.
     turns
-        In which turn pods are given back, by UID, those first that are not named; in each as is said above.
+        In which turn pods are given back, by the UID of the first that ends with each, those first that are not named;
+        in each as is said above.
     unbound
         The UIDs of those that only wait to be bound: they are the last in their turn, and violate no budget.
     """
-    gone = by_importance(lower)
-    violating = {pod.uid for pod in violating_budgets((pod for pod in gone if pod.uid not in unbound), budgets)}
+    gone, turns = units_by_importance(lower), turns or {}
+    violating = {
+        pod.uid for pod in violating_budgets((pod for pod in pods_of(gone) if pod.uid not in unbound), budgets)
+    }
     in_turn = sorted(
-        gone, key=lambda pod: ((turns or {}).get(pod.uid, 0), pod.uid in unbound, pod.uid not in violating)
+        gone,
+        key=lambda unit: (
+            turns.get(unit[0].uid, 0),
+            unit[0].uid in unbound,
+            all(pod.uid not in violating for pod in unit),
+        ),
     )
-    victims = [pod for pod in in_turn if not room.put_back(pod)]
-    if not victims:
+    left = [unit for unit in in_turn if not room.put_back(unit)]
+    if not left:
         return None
+    victims = pods_of(units_by_importance(left))
     violations = sum(pod.uid in violating for pod in victims)
     waiting = frozenset(pod.uid for pod in victims if pod.uid in unbound)
-    return Victims(node, tuple(by_importance(victims)), violations, waiting)
+    return Victims(node, victims, violations, waiting)
 
 
 def waits_to_be_bound(pod: Pod, held: Reservation) -> bool:

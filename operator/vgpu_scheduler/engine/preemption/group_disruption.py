@@ -1,0 +1,83 @@
+"""What the objects that describe groups say of the end of their pods: by which priority, and who ends with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from vgpu_scheduler.engine.pod_groups import PodGroups
+from vgpu_scheduler.engine.preemption.victims import Unit, started, waits_to_be_bound
+from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.state import State
+
+__all__ = ["GroupDisruption"]
+
+
+class GroupDisruption:
+    """Tells which pods end together, and the priority that counts where pods of higher priority have others end.
+
+    Parameters
+    ----------
+    state
+        Knows what pods hold.
+    groups
+        Knows the groups of pods; without it, none has one.
+    """
+
+    def __init__(self, state: State, groups: PodGroups | None = None) -> None:
+        self._state = state
+        self._groups = groups
+
+    def ranked(self, pod: Pod) -> Pod:
+        """Return a pod with the priority of its group, where an object says one."""
+        key = None if self._groups is None else self._groups.key_of(pod.uid)
+        if key is None:
+            return pod
+        assert self._groups is not None
+        described = self._groups.described(key)
+        told = None if described is None else described.priority
+        return pod if told is None or told == pod.priority else msgspec.structs.replace(pod, priority=told)
+
+    def unit(self, pod: Pod) -> Unit:
+        """Return the pods that hold something and end together with one, itself among them.
+
+        One that ends already does so by itself: nobody has to end with it.
+        """
+        key = None if pod.deleting else self._whole(pod)
+        return (self.ranked(pod),) if key is None else self._placed(key)
+
+    def left_behind(self, pods: Iterable[Pod]) -> list[Unit]:
+        """Return the pods of groups that end whole which would stay though some pods of these end already."""
+        keys = dict.fromkeys(key for pod in pods if pod.deleting and (key := self._whole(pod)) is not None)
+        return [unit for key in keys if (unit := self._placed(key))]
+
+    def ends_with(self, pod: Pod) -> str:
+        """Return the group that a pod ends with, as ``namespace/name``; empty for one that ends by itself."""
+        key = self._whole(pod)
+        return "" if key is None else str(key)
+
+    def is_own(self, pod: Pod, unit: Unit) -> bool:
+        """Tell whether a pod belongs to the group of pods that end whole: it is nothing without them."""
+        key = self._whole(unit[0])
+        return key is not None and self._groups is not None and self._groups.key_of(pod.uid) == key
+
+    def _whole(self, pod: Pod) -> GroupKey | None:
+        """Return the group of a pod that ends whole; None if it has none, or that is ended pod by pod."""
+        key = None if self._groups is None else self._groups.key_of(pod.uid)
+        if key is None:
+            return None
+        assert self._groups is not None
+        described = self._groups.described(key)
+        return key if described is not None and described.disrupted_whole else None
+
+    def _placed(self, key: GroupKey) -> Unit:
+        """Return the pods of a group that hold something and do not end yet; see :data:`Unit` for their order."""
+        assert self._groups is not None
+        found = []
+        for pod in map(self.ranked, self._groups.pods(key)):
+            held = self._state.reservation(pod.uid)
+            if held is not None and not pod.deleting:
+                found.append((waits_to_be_bound(pod, held), -pod.priority, started(pod), pod.key, pod))
+        return tuple(pod for *_, pod in sorted(found, key=lambda each: each[:4]))

@@ -1,0 +1,104 @@
+"""Who may have to end on a node: pods of lower priority, each with those that end together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
+from vgpu_scheduler.engine.preemption.victims import Unit, pods_of, waits_to_be_bound
+from vgpu_scheduler.kube import DisruptionBudget, Pod
+from vgpu_scheduler.state import State
+
+__all__ = ["PossibleVictims"]
+
+
+class PossibleVictims:
+    """Tells which pods may end for another one.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    budgets
+        Returns the disruption budgets.
+    may_end
+        Tells whether a pod of lower priority may be a victim.
+    exceed
+        Whether victims may end against their disruption budgets.
+    disruption
+        Tells which pods end together, and by which priority.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        budgets: Callable[[], Sequence[DisruptionBudget]],
+        may_end: Callable[[Pod], bool],
+        disruption: GroupDisruption,
+        *,
+        exceed: bool,
+    ) -> None:
+        self._state = state
+        self._budgets = budgets
+        self._may_end = may_end
+        self._disruption = disruption
+        self._exceed = exceed
+        self._by_namespace: dict[str, list[DisruptionBudget]] | None = None
+
+    def on_node(self, pod: Pod, node: str) -> list[Unit]:
+        """Return the pods of a node that may end for another one, with those on whichever node that end with them."""
+        lower, seen = list[Unit](), set[str]()
+        for held in self._state.reservations(node):
+            each = None if held.uid in seen else self._state.pod(held.uid)
+            unit = None if each is None else self._allowed(pod, self._disruption.unit(each))
+            if unit is not None:
+                lower.append(unit)
+                seen.update(one.uid for one in unit)
+        return lower
+
+    def left_behind(self, pod: Pod, ending: Iterable[Pod]) -> list[Pod]:
+        """Return the pods that have to end, too, as others of their groups end already, and these end whole."""
+        units = (self._allowed(pod, unit) for unit in self._disruption.left_behind(ending))
+        return list(pods_of(unit for unit in units if unit is not None))
+
+    def unbound(self, units: Iterable[Unit]) -> frozenset[str]:
+        """Return which of some pods only wait to be bound, by UID."""
+        held = ((pod, self._state.reservation(pod.uid)) for pod in pods_of(units))
+        return frozenset(pod.uid for pod, there in held if there is not None and waits_to_be_bound(pod, there))
+
+    def held_against(self, units: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Sequence[DisruptionBudget]:
+        """Return budgets against which pods that end already are not held: nobody has to evict them.
+
+        Where budgets may be exceeded these are held against them as kube-scheduler does it.
+        """
+        ending = dict[str, set[str]]()
+        for pod in () if self._exceed else pods_of(units):
+            if pod.deleting:
+                ending.setdefault(pod.namespace, set()).add(pod.name)
+        if not ending:
+            return budgets
+        return [
+            msgspec.structs.replace(budget, disrupted=budget.disrupted.union(ending.get(budget.namespace, ())))
+            for budget in budgets
+        ]
+
+    def _allowed(self, pod: Pod, unit: Unit) -> Unit | None:
+        """Return pods that end together if each of them may, and is of lower priority than another pod; else None."""
+        may = all(each.priority < pod.priority and self._may_end(each) for each in unit)
+        if not may or self._disruption.is_own(pod, unit):
+            return None
+        if self._exceed:
+            return unit
+        unbound = self.unbound([unit])  # nobody has to evict these
+        evicted = (each for each in unit if not each.deleting and each.uid not in unbound)
+        return None if any(map(self._has_several_budgets, evicted)) else unit
+
+    def _has_several_budgets(self, pod: Pod) -> bool:
+        """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""
+        if self._by_namespace is None:
+            self._by_namespace = {}
+            for budget in self._budgets():
+                self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        return sum(budget.covers(pod) for budget in self._by_namespace.get(pod.namespace, ())) > 1
