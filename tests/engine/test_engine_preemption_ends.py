@@ -99,17 +99,17 @@ def test_nothing_is_restored_for_who_does_not_wait_or_where_no_node_is() -> None
     fleet.engine.observe_pod(nominated("there", "a"), fleet.now)
     fleet.engine.observe_pod(nominated("nowhere", "gone"), fleet.now)
     fleet.engine.observe_pod(nominated("deleted", "a", deleting=True), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     assert not fleet.engine.state.holds, "nobody ends there: who has nominated the pod is not known"
     fleet.engine.remove_pod("uid-deleted", fleet.now)
     low = fleet.objects["uid-low0"]
     low["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "901"}
     low["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     fleet.engine.observe_pod(decode_pod(low), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     assert {hold.uid for hold in fleet.engine.state.holds} == {"uid-there"}
     assert [victim.uid for victim in fleet.engine.preemptions.still_there("uid-there")] == ["uid-low0"]
-    assert dict(fleet.engine.preemptions.nominated()) == {"uid-there": "a", "uid-nowhere": "gone"}
+    assert dict(fleet.engine.earlier_nominations.nominated()) == {"uid-there": "a", "uid-nowhere": "gone"}
 
 
 def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
@@ -202,7 +202,7 @@ def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -
     fleet = preempting()
     fleet.engine.remove_node("a", 900, fleet.now)
     fleet.engine.observe_pod(nominated("high", "a"), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     assert not fleet.engine.state.holds
 
 

@@ -86,7 +86,7 @@ def test_a_new_leader_evicts_who_shares_the_card_of_those_that_end_already() -> 
     ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     fleet.engine.observe_pod(decode_pod(ends), fleet.now)
     fleet.engine.observe_pod(nominated("high", "a"), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     found = fleet.engine.preemptions.of("uid-high")
     assert found is not None
     assert {victim.pod for victim in found.victims} == {"default/first", "default/second"}

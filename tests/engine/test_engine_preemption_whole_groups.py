@@ -171,7 +171,7 @@ def test_a_leader_that_takes_over_has_the_rest_of_a_group_end_of_which_some_end(
     ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     for obj in (high, ends):
         fleet.engine.observe_pod(decode_pod(obj), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     found = fleet.engine.preemptions.of("uid-high")
     assert found is not None
     assert [(victim.pod, victim.group) for victim in found.victims] == [

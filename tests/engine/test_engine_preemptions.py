@@ -351,7 +351,7 @@ def test_what_breaks_off_a_restore_keeps_no_leader_from_starting() -> None:
     low["metadata"] |= {"deletionTimestamp": CREATED, "resourceVersion": "801"}
     low["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     fleet.engine.observe_pod(decode_pod(low), fleet.now)
-    fleet.engine.preemptions.restore(fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
     assert not fleet.engine.state.holds
 
 

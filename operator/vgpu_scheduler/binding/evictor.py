@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -93,6 +93,7 @@ class Evictor:
     def __init__(self, context: BindContext, timeout: float, leave_lane: Callable[[str], bool]) -> None:
         self._context = context
         self._preemptions = context.engine.preemptions
+        self._earlier = context.engine.earlier_nominations
         self._state = context.engine.state
         self._timeout = timeout
         self._leave_lane = leave_lane
@@ -108,17 +109,17 @@ class Evictor:
         self._overdue = OverdueVictims(context)
         self.stats = EvictorStats()
 
-    def submit(self, decision: Decision, note: str = "") -> None:
-        """Take over a pod for which room was found that others have to leave.
+    def submit(self, *decisions: Decision, notes: Mapping[str, str] | None = None) -> None:
+        """Take over a pod for which room was found that others have to leave, or all pods that get room together.
 
         Parameters
         ----------
-        note
-            What the event about the pod adds to the message.
+        notes
+            What the event about a pod adds to the message, by its UID.
         """
-        assert decision.preemption is not None
-        work = self._nominate_and_evict(decision, decision.preemption, note)
-        self._tasks.start(self._guarded(decision.uid, work), f"preempt-{decision.pod}")
+        first = decisions[0]
+        work = self._nominate_and_evict(decisions, notes or {})
+        self._tasks.start(self._guarded(first.uid, work), f"preempt-{first.pod}")
 
     async def take_over(self) -> None:
         """Keep the room again that an earlier leader kept, and go on with what it began.
@@ -127,11 +128,11 @@ class Evictor:
         evicted. If nobody says so for some seconds, nothing is kept for it either.
         """
         for _ in range(_MOST_READS):
-            if await self._nominations.adopt(self._preemptions.restorable()):
+            if await self._nominations.adopt(self._earlier.restorable()):
                 break
             await asyncio.sleep(_PACE)
-        foreign = {uid for uid, node in self._preemptions.restorable() if not self._nominations.is_own(uid, node)}
-        self._preemptions.restore(self._now(), foreign)
+        foreign = {uid for uid, node in self._earlier.restorable() if not self._nominations.is_own(uid, node)}
+        self._earlier.restore(self._now(), foreign)
         self.resume()
 
     def resume(self) -> None:
@@ -153,7 +154,7 @@ class Evictor:
                 self._forget_gone()
                 self._look_for_overdue()
                 if self._adopts:
-                    is_complete = await self._nominations.adopt(self._preemptions.nominated())
+                    is_complete = await self._nominations.adopt(self._earlier.nominated())
                     self._adopts = not is_complete or self._now() < self._adopt_until
                 await self._nominations.take_back()
                 for uid, found in list(self._under_way.items()):
@@ -167,7 +168,7 @@ class Evictor:
 
     # One preemption --------------------------------------------------------------------------------------------------
 
-    async def _guarded(self, uid: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, uid: str, work: Coroutine[Any, Any, object]) -> None:
         """Carry a preemption out; one that breaks off is given up, so that its pod is decided anew."""
         try:
             await work
@@ -176,15 +177,26 @@ class Evictor:
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN)
             self._context.port.decide_again()
 
-    async def _nominate_and_evict(self, decision: Decision, preemption: Preemption, note: str) -> None:
+    async def _nominate_and_evict(self, decisions: Sequence[Decision], notes: Mapping[str, str]) -> None:
+        """Nominate all pods, and then have the victims of each end; nobody ends before all are nominated."""
+        wanted = [(decision, decision.preemption) for decision in decisions if decision.preemption is not None]
+        for decision, preemption in wanted:
+            if not await self._nominate(decision, preemption, notes.get(decision.uid, "")):
+                return
+        for decision, preemption in wanted:
+            if not await self._evict_all(decision.uid, preemption):
+                return
+
+    async def _nominate(self, decision: Decision, preemption: Preemption, note: str) -> bool:
+        """Nominate a pod; tell whether it is, and still wanted."""
         uid = decision.uid
         while not self._context.may_write(self._timeout):  # the lease may be renewed yet, or another one leads
             await asyncio.sleep(_PACE)
             if not self._is_wanted(uid, preemption):
-                return
+                return False
         pod = self._state.pod(uid)
         if pod is None or not self._is_wanted(uid, preemption):
-            return
+            return False
         self._nominations.add(uid, preemption.node)
         self.stats.nominated += 1
         reason = decision.condition_reason
@@ -199,24 +211,26 @@ class Evictor:
             # It may be about this pod alone: others go on meanwhile.
             self._preemptions.retry(uid, self._now(), _RIGHTS_AGAIN if is_refused else _PACE)
             self._context.port.decide_again()
-            return
+            return False
         self._context.observe("Pod", response.body)
-        await self._evict_all(uid, preemption)
+        return True
 
-    async def _evict_all(self, uid: str, preemption: Preemption) -> None:
+    async def _evict_all(self, uid: str, preemption: Preemption) -> bool:
+        """Have the victims of a pod end, one after the other; tell whether all were asked to, or are gone."""
         known = (self._state.pod(victim.uid) for victim in preemption.victims)
         some_end = any(pod.deleting for pod in known if pod is not None)  # an earlier leader may have evicted them
         # The room is complete when those on the node have left: who ends with them elsewhere is asked before that.
         for victim in sorted(preemption.victims, key=lambda victim: victim.node in {"", preemption.node}):
             result = await self._end(uid, preemption, victim, some_end=some_end)
             if result is None:
-                return  # it is not wanted any more
+                return False  # it is not wanted any more
             some_end |= result.answer is EvictionAnswer.EVICTED
             if result.answer not in _DONE:
                 self._give_up(uid, victim, result)
-                return
+                return False
         if self._is_wanted(uid, preemption):
             self._entry(uid, preemption).asked_at = self._now()
+        return self._is_wanted(uid, preemption)
 
     def _entry(self, uid: str, preemption: Preemption) -> _UnderWay:
         found = self._under_way.get(uid)

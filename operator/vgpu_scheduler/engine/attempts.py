@@ -12,6 +12,7 @@ from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.preemption.group_preemptions import GroupPreemptions
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
@@ -41,6 +42,8 @@ class Attempts:
         Reserves placements that were decided, and takes them back.
     waiting_holds
         Keeps room for pods that have waited for long.
+    group_preemptions
+        Gives groups that fit nowhere the room of others; None where nobody gets that.
     """
 
     def __init__(
@@ -64,6 +67,10 @@ class Attempts:
         self.reserver = Reserver(cycle.state, preemptions)
         self.waiting_holds = WaitingHolds(cycle, preemptions)
         self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
+        self.group_preemptions: GroupPreemptions | None = None
+        if preemptions.enabled:
+            near = self._group_attempts.constraints
+            self.group_preemptions = GroupPreemptions(cycle, preemptions, groups.priority, near)
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod, with others where its group needs several at once.
@@ -150,13 +157,24 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
+    def _group_with_preemption(self, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide a group; if it fits nowhere, others may have to end for it."""
+        decisions = self._group_attempts.decide(group, explain=explain)
+        if self.group_preemptions is None:
+            return decisions
+        try:
+            return self.group_preemptions.post_filter(group, decisions, now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
+            text = internal_error(error)
+            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
+
     def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
         if not group.is_ready:
             decision = waits_for_others(pod, group)
             self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
-        decisions = self._storage.hold_back(group.waiting) or self._group_attempts.decide(group, explain=explain)
+        decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)
         decided = {decision.uid for decision in decisions}
         for decision in decisions:
             self._queue.take(decision.uid, now)

@@ -151,15 +151,20 @@ class Cycle:
         counts[rows] = found.counts
         return Copies(counts, found.scarcest)
 
-    def filter(self, pod: Pod, pod_class: Fitted) -> Filtered:
-        """Return what the filters say of all nodes for a pod.
+    def filter(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None = None) -> Filtered:
+        """Return what the filters say of all nodes for a pod, or of some.
+
+        Parameters
+        ----------
+        within
+            The only node rows that it may go to, shape (n,); all without it.
 
         Raises
         ------
         FilterError
             If one of them cannot tell.
         """
-        rows = self.state.nodes.rows()
+        rows = self.state.nodes.rows() if within is None else within
         pod_class.node.refresh(self.state, rows)
         return self._filtered(pod, pod_class, rows)
 

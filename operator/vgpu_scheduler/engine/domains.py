@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.model import TopologyConstraint
 from vgpu_scheduler.state import NodeTable
 
-__all__ = ["Domain", "GroupRoom", "candidate_domains", "domains"]
+__all__ = ["Domain", "GroupRoom", "candidate_domains", "domains", "domains_by_free_room"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +118,23 @@ def candidate_domains(
         if preferred:
             yield _fewest(each, domains(nodes, preferred, each.rows), room)
         yield each
+
+
+def domains_by_free_room(
+    nodes: NodeTable, constraints: Sequence[TopologyConstraint], room: GroupRoom, placed: NDArray[np.int64]
+) -> list[Domain]:
+    """Return the domains that a group may be in at all, whatever is in use there: those with the most room first.
+
+    Labels that are preferred make no difference.
+
+    Parameters
+    ----------
+    placed
+        The rows of nodes that pods of the group are on already, shape (n,).
+    """
+    required = tuple(dict.fromkeys(each.key for each in constraints if each.required))
+    around = _around(domains(nodes, required, nodes.rows()), placed, nodes.capacity)
+    return sorted(around, key=lambda each: (-room.within(each.rows), each.name))
 
 
 def _named(outer: Domain, inner: Domain) -> str:

@@ -28,6 +28,7 @@ from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.preemption.earlier import EarlierNominations
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
@@ -92,9 +93,8 @@ class Engine:
         names, protected = self.scheduler_names, options.protected_namespaces
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
-        self.preemptions = Preemptions(
-            self.cycle, self.queue, policies, evaluator, names, self.waits, enabled=options.preemption
-        )
+        self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
+        self.earlier_nominations = EarlierNominations(self.state, self.groups, self.preemptions, names, self.waits)
         effective, requeuer = self.effective_policies, self._requeuer
         self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -93,7 +93,7 @@ class GroupAttempts:
         constraints = self.constraints(group)
         found = candidate_domains(nodes, constraints, members.room, group.needed, placed)
         first: tuple[Decision, ...] = ()
-        for domain in islice(found, _MOST_DOMAINS):
+        for domain in islice(self._with_own_room_first(found, group), _MOST_DOMAINS):
             decisions = self._in_some_order(members, domain, explain=explain)
             if decisions[0].outcome is Outcome.PLACED:
                 return self._by_rank(members, decisions, constraints, domain)
@@ -101,6 +101,15 @@ class GroupAttempts:
             if decisions[0].outcome is Outcome.ERROR:
                 break
         return first or self._no_room(members, constraints, explain=explain)
+
+    def _with_own_room_first(self, found: Iterable[Domain], group: GroupStanding) -> Iterable[Domain]:
+        """Have domains come first in which room is kept for pods of a group."""
+        nodes, holds = self._state.nodes, self._state.holds
+        kept = [hold.node for pod in group.waiting if (hold := holds.get(pod.uid)) is not None] if holds else []
+        if not kept:
+            return found
+        rows = [row for node in kept if (row := nodes.row(node)) is not None]
+        return sorted(found, key=lambda domain: not np.isin(rows, domain.rows).all())
 
     def constraints(self, group: GroupStanding) -> tuple[TopologyConstraint, ...]:
         """Return how near to each other the pods of a group are placed: what they or an object say, then policies."""

@@ -188,15 +188,19 @@ class Preemption:
     node, placement
         What the pod gets once the victims are gone.
     victims
-        At least one, the most important first.
+        At least one, unless others of its group have some, the most important first.
     policy
         The policy that allows it, as ``source_of`` names it.
+    together
+        The UIDs of the pods of its group, itself among them, that get room together; empty for one that gets it by
+        itself. Each victim is one of one of them, and some of these may have none.
     """
 
     node: str
     placement: Placement
     victims: tuple[Victim, ...]
     policy: str = ""
+    together: tuple[str, ...] = ()
 
     @property
     def violations(self) -> int:

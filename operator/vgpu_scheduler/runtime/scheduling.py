@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -103,6 +104,7 @@ class SchedulingLoop:
                     self._tell(decision)
                 except Exception:  # what is said about one pod must not end the loop
                     log.exception("the decision about pod %s could not be told", decision.pod)
+            self._begin_preemption([decision for decision in decisions if decision.preemption is not None])
         return True
 
     def _record(self, decision: Decision, seconds: float) -> None:
@@ -127,21 +129,25 @@ class SchedulingLoop:
             text = Keyed("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
             log.error(text, exc_info=decision.error)
         if decision.preemption is not None:
-            self._begin_preemption(decision, pod)
-            return
+            return  # that is written together with its nomination
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
             if decision.outcome is not Outcome.ERROR:
                 log.info(Keyed(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
             self._reporter.not_scheduled(pod, reason, decision.message, event_note(self._engine, pod, decision))
 
-    def _begin_preemption(self, decision: Decision, pod: Pod) -> None:
-        """Have others evicted for a pod; what is said of it is written together with its nomination."""
-        assert decision.preemption is not None
-        victims, node = len(decision.preemption.victims), decision.preemption.node
-        log.info(Keyed("Preempting pods of lower priority", pod=decision.pod, node=node, victims=victims))
-        self._attempts.preempted(victims)
-        self._evictor.submit(decision, event_note(self._engine, pod, decision))
+    def _begin_preemption(self, decisions: Sequence[Decision]) -> None:
+        """Have others evicted for a pod, or for all of a group that get room together."""
+        notes, victims = dict[str, str](), 0
+        for decision in decisions:
+            pod, found = self._engine.state.pod(decision.uid), decision.preemption
+            if pod is not None and found is not None:
+                number = len(found.victims)
+                log.info(Keyed("Preempting pods of lower priority", pod=decision.pod, node=found.node, victims=number))
+                notes[decision.uid], victims = event_note(self._engine, pod, decision), victims + number
+        if notes:
+            self._attempts.preempted(victims)
+            self._evictor.submit(*decisions, notes=notes)
 
     def _waiting_pod(self, uid: str) -> Pod | None:
         """Return a pod that waits to be placed."""

@@ -57,7 +57,8 @@ def take_up_preemptions(world: World, now: datetime) -> None:
     if world.engine.preemption:
         for namespace in sorted({pod.namespace for pod in world.bound.values()}):
             world.ensure_namespace(namespace)  # nobody is evicted from one that is not known
-        preemptions.restore(0.0, {uid for uid, _ in preemptions.restorable() if _is_foreign(world, uid)})
+        earlier = world.engine.earlier_nominations
+        earlier.restore(0.0, {uid for uid, _ in earlier.restorable() if _is_foreign(world, uid)})
 
 
 def _is_foreign(world: World, uid: str) -> bool:

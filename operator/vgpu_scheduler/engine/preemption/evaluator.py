@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
@@ -18,16 +20,14 @@ from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import Preemption, Victim
+from vgpu_scheduler.model import Placement, Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
-from vgpu_scheduler.state import Phase
+from vgpu_scheduler.state import Phase, Reservation
 
-__all__ = ["Evaluator", "PreemptionResult"]
+__all__ = ["Beside", "Evaluator", "PreemptionResult"]
 
 
-_ABOVE_ALL: Final = 2**31
-"""Higher than any priority."""
 _Covering = tuple[str, LabelSelector | None, int]
 """A budget, as far as it matters to a pod that it covers: its UID, whom it selects, and how many it allows."""
 
@@ -54,6 +54,25 @@ class PreemptionResult:
     candidates: Candidates | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """What is planned already for some pods of a group, one more of which is to get room.
+
+    Attributes
+    ----------
+    priority
+        That of the group: pods of a lower one may end.
+    rows
+        The node rows that it may go to, shape (n,).
+    leaving
+        The pods that end for the others.
+    """
+
+    priority: int
+    rows: NDArray[np.int64]
+    leaving: Sequence[Pod] = ()
+
+
 class Evaluator:
     """Finds whose room a pod would get.
 
@@ -72,7 +91,7 @@ class Evaluator:
 
     Attributes
     ----------
-    disruption
+    budgets, disruption
         The same.
     unix_ahead
         By how many seconds the time since 1970 is ahead of the time that callers hand in.
@@ -80,6 +99,8 @@ class Evaluator:
         How often it was asked whose room a pod would get that may preempt others.
     limits
         How many pods may be evicted.
+    order
+        Says in which order nodes are looked at.
     """
 
     def __init__(
@@ -97,11 +118,11 @@ class Evaluator:
         self._cycle = cycle
         self._state = cycle.state
         self._policies = policies
-        self._budgets = budgets
+        self.budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
         self.disruption = disruption or GroupDisruption(cycle.state)
-        self._order = SearchOrder(cycle.state, self.disruption)
+        self.order = SearchOrder(cycle.state, self.disruption)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""
         self._denied: dict[str, tuple[float, bool]] = {}
@@ -115,7 +136,7 @@ class Evaluator:
 
     def _covering(self, uid: str) -> list[_Covering]:
         pod = self._state.pod(uid)
-        covering = () if pod is None else (budget for budget in self._budgets() if budget.covers(pod))
+        covering = () if pod is None else (budget for budget in self.budgets() if budget.covers(pod))
         return [(budget.uid, budget.selector, budget.allowed) for budget in covering]
 
     def _is_excluded(self, uid: str, now: float) -> bool:
@@ -152,56 +173,54 @@ class Evaluator:
         self.attempts += 1
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
-    def search_on(self, pod: Pod, node: str, now: float, ending: Sequence[Pod]) -> PreemptionResult:
+    def keeps_waiting(self, pods: Iterable[Pod], now: float) -> PreemptionResult | None:
+        """Say why pods that are placed together may not preempt others now, wherever; None if all of them may."""
+        self.attempts += 1
+        for pod in pods:
+            reason = ineligible(self.disruption.ranked(pod), self._state, None)
+            if reason:
+                return PreemptionResult(reason=reason)
+            not_yet = self._not_yet(pod, self._policies.resolve(pod).preemption, now)
+            if not_yet is not None:
+                return not_yet
+        return None
+
+    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+        """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
+        pod_class = self._cycle.classes.of(pod)
+        if isinstance(pod_class, Refused):
+            return PreemptionResult(reason=pod_class.reason)
+        return self._search(pod, pod_class, now, beside)
+
+    def search_on(
+        self, pod: Pod, node: str, now: float, ending: Sequence[Pod], priority: int | None = None
+    ) -> PreemptionResult:
         """Say who would have to leave one node for a pod where some pods end already.
 
         Parameters
         ----------
         ending
             Those that end. If they are not enough, as few others as possible are looked for that may end, too.
+        priority
+            That of its group, if it is placed with that.
         """
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused) or node in self._cycle.on_node.closed_to(pod_class, pod):
             return PreemptionResult()
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
-        preemptor = self._preemptor(pod, pod_class)
+        preemptor = self._preemptor(pod, pod_class, priority)
         found = search.where_some_end(preemptor, node, ending)
         if not isinstance(found, Victims):
             return PreemptionResult()
         left_behind = [each for each in search.left_behind(preemptor, found.pods) if each not in found.pods]
         whole = replace(found, pods=(*found.pods, *left_behind))
         if all(each in ending for each in found.pods):
-            return self._placed(pod, pod_class, whole)
+            return self._placed(preemptor, pod_class, whole)
         others = [each for each in found.ending if each not in ending and not each.deleting]
         respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
-        is_protected = respects and violating_budgets(others, self._budgets())
-        return PreemptionResult() if is_protected else self._answer(pod, pod_class, whole, now)
-
-    def once_left(self, pod: Pod, closed: Collection[str]) -> Preemption | None:
-        """Return what a pod would get once others have ended by themselves, and who these are: where it needs fewest.
-
-        Parameters
-        ----------
-        closed
-            Nodes that are left out.
-        """
-        pod_class = self._cycle.classes.of(pod)
-        if isinstance(pod_class, Refused):
-            return None
-        found = self._cycle.filter(pod, pod_class)
-        closed = {*closed, *self._cycle.on_node.closed_to(pod_class, pod)}
-        search = VictimSearch(self._state, self._cycle.nominated, lambda: (), self._ends_by_itself)
-        above_all = msgspec.structs.replace(pod, priority=_ABOVE_ALL)
-        preemptor = Preemptor(above_all, pod_class.node, pod_class.cluster, pod_class.limited)
-        best = search.best(preemptor, found, closed, self._order).victims
-        return None if best is None else self._placed(pod, pod_class, best).preemption
-
-    def _ends_by_itself(self, pod: Pod) -> bool:
-        """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
-        held = self._state.reservation(pod.uid)
-        stays = pod.is_static or pod.is_of_daemon_set or held is None or held.closes_cards
-        return not stays and held is not None and held.phase is not Phase.ASSUMED
+        is_protected = respects and violating_budgets(others, self.budgets())
+        return PreemptionResult() if is_protected else self._answer(preemptor, pod_class, whole, now)
 
     def waiting_since(self, pod: Pod) -> float:
         """Return since when a pod waits: since its scheduling gates went as far as that is known, else its creation."""
@@ -236,37 +255,51 @@ class Evaluator:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
         return PreemptionResult(reason=reason, again_at=may_at)
 
-    def _search(self, pod: Pod, pod_class: Fitted, now: float) -> PreemptionResult:
-        found = self._cycle.filter(pod, pod_class)
-        reason = ineligible(self.disruption.ranked(pod), self._state, found)
+    def _search(self, pod: Pod, pod_class: Fitted, now: float, beside: Beside | None = None) -> PreemptionResult:
+        found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
+        reason = ineligible(self.disruption.ranked(pod), self._state, found) if beside is None else ""
         if reason:
             return PreemptionResult(reason=reason)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
-        search = self._victim_search(pod_class, now, may_end)
-        preemptor = self._preemptor(pod, pod_class)
-        best = search.best(preemptor, found, closed, self._order)
+        leaving = () if beside is None else beside.leaving
+        search = self._victim_search(pod_class, now, may_end, leaving)
+        preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
+        best = search.best(preemptor, found, closed, self.order)
         if best.victims is None and best.over_limit is not None:
-            return self._answer(pod, pod_class, best.over_limit, now)
+            return self._answer(preemptor, pod_class, best.over_limit, now, leaving)
         if best.victims is not None:
-            return replace(self._answer(pod, pod_class, best.victims, now), candidates=best.compared)
-        counts = search.refusals(preemptor, found, best, self._order)
+            answer = self._answer(preemptor, pod_class, best.victims, now, leaving)
+            return replace(answer, candidates=best.compared)
+        counts = search.refusals(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         return PreemptionResult(reason=reason, again_at=again_at)
 
-    def _victim_search(self, pod_class: Fitted, now: float, may_end: VictimFilter) -> VictimSearch:
+    def _victim_search(
+        self, pod_class: Fitted, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
+    ) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is Budgets.EXCEED
         return VictimSearch(
             self._state,
             self._cycle.nominated,
-            self._budgets,
+            partial(self._budgets_beside, leaving) if leaving else self.budgets,
             may_end,
             exceed=exceed,
-            within_limits=lambda found: self._over_limit(rules, found, now) is None,
+            within_limits=lambda found: self._over_limit(rules, (*found.pods, *leaving), now) is None,
             disruption=self.disruption,
         )
+
+    def _budgets_beside(self, leaving: Sequence[Pod]) -> list[DisruptionBudget]:
+        """Return the disruption budgets as they will be once some pods were evicted, which are there still."""
+        evicted = set(self._evicted(pod.uid for pod in leaving))
+        found = []
+        for budget in self.budgets():
+            covered = {pod.name for pod in leaving if pod.uid in evicted and budget.covers(pod)} - budget.disrupted
+            left, disrupted = budget.allowed - len(covered), budget.disrupted | covered
+            found.append(msgspec.structs.replace(budget, allowed=left, disrupted=disrupted) if covered else budget)
+        return found
 
     def _victim_filter(self, rules: PreemptionRules, now: float) -> VictimFilter:
         moment, ahead = now + self.unix_ahead, self.unix_ahead
@@ -275,23 +308,38 @@ class Evaluator:
             self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded
         )
 
-    def _answer(self, pod: Pod, pod_class: Fitted, best: Victims, now: float) -> PreemptionResult:
-        """Return how a pod gets the room of some victims, or why it does not."""
+    def _answer(
+        self, preemptor: Preemptor, pod_class: Fitted, best: Victims, now: float, leaving: Sequence[Pod] = ()
+    ) -> PreemptionResult:
+        """Return how a pod gets the room of some victims, beside those that leave for others, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, best, now)
+        too_many = self._over_limit(policy.preemption, (*best.pods, *leaving), now)
         if too_many is not None:
             return too_many
-        return self._placed(pod, pod_class, best)
+        return self._placed(preemptor, pod_class, best, leaving)
 
-    def _placed(self, pod: Pod, pod_class: Fitted, best: Victims) -> PreemptionResult:
+    def _placed(
+        self, preemptor: Preemptor, pod_class: Fitted, best: Victims, leaving: Sequence[Pod] = ()
+    ) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
-        there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
-        room = self._state.holds.open_to(best.node, pod.uid, self.disruption.ranked(pod).priority)
-        placement = self._cycle.on_node.fits_once_gone(pod, best.node, there, room)
+        gone = {each.uid: each for each in (*best.pods, *leaving)}
+        there = [held for uid in gone if (held := self._state.reservation(uid)) is not None]
+        placement = self.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = pod_class.claimed.policy.source_of.get("preemption", "")
-        return PreemptionResult(Preemption(best.node, placement, self._victims(best), source))
+        return PreemptionResult(Preemption(best.node, placement, self.victims(best), source))
+
+    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
+        """Return what a pod gets of a node once some pods are gone; what is kept for lower priorities is free for it.
+
+        Parameters
+        ----------
+        pod
+            With the priority that counts.
+        """
+        room = self._state.holds.open_to(node, pod.uid, pod.priority)
+        return self._cycle.on_node.fits_once_gone(pod, node, gone, room)
 
     def reserve(self, pod: Pod, victims: Iterable[str], now: float) -> None:
         """Count the victims of a pod towards the limits, as far as they have to be evicted."""
@@ -306,10 +354,10 @@ class Evaluator:
                 found.append(uid)
         return found
 
-    def _over_limit(self, rules: PreemptionRules, found: Victims, now: float) -> PreemptionResult | None:
+    def _over_limit(self, rules: PreemptionRules, pods: Iterable[Pod], now: float) -> PreemptionResult | None:
         """Say which policy does not allow so many evictions now; None if all do."""
         moment = now + self.unix_ahead
-        over = self.limits.exceeded(rules, self._evicted(pod.uid for pod in found.pods), moment)
+        over = self.limits.exceeded(rules, self._evicted(pod.uid for pod in pods), moment)
         if over is None:
             return None
         kind, namespace, name = over.key
@@ -317,10 +365,10 @@ class Evaluator:
         reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
         return PreemptionResult(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
 
-    def _victims(self, best: Victims) -> tuple[Victim, ...]:
+    def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
         to_be_evicted = [pod for pod in best.ending if not pod.deleting]
-        violated, state = violated_budgets(to_be_evicted, self._budgets()), self._state
+        violated, state = violated_budgets(to_be_evicted, self.budgets()), self._state
         return tuple(
             Victim(
                 each.uid,
@@ -336,6 +384,7 @@ class Evaluator:
             if (held := state.reservation(each.uid)) is not None
         )
 
-    def _preemptor(self, pod: Pod, pod_class: Fitted) -> Preemptor:
-        ranked = self.disruption.ranked(pod)
+    def _preemptor(self, pod: Pod, pod_class: Fitted, priority: int | None = None) -> Preemptor:
+        known = priority is not None
+        ranked = msgspec.structs.replace(pod, priority=priority) if known else self.disruption.ranked(pod)
         return Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
-from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
-from vgpu_scheduler.engine.preemption.victims import by_importance
+from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.kube import Pod
@@ -30,15 +29,13 @@ class Preemptions:
         What it works with.
     evaluator
         Finds whose room a pod would get.
-    scheduler_names
-        Those of this scheduler.
-    waits
-        Tells whether a pod has to be placed.
     enabled
         Whether anybody is evicted at all.
 
     Attributes
     ----------
+    enabled
+        The same.
     waiting
         The pods for which room is kept that others leave by themselves, by UID, with the time since when it is.
     """
@@ -49,20 +46,16 @@ class Preemptions:
         queue: SchedulingQueue,
         policies: Policies,
         evaluator: Evaluator,
-        scheduler_names: Collection[str],
-        waits: Callable[[Pod], bool],
         *,
         enabled: bool,
     ) -> None:
-        self._waits = waits
-        self._enabled = enabled
+        self.enabled = enabled
         self.waiting: dict[str, float] = {}
         self.evaluator = evaluator
         self._cycle = cycle
         self._state = cycle.state
         self._queue = queue
         self._policies = policies
-        self._scheduler_names = scheduler_names
         self._under_way: dict[str, Preemption] = {}
         """By the UID of the pod that gets the room."""
         self._consumed: dict[str, Hold] = {}
@@ -71,10 +64,24 @@ class Preemptions:
     # Questions -------------------------------------------------------------------------------------------------------
 
     def of(self, uid: str) -> Preemption | None:
-        """Return the preemption that is under way for a pod; None if there is none, or no more."""
+        """Return the preemption that is under way for a pod; None if there is none, or no more.
+
+        For pods that get room together it is under way for all of them, or for none.
+        """
         found = self._under_way.get(uid)
-        hold = self._state.holds.get(uid)
-        return found if found is not None and hold is not None and hold.node == found.node else None
+        return found if found is not None and all(map(self._is_kept, found.together or (uid,))) else None
+
+    def _is_kept(self, uid: str) -> bool:
+        found, hold = self._under_way.get(uid), self._state.holds.get(uid)
+        return found is not None and hold is not None and hold.node == found.node
+
+    def with_others(self, uid: str) -> Preemption | None:
+        """Return the same with the victims of all pods that get room together with it."""
+        found = self.of(uid)
+        if found is None or not found.together:
+            return found
+        victims = (victim for each in found.together for victim in self._under_way[each].victims)
+        return replace(found, victims=tuple(victims))
 
     def under_way(self) -> list[tuple[str, Preemption]]:
         """Return the preemptions that are under way, by the UID of the pod that gets the room."""
@@ -110,11 +117,11 @@ class Preemptions:
         """
         if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
             return decision  # what was kept for it, others have left perhaps: that is not given up for an error
-        may_preempt = self._enabled and self._policies.resolve(pod).preemption.may_preempt
+        may_preempt = self.enabled and self._policies.resolve(pod).preemption.may_preempt
         if decision.outcome is not Outcome.UNSCHEDULABLE or not may_preempt:
             self._stop(pod.uid)
             return decision
-        if self._is_waiting_for_victims(pod.uid) and self._can_be_placed_on(self._state.holds.get(pod.uid)):
+        if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
         self._stop(pod.uid)
@@ -124,7 +131,7 @@ class Preemptions:
             # Which pods run there, and for how long, is nothing that the version of a node tells.
             helped_by = decision.helped_by | Hint.BUDGET
             return replace(decision, message=message, helped_by=helped_by, per_node=False, again_at=answer.again_at)
-        self._begin(pod, answer.preemption, now)
+        self.begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
 
     def _stop(self, uid: str) -> None:
@@ -135,6 +142,17 @@ class Preemptions:
     def _is_waiting_for_victims(self, uid: str) -> bool:
         return self.of(uid) is not None and any(self.still_there(uid))
 
+    def waits_together(self, uids: Collection[str], needed: int) -> bool:
+        """Tell whether victims are still there of the preemption for so many of some pods.
+
+        Not if one of them could not be placed on its room, once the victims have left.
+        """
+        found = [preemption for uid in uids if (preemption := self.of(uid)) is not None]
+        if len(found) < needed or not set(found[0].together) <= set(uids):
+            return False
+        holds = map(self._state.holds.get, found[0].together)
+        return any(map(self.still_there, found[0].together)) and all(map(self.can_be_placed_on, holds))
+
     def still_there(self, uid: str) -> list[Victim]:
         """Return the victims of the preemption for a pod that have not left yet."""
         found = self.of(uid)
@@ -143,19 +161,44 @@ class Preemptions:
         held = ((victim, self._state.reservation(victim.uid)) for victim in found.victims)
         return [victim for victim, there in held if there is not None and there.node == found.node]
 
-    def _begin(self, pod: Pod, preemption: Preemption, now: float) -> None:
+    def begin_together(self, plan: GroupPlan, preemptions: Iterable[Preemption], priority: int, now: float) -> None:
+        """Keep the room for pods of a group of some priority, as it was planned."""
+        for each, preemption in zip(plan.members, preemptions, strict=True):
+            self.begin(each.pod, preemption, now, plan.leaving(preemption.node), priority)
+        if not plan.victims:  # what is kept for them is there
+            self._activate(plan.members[0].pod, now)
+
+    def begin(
+        self,
+        pod: Pod,
+        preemption: Preemption,
+        now: float,
+        leaving: Iterable[str] | None = None,
+        priority: int | None = None,
+    ) -> None:
         """Keep the room for a pod; who has less priority and waits for room there goes on waiting elsewhere."""
+        priority = self._ranked(pod).priority if priority is None else priority
         for hold in self._state.holds.on(preemption.node):
-            if hold.priority < self._ranked(pod).priority:
+            if hold.priority < priority:
                 self.displace(hold.uid, now)
-        self.withdraw(pod.uid)
-        self._state.keep(self.room_for(pod, preemption.placement, (victim.uid for victim in preemption.victims)))
+        if pod.uid in self.waiting:
+            self._withdraw(pod.uid)
+        leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
+        self._state.keep(self.room_for(pod, preemption.placement, leaving, priority))
         self._under_way[pod.uid] = preemption
         self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
-    def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str]) -> Hold:
-        """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part."""
+    def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None) -> Hold:
+        """Return the room that a pod is to get; of cards that it takes only if nobody uses them, nobody gets a part.
+
+        Parameters
+        ----------
+        leaving
+            The UIDs of the pods that have to leave it.
+        priority
+            Which ones are kept away: those of no higher priority; the one that counts for the pod without it.
+        """
         claimed = self._cycle.classes.claimed(pod)
         assert claimed is not None, f"pod {pod.key} was placed and is refused"
         usage = placement_usage(placement, claimed.claims)
@@ -172,7 +215,7 @@ class Preemptions:
         claim = Reservation(
             pod.uid, pod.key, placement.node, Phase.HELD, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
-        return Hold(claim, self._ranked(pod).priority, frozenset(leaving))
+        return Hold(claim, self._ranked(pod).priority if priority is None else priority, frozenset(leaving))
 
     def _ranked(self, pod: Pod) -> Pod:
         """Return a pod with the priority that counts where pods have others end."""
@@ -217,10 +260,14 @@ class Preemptions:
     def left(self, kept_for: Iterable[str], now: float) -> None:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
         for uid in kept_for:
-            pod = self._state.pod(uid)
-            has_all = self.of(uid) is not None and not self.still_there(uid)
+            pod, found = self._state.pod(uid), self.of(uid)
+            has_all = found is not None and not any(map(self.still_there, found.together or (uid,)))
             if pod is not None and (has_all or uid in self.waiting):
-                self._queue.add(uid, pod.priority, now, created=pod.creation_timestamp)
+                self._activate(pod, now)
+
+    def _activate(self, pod: Pod, now: float) -> None:
+        """Have a pod be tried at once, and all pods that are placed together with it."""
+        self._queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone: nothing is under way for it any more, and it is nobody's victim."""
@@ -242,7 +289,7 @@ class Preemptions:
         pod, found = self._state.pod(uid), self.of(uid)
         if pod is None or found is None:
             return "the pod is gone" if pod is None else "no room is kept for the pod any more"
-        if not self._can_be_placed_on(self._state.holds.get(uid)):
+        if not self.can_be_placed_on(self._state.holds.get(uid)):
             return f"node {found.node} does not take the pod any more"
         return self.evaluator.forbids(pod, victim, now)
 
@@ -252,86 +299,13 @@ class Preemptions:
         if uid in self._queue and self._state.reservation(uid) is None:
             self._queue.back_off(uid, now, wait)
 
-    # Without evictions ------------------------------------------------------------------------------------------------
-
-    def room_once_left(self, pod: Pod) -> Hold | None:
-        """Return the room that a pod would have where the fewest pods have to end by themselves; None if nowhere."""
-        others = {hold.node for hold in self._state.holds if hold.uid != pod.uid}
-        found = self.evaluator.once_left(pod, others)
-        return None if found is None else self.room_for(pod, found.placement, (each.uid for each in found.victims))
-
-    def keep_while_waiting(self, room: Hold, now: float) -> None:
-        """Keep room for a pod as others leave it by themselves."""
-        self._state.keep(room)
-        self.waiting[room.uid] = now
-
-    def is_possible(self, uid: str) -> bool:
-        """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
-        return self._can_be_placed_on(self._state.holds.get(uid))
-
-    def still_on(self, hold: Hold) -> int:
-        """Return how many pods have not left some room yet."""
-        there = (self._state.reservation(uid) for uid in hold.leaving)
-        return sum(held is not None and held.node == hold.node for held in there)
-
-    # Another leader's ------------------------------------------------------------------------------------------------
-
-    def restore(self, now: float, foreign: Collection[str] = ()) -> None:
-        """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
-
-        What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
-        room is there. Else others are searched that would have to leave that node, too. Without any that end so,
-        nothing is kept but what every nominated pod has.
-
-        Parameters
-        ----------
-        foreign
-            The UIDs of pods that somebody else nominated: they have no more than that, whoever ends.
-        """
-        waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
-        for pod in sorted(waiting, key=lambda pod: (-self._ranked(pod).priority, pod.uid)):
-            with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
-                self._restore(pod, now)
-
-    def restorable(self) -> list[tuple[str, str]]:
-        """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
-        found = (pod for pod in self._nominated() if self._may_be_restored(pod) and self._ending(pod))
-        return [(pod.uid, pod.nominated_node_name) for pod in found]
-
-    def nominated(self) -> list[tuple[str, str]]:
-        """Return the pods of ours that wait and are nominated to a node, by UID, with that node."""
-        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
-
-    def _nominated(self) -> list[Pod]:
-        nominations = self._state.nominations
-        known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        return [pod for pod in known if pod is not None and self._is_ours_and_waits(pod)]
-
-    def _restore(self, pod: Pod, now: float) -> None:
-        ending = self._ending(pod)
-        if not ending:
-            return
-        answer = self.evaluator.search_on(pod, pod.nominated_node_name, now, ending)
-        if answer.preemption is not None:
-            self._begin(pod, answer.preemption, now)
-
-    def _may_be_restored(self, pod: Pod) -> bool:
-        state = self._state
-        is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
-        return is_new and pod.preemption_policy != "Never" and self._policies.resolve(pod).preemption.may_preempt
-
-    def _is_ours_and_waits(self, pod: Pod) -> bool:
-        ours = pod.scheduler_name in self._scheduler_names
-        return ours and self._waits(pod) and self._state.reservation(pod.uid) is None
-
-    def _ending(self, pod: Pod) -> list[Pod]:
-        """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
-        known = (self._state.pod(held.uid) for held in self._state.reservations(pod.nominated_node_name))
-        ending = [self._ranked(each) for each in known if each and each.deleting and each.disruption in BY_PREEMPTION]
-        return by_importance(each for each in ending if each.priority < self._ranked(pod).priority)
-
     def withdraw(self, uid: str) -> None:
-        """Keep no room for a pod any more."""
+        """Keep no room for a pod any more, nor for those that get it together with this one."""
+        found = self._under_way.get(uid)
+        for each in (uid,) if found is None else found.together or (uid,):
+            self._withdraw(each)
+
+    def _withdraw(self, uid: str) -> None:
         self.waiting.pop(uid, None)
         self._state.wakes.hints |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
@@ -342,10 +316,10 @@ class Preemptions:
     def node_changed(self, node: str, now: float) -> None:
         """Take in that a node is another: whom it does not take any more, whoever leaves, is decided anew."""
         for hold in self._state.holds.on(node):
-            if not self._can_be_placed_on(hold):
+            if not self.can_be_placed_on(hold):
                 self.displace(hold.uid, now)
 
-    def _can_be_placed_on(self, hold: Hold | None) -> bool:
+    def can_be_placed_on(self, hold: Hold | None) -> bool:
         """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
         pod = None if hold is None else self._state.pod(hold.uid)
         if hold is None or pod is None or not self.evaluator.might_help_on(pod, hold.node):

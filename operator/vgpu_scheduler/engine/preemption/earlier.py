@@ -1,0 +1,151 @@
+"""What an earlier leader began: room is kept again for the pods that it nominated and had others end for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.pod_groups import PodGroups
+from vgpu_scheduler.engine.preemption.preemptions import Preemptions
+from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
+from vgpu_scheduler.engine.preemption.victims import by_importance
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Preemption
+from vgpu_scheduler.state import State
+
+__all__ = ["EarlierNominations"]
+
+
+class EarlierNominations:
+    """Looks after the pods that are nominated to nodes, and for which no room is kept.
+
+    Parameters
+    ----------
+    state, groups, preemptions
+        What it works with.
+    scheduler_names
+        Those of this scheduler.
+    waits
+        Tells whether a pod has to be placed.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        groups: PodGroups,
+        preemptions: Preemptions,
+        scheduler_names: Collection[str],
+        waits: Callable[[Pod], bool],
+    ) -> None:
+        self._state = state
+        self._groups = groups
+        self._preemptions = preemptions
+        self._evaluator = preemptions.evaluator
+        self._scheduler_names = scheduler_names
+        self._waits = waits
+
+    def restore(self, now: float, foreign: Collection[str] = ()) -> None:
+        """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
+
+        What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
+        room is there. Else others are searched that would have to leave that node, too. Without any that end so,
+        nothing is kept but what every nominated pod has. Pods that are placed together get their room together, where
+        as many of them as are needed are nominated and others end for any of them: for all of them, then.
+
+        Parameters
+        ----------
+        foreign
+            The UIDs of pods that somebody else nominated: they have no more than that, whoever ends.
+        """
+        waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
+        done = set[str]()
+        for pod in sorted(waiting, key=lambda pod: (-self._ranked(pod).priority, pod.uid)):
+            if pod.uid in done:
+                continue
+            group = self._together(pod)
+            with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
+                if group is None:
+                    self._restore(pod, now)
+                else:
+                    uids = {each.uid for each in group.waiting}
+                    done |= uids
+                    self._restore_together(group, [each for each in waiting if each.uid in uids], now)
+
+    def restorable(self) -> list[tuple[str, str]]:
+        """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
+        found = [pod for pod in self._nominated() if self._may_be_restored(pod)]
+        wanted = {pod.uid for pod in found if self._ending(pod)}
+        groups = [group for pod in found if pod.uid in wanted and (group := self._together(pod)) is not None]
+        wanted |= {pod.uid for group in groups for pod in group.waiting}
+        return [(pod.uid, pod.nominated_node_name) for pod in found if pod.uid in wanted]
+
+    def nominated(self) -> list[tuple[str, str]]:
+        """Return the pods of ours that wait and are nominated to a node, by UID, with that node."""
+        return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
+
+    def _nominated(self) -> list[Pod]:
+        nominations = self._state.nominations
+        known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
+        return [pod for pod in known if pod is not None and self._is_ours_and_waits(pod)]
+
+    def _is_ours_and_waits(self, pod: Pod) -> bool:
+        ours = pod.scheduler_name in self._scheduler_names
+        return ours and self._waits(pod) and self._state.reservation(pod.uid) is None
+
+    def _may_be_restored(self, pod: Pod) -> bool:
+        state = self._state
+        is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
+        return is_new and pod.preemption_policy != "Never" and self._preemptions.rules_of(pod.uid).may_preempt
+
+    def _together(self, pod: Pod) -> GroupStanding | None:
+        """Return the group with which a pod is placed together; None for one that is placed by itself."""
+        group = self._groups.group_of(pod)
+        return None if group is None or group.goes_one_by_one else group
+
+    def _restore(self, pod: Pod, now: float) -> None:
+        ending = self._ending(pod)
+        if not ending:
+            return
+        answer = self._evaluator.search_on(pod, pod.nominated_node_name, now, ending)
+        if answer.preemption is not None:
+            self._preemptions.begin(pod, answer.preemption, now)
+
+    def _restore_together(self, group: GroupStanding, pods: Sequence[Pod], now: float) -> None:
+        """Keep room for all of some nominated pods of a group, if that is enough of them, or for none."""
+        if len(pods) < group.needed or not any(map(self._ending, pods)):
+            return
+        together, priority, seen = tuple(pod.uid for pod in pods), self._groups.priority(pods[0]), set[str]()
+        for pod in pods:
+            found = self._of_member(pod, now, priority)
+            if found is None:
+                for uid in together:
+                    self._preemptions.withdraw(uid)
+                return
+            leaving = [victim.uid for victim in found.victims]
+            theirs = tuple(victim for victim in found.victims if victim.uid not in seen)
+            seen.update(leaving)
+            whole = replace(found, victims=theirs, together=together)
+            self._preemptions.begin(pod, whole, now, leaving, priority)
+
+    def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
+        """Return what a pod of a group gets on its node; None if that is nothing."""
+        node, ending = pod.nominated_node_name, self._ending(pod)
+        placement = self._evaluator.fits_once_gone(self._ranked(pod), node, ())
+        if placement is not None:
+            return Preemption(node, placement, ())
+        return self._evaluator.search_on(pod, node, now, ending, priority).preemption
+
+    def _ending(self, pod: Pod) -> list[Pod]:
+        """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
+        return by_importance(each for each in self._ended(pod) if each.priority < self._ranked(pod).priority)
+
+    def _ended(self, pod: Pod) -> Iterator[Pod]:
+        for held in self._state.reservations(pod.nominated_node_name):
+            each = self._state.pod(held.uid)
+            if each is not None and each.deleting and each.disruption in BY_PREEMPTION:
+                yield self._ranked(each)
+
+    def _ranked(self, pod: Pod) -> Pod:
+        return self._evaluator.disruption.ranked(pod)

@@ -1,0 +1,126 @@
+"""Preemption for groups: the pods that are placed together get the room of others together, or none gets any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.domains import domains_by_free_room
+from vgpu_scheduler.engine.group_members import GroupMembers
+from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.preemption.evaluator import PreemptionResult
+from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
+from vgpu_scheduler.engine.preemption.preemptions import Preemptions
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Hint, Outcome, Preemption, TopologyConstraint
+
+__all__ = ["GroupPreemptions"]
+
+_MOST_DOMAINS: Final = 4
+"""In so many domains at most room is searched that others have to leave."""
+
+
+class GroupPreemptions:
+    """Finds whose room groups would get, and keeps it for them.
+
+    Parameters
+    ----------
+    cycle, preemptions
+        What it works with.
+    priority
+        Returns the priority of the group of a pod.
+    constraints
+        Returns how near to each other the pods of a group are placed.
+    """
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        preemptions: Preemptions,
+        priority: Callable[[Pod], int],
+        constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
+    ) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._preemptions = preemptions
+        self._evaluator = preemptions.evaluator
+        self._priority = priority
+        self._constraints = constraints
+        self._planner = GroupPlanner(cycle, self._evaluator, preemptions.room_for)
+
+    def post_filter(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
+        """Return the decisions about a group that fits nowhere with what preemption does about it.
+
+        Room that is found is kept for as many of its pods as are needed from now on.
+        """
+        outcomes = {decision.outcome for decision in decisions}
+        if outcomes & {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
+            return decisions
+        uids = {pod.uid for pod in group.waiting}
+        if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.waits_together(uids, group.needed):
+            return _with_reason(decisions, "not eligible due to a terminating pod on the nominated node.")
+        for uid in uids:
+            self._preemptions.withdraw(uid)
+        if outcomes != {Outcome.UNSCHEDULABLE} or not self.may_preempt(group):
+            return decisions
+        found = self.search(group, now)
+        if isinstance(found, PreemptionResult):
+            # Which pods run there, and for how long, is nothing that the version of a node tells.
+            return tuple(
+                replace(each, helped_by=each.helped_by | Hint.BUDGET, again_at=_earlier(each.again_at, found.again_at))
+                for each in _with_reason(decisions, found.reason)
+            )
+        preemptions = self._of_members(found)
+        self._preemptions.begin_together(found, preemptions, self._priority(group.waiting[0]), now)
+        theirs = {member.pod.uid: each for member, each in zip(found.members, preemptions, strict=True)}
+        return tuple(replace(decision, preemption=theirs.get(decision.uid)) for decision in decisions)
+
+    def may_preempt(self, group: GroupStanding) -> bool:
+        """Tell whether policies let all pods of a group preempt others."""
+        return all(self._preemptions.rules_of(pod.uid).may_preempt for pod in group.waiting)
+
+    def search(self, group: GroupStanding, now: float) -> GroupPlan | PreemptionResult:
+        """Say how a group that fits nowhere gets room now, or why it does not; nothing is kept for it.
+
+        Where its pods are to be near each other, the domains with the most free room are asked one after the other.
+        """
+        waits = self._evaluator.keeps_waiting(group.waiting, now)
+        if waits is not None:
+            return waits
+        members, nodes = GroupMembers(self._cycle, group), self._state.nodes
+        known = (nodes.row(node) for node in group.nodes)
+        placed = np.array([row for row in known if row is not None], dtype=np.int64)
+        domains = domains_by_free_room(nodes, self._constraints(group), members.room, placed)
+        pods, priority = members.hardest_first, self._priority(group.waiting[0])
+        first: PreemptionResult | None = None
+        for domain in islice(domains, _MOST_DOMAINS):
+            found = self._planner.plan(pods, group.needed, priority, domain.rows, now)
+            if isinstance(found, GroupPlan):
+                return found
+            first = first or (replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
+        return first or PreemptionResult()
+
+    def preemption_of(self, uid: str, plan: GroupPlan) -> Preemption | None:
+        """Return what a pod would get by a plan, with all victims of the group; None if it would get nothing."""
+        found = {member.pod.uid: each for member, each in zip(plan.members, self._of_members(plan), strict=True)}
+        return replace(found[uid], victims=plan.victims) if uid in found else None
+
+    def _of_members(self, plan: GroupPlan) -> list[Preemption]:
+        policies = self._cycle.classes.policy
+        return plan.preemptions([policies(each.pod).source_of.get("preemption", "") for each in plan.members])
+
+
+def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, ...]:
+    """Add why nobody has to end for them to the messages of decisions."""
+    if not reason:
+        return tuple(decisions)
+    return tuple(replace(each, message=f"{each.message} preemption: {reason}") for each in decisions)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
