@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.builders import in_group
 from tests.policy.resources import policy_object
 from tests.seeds import seeds
 from tests.whatif.preempting_worlds import (
@@ -125,10 +126,10 @@ def test_it_names_all_pods_of_a_group_that_goes_whole() -> None:
     found = explained(made)
     assert found.text().endswith(
         "For it 2 pods would have to go, on node a (ClusterVGPUPolicy house allows it):\n"
-        "  POD            PRIORITY  CARDS    AGAINST THE BUDGET\n"
-        "  default/job-a  0         GPU-a-0  -\n"
-        "  default/job-b  0         GPU-b-0  -\n"
-        "  Group default/job goes whole, as its PodGroup says: 2 pods, on a, b.\n"
+        "  POD            PRIORITY  CARDS    AGAINST THE BUDGET  NODE\n"
+        "  default/job-a  0         GPU-a-0  -                   a\n"
+        "  default/job-b  0         GPU-b-0  -                   b\n"
+        "  Group default/job goes whole, as its PodGroup says: 2 pods.\n"
         "  That costs least: 2 pods, the highest of priority 0, none against a disruption budget.\n"
         "  Node b costs the same, and comes later by its name: 2 pods, the highest of priority 0, none against a"
         " disruption budget."
@@ -144,6 +145,44 @@ def test_it_names_all_pods_of_a_group_that_goes_whole() -> None:
         ("default/job-a", "a"),
         ("default/job-b", "b"),
     ]
+
+
+def gang(number: int, memory: int = 12000) -> list[dict[str, Any]]:
+    """Return the pods of a group that waits, all of which are needed."""
+    made = [waiting(f"gang-{member}", memory, 5) for member in range(number)]
+    for each in made:
+        each["metadata"]["annotations"] = in_group("gang", number)
+    return made
+
+
+def test_it_names_all_that_would_go_for_the_group_of_a_pod() -> None:
+    low = [tenant(f"low-{on}", on, f"GPU-{on}-0", 9000) for on in ("a", "b")]
+    made = world(allows(), node("a", 1), node("b", 1), *low, *gang(2))
+    before = made.engine.state.ledger()
+    text = explained(made, "gang-1").text()
+    assert (
+        "For it and 1 more pod of its group 2 pods would have to go, and it gets node b (ClusterVGPUPolicy house"
+        " allows it):\n"
+        "  POD            PRIORITY  CARDS    AGAINST THE BUDGET  NODE\n"
+        "  default/low-a  0         GPU-a-0  -                   a\n"
+        "  default/low-b  0         GPU-b-0  -                   b"
+    ) in text
+    assert made.engine.state.ledger() == before
+    assert not made.engine.state.holds
+    answers = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
+    assert [(answer.pod.name, answer.node) for answer in answers] == [("gang-0", "a"), ("gang-1", "b")]
+    victims = [[victim.pod for victim in answer.preemption.victims] for answer in answers if answer.preemption]
+    assert victims == [["default/low-a"], ["default/low-b"]]
+
+
+def test_it_says_why_nobody_would_go_for_the_group_of_a_pod() -> None:
+    low = [tenant(f"low-{on}", on, f"GPU-{on}-0", 9000) for on in ("a", "b")]
+    made = world(allows(), node("a", 1), node("b", 1), *low, *gang(3))
+    told = "Nobody has to go for it: pod default/gang-2: 0/2 nodes are available: 2 CardInsufficientMemory."
+    assert told in explained(made, "gang-0").text()
+    answers = simulate(made, list(made.pending.values()), as_they_are=True, preempt=True)
+    assert [answer.node for answer in answers] == [""] * 3
+    assert len(made.bound) == 2
 
 
 def test_it_says_why_nobody_has_to_go() -> None:

@@ -17,7 +17,7 @@ from vgpu_scheduler.whatif.fellows import fellows_placed
 from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_searched
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
-from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes
+from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
@@ -198,7 +198,8 @@ def _explain_together(
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
         why = "" if answer.node or not group.is_complete else not_searched(group)
-        return Explanation(answer, cards, left_out, first, answer.quotas, group=worded, not_searched=why)
+        goes = who_goes_for_group(world, answer, group)
+        return Explanation(answer, cards, left_out, first, answer.quotas, group=worded, not_searched=why, who_goes=goes)
 
 
 def _is_single(remedy: Remedy) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.engine import BY_PREEMPTION, Candidates
-from vgpu_scheduler.engine.preemption import Victims
+from vgpu_scheduler.engine import BY_PREEMPTION, Candidates, GroupStanding
+from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
@@ -32,6 +33,7 @@ __all__ = [
     "displaced_by",
     "take_up_preemptions",
     "who_goes",
+    "who_goes_for_group",
 ]
 
 _NEVER: Final = "Never"
@@ -127,24 +129,30 @@ class WhoGoes:
         """Say it to people."""
         if self.preemption is None:
             return self.remedy or "\n".join([f"Nobody has to go for it: {self.reason}", *self._protected(wide=wide)])
-        node, policy = self.preemption.node, self.preemption.policy
-        allowed = f" ({policy} allows it)" if policy else ""
-        count = len(self.preemption.victims)
+        told = (*_whole_groups(self.preemption), *self.why)
+        lines = [self._head(self.preemption), *indented([*self._rows(self.preemption)], wide=wide)]
+        return "\n".join([*lines, *(f"  {sentence}" for sentence in told)])
+
+    def _head(self, found: Preemption) -> str:
+        """Say how many pods go, and for whom."""
+        allowed = f" ({found.policy} allows it)" if found.policy else ""
+        count, more = len(found.victims), len(found.together) - 1
         if self.under_way:
             there = len(self.states or ())
-            head = f"Room is made for it on node {node}{allowed}: {there} of {counted(count, 'pod')} still there."
-        else:
-            would = "1 pod would have to go" if count == 1 else f"{count} pods would have to go"
-            head = f"For it {would}, on node {node}{allowed}:"
-        head_of_table = _HEAD if self.under_way else _HEAD[:-1]
-        states = self.states or {}
-        rows = [
-            (*victim_row(victim), *([states.get(victim.uid, "gone")] if self.under_way else []))
-            for victim in self.preemption.victims
-        ]
-        told = (*_whole_groups(self.preemption), *self.why)
-        lines = [head, *indented([head_of_table, *rows], wide=wide), *(f"  {sentence}" for sentence in told)]
-        return "\n".join(lines)
+            return f"Room is made for it on node {found.node}{allowed}: {there} of {counted(count, 'pod')} still there."
+        would = "1 pod would have to go" if count == 1 else f"{count} pods would have to go"
+        if more > 0:
+            group = f"it and {counted(more, 'more pod')} of its group"
+            return f"For {group} {would}, and it gets node {found.node}{allowed}:"
+        return f"For it {would}, on node {found.node}{allowed}:"
+
+    def _rows(self, found: Preemption) -> Iterator[tuple[str, ...]]:
+        """Yield the head of a table and a row for each victim; with their nodes where they are not on one."""
+        states, elsewhere = self.states or {}, any(each.node not in {"", found.node} for each in found.victims)
+        yield (*_HEAD[:-1], *(["NODE"] if elsewhere else []), *(_HEAD[-1:] if self.under_way else []))
+        for victim in found.victims:
+            on, state = [victim.node] if elsewhere else [], [states.get(victim.uid, "gone")] if self.under_way else []
+            yield (*victim_row(victim), *on, *state)
 
     def _protected(self, *, wide: bool) -> Iterator[str]:
         """Yield the lines about whom disruption budgets protect."""
@@ -180,6 +188,33 @@ def who_goes(world: World, answer: Answer) -> WhoGoes | None:
         return WhoGoes(reason=told.reason, protected=protected and with_card_names(world, protected))
     why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
     return WhoGoes(with_card_names(world, as_counted(world, told.preemption)), why=why)
+
+
+def who_goes_for_group(world: World, answer: Answer, group: GroupStanding) -> WhoGoes | None:
+    """Say who would have to go for the group of a pod, or is going; None where there is nothing to be said.
+
+    Parameters
+    ----------
+    answer
+        What becomes of the pod without anybody's end.
+    """
+    preemptions, asked = world.engine.preemptions, world.engine.attempts.group_preemptions
+    waits = answer.decision.outcome is Outcome.UNSCHEDULABLE and group.is_ready
+    if asked is None or not waits or not asked.may_preempt(group):
+        return None
+    uid = answer.pod.uid
+    found = preemptions.with_others(uid)
+    if found is not None and (there := preemptions.still_there_together(uid)):
+        states = {each.uid: _state(world, each) for each in there}
+        return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
+    plan = asked.search(group, 0.0)
+    if isinstance(plan, PreemptionResult):
+        return WhoGoes(reason=plan.reason) if plan.reason else None
+    planned = asked.preemption_of(uid, plan)
+    if planned is None:
+        others = ", ".join(member.pod.key for member in plan.members)
+        return WhoGoes(reason=f"others of its group would get room first: {others}")
+    return WhoGoes(with_card_names(world, as_counted(world, planned)))
 
 
 def _state(world: World, victim: Victim) -> str:
@@ -253,14 +288,10 @@ def _compared(node: str, candidates: Candidates) -> Iterator[str]:
 
 
 def _whole_groups(preemption: Preemption) -> Iterator[str]:
-    """Yield a sentence about each group of which all pods go together, with the nodes that these are on."""
-    nodes: dict[str, list[str]] = {}
-    for victim in preemption.victims:
-        if victim.group:
-            nodes.setdefault(victim.group, []).append(victim.node)
-    for group, of_group in nodes.items():
-        on = few(sorted(set(of_group)), "nodes")
-        yield f"Group {group} goes whole, as its PodGroup says: {counted(len(of_group), 'pod')}, on {on}."
+    """Yield a sentence about each group of which all pods go together."""
+    groups = Counter(victim.group for victim in preemption.victims if victim.group)
+    for group, number in groups.items():
+        yield f"Group {group} goes whole, as its PodGroup says: {counted(number, 'pod')}."
 
 
 def _cost(found: Victims) -> str:

@@ -166,10 +166,14 @@ def simulate(
     preempting: dict[str, Preemption] = {}
     while decided := engine.attempt_group(now, explain=explained):
         asked = [each for each in decided if each.uid in waiting]  # others are of the group of one of them
+        makes_room = preempt and any(each.preemption is not None for each in asked)
         for decision in asked:
             if preempt and (found := decision.preemption or _under_way(world, decision)) is not None:
                 preempting[decision.uid] = as_counted(world, found)
                 _end_victims(world, decision.uid, found, now)
+                engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
+                continue
+            if makes_room:  # more than the group needs: by itself, when these have their places
                 engine.queue.add(decision.uid, waiting[decision.uid].priority, now)
                 continue
             found = preempting.pop(decision.uid, None)

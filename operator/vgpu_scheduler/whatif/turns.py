@@ -97,9 +97,11 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             group = world.engine.attempts.together(ours)
             if group is not None:
                 if group.is_ready:
-                    together = [
-                        each for each in world.engine.attempts.decide_group(group) if each.placement is not None
-                    ]
+                    decided = world.engine.attempts.decide_group(group)
+                    together = [each for each in decided if each.placement is not None]
+                    asked = world.engine.attempts.group_preemptions
+                    if preempting and not together and asked is not None:
+                        asked.post_filter(group, decided, 0.0)
                     decisions += together
                     uids = {each.uid for each in together}
                     found += [each for each in group.waiting if each.uid in uids]

@@ -161,6 +161,12 @@ class Preemptions:
         held = ((victim, self._state.reservation(victim.uid)) for victim in found.victims)
         return [victim for victim, there in held if there is not None and there.node == found.node]
 
+    def still_there_together(self, uid: str) -> list[Victim]:
+        """Return the same of all pods that get room together with one."""
+        found = self.of(uid)
+        uids = () if found is None else found.together or (uid,)
+        return [victim for each in uids for victim in self.still_there(each)]
+
     def begin_together(self, plan: GroupPlan, preemptions: Iterable[Preemption], priority: int, now: float) -> None:
         """Keep the room for pods of a group of some priority, as it was planned."""
         for each, preemption in zip(plan.members, preemptions, strict=True):
@@ -261,7 +267,7 @@ class Preemptions:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
         for uid in kept_for:
             pod, found = self._state.pod(uid), self.of(uid)
-            has_all = found is not None and not any(map(self.still_there, found.together or (uid,)))
+            has_all = found is not None and not self.still_there_together(uid)
             if pod is not None and (has_all or uid in self.waiting):
                 self._activate(pod, now)
 
