@@ -13,9 +13,12 @@ from tests.apiserver.pod_groups import API_FLAGS, VERSION
 from tests.apiserver.rights import REQUESTS, note_requests
 from tests.conftest import running
 from tests.e2e.conftest import MANIFESTS, OLDER, USERS, Cluster, done_by_operator, install, opened, slice_pod
+from tests.e2e.preempting import apply, components, preempting, preemption_policy
 from tests.e2e.test_commands import command
 
 from vgpu_devcluster.process import OperatorProcess
+
+__all__ = ["components", "preempting"]
 
 Obj = dict[str, Any]
 
@@ -188,6 +191,26 @@ async def test_the_priority_of_a_group_decides_whose_turn_it_is(cluster: Cluster
         operator.stop()
     for name in classes:
         cluster.plane.kubectl("delete", "priorityclass", name)
+
+
+async def test_a_group_that_goes_whole_is_evicted_whole(cluster: Cluster, preempting: OperatorProcess) -> None:
+    """By the priority of the group, whatever its pods have; the node that its other pods are on is not wanted."""
+    apply(cluster, preemption_policy())
+    low = [f"low-{number}" for number in range(3)]
+    for name, of in (("low", "low"), ("kept", "highest")):
+        await put(cluster, name, {"basic": {}}, priorityClassName=of, disruptionMode="PodGroup")
+    await cluster.create(*(member(name, "low", priorityClassName="highest") for name in low))
+    await cluster.create(member("kept-0", "kept"))
+    await cluster.until(lambda: are_running(cluster, *low, "kept-0"), "all cards to be taken")
+    high = slice_pod("high", gpu=1, gpumem=30000)
+    high["spec"]["priorityClassName"] = "high"
+    await cluster.create(high)
+    await cluster.until(lambda: are_running(cluster, "high"), "the pod of high priority", within=40)
+
+    async def are_gone() -> bool:
+        return {pod["metadata"]["name"] for pod in await cluster.pods()} == {"high", "kept-0"}
+
+    await cluster.until(are_gone, "all pods of the group to be gone")
 
 
 async def test_a_condition_that_is_written_once_stays(cluster: Cluster, operator: OperatorProcess) -> None:

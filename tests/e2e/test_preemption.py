@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from tests.e2e.conftest import OLDER, OPERATOR, Cluster
 from tests.e2e.preempting import apply, budget, components, preempting, preemption_policy, with_priority
+from tests.engine.builders import in_group
 
 from vgpu_devcluster.process import OperatorProcess
 
@@ -203,4 +205,39 @@ async def test_what_victims_leave_is_kept_for_whom_they_left_though_the_leader(
     let_go("low-2")
     await cluster.until(lambda: cluster.bound("high"), "the pod of high priority")
     assert not await cluster.bound("rival")
+    assert not (await preempting.ledger())["drift"]
+
+
+async def test_a_group_gets_the_room_of_others_for_all_of_its_pods_or_for_none(
+    cluster: Cluster, preempting: OperatorProcess
+) -> None:
+    apply(cluster, preemption_policy())
+    await cluster.nodes.register(["one", "two"], ("T4",))
+    await cluster.nodes.start()
+    await cluster.create(*(with_priority(f"low-{number}", "low", gpu=1, gpumem=12000) for number in range(2)))
+    await cluster.nodes.until(lambda: cluster.nodes.counts["running"] >= 2)
+    mark = cluster.plane.audit_mark()
+    names = [f"gang-{number}" for number in range(3)]
+    for name in names:
+        pod = with_priority(name, "high", gpu=1, gpumem=12000)
+        pod["metadata"]["annotations"] = in_group("gang", 3)
+        await cluster.create(pod)
+
+    async def nobody_helps() -> bool:
+        return "preemption: pod default/gang-2: 0/2 nodes are available" in await cluster.message("gang-0")
+
+    await cluster.until(nobody_helps, "a condition that says that two nodes are not enough")
+    assert len(await left(cluster)) == 5
+    await cluster.nodes.register(["three"], ("T4",))
+    for name in names:
+        await cluster.until(partial(cluster.bound, name), "the pods of the group")
+    assert await left(cluster) == set(names)
+    wrote = [
+        (record.verb, record.subresource, record.name)
+        for record in cluster.plane.audit(since=mark)
+        if record.user == OPERATOR and record.code < 300 and record.verb in {"create", "patch"}
+        if record.resource == "pods" and record.subresource in {"eviction", "binding"}
+    ]
+    assert sorted(name for _, what, name in wrote[:2] if what == "eviction") == ["low-0", "low-1"]
+    assert sorted(name for _, what, name in wrote[2:] if what == "binding") == names
     assert not (await preempting.ledger())["drift"]
