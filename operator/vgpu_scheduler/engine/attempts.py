@@ -65,11 +65,11 @@ class Attempts:
         self._policies = policies
         self._requeuer = requeuer
         self.reserver = Reserver(cycle.state, preemptions)
-        self.waiting_holds = WaitingHolds(cycle, preemptions)
         self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
+        near = self._group_attempts.constraints
+        self.waiting_holds = WaitingHolds(cycle, preemptions, groups.priority, near)
         self.group_preemptions: GroupPreemptions | None = None
         if preemptions.enabled:
-            near = self._group_attempts.constraints
             self.group_preemptions = GroupPreemptions(cycle, preemptions, groups.priority, near)
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
@@ -153,17 +153,19 @@ class Attempts:
             return decision
         try:
             decision = self._preemptions.post_filter(pod, decision, now)
-            return self.waiting_holds.keep_for(pod, decision, now)
+            return self.waiting_holds.for_pod(pod, decision, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
     def _group_with_preemption(self, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a group; if it fits nowhere, others may have to end for it."""
+        """Decide a group; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
         decisions = self._group_attempts.decide(group, explain=explain)
-        if self.group_preemptions is None:
+        if decisions[0].outcome is Outcome.PLACED:
             return decisions
         try:
-            return self.group_preemptions.post_filter(group, decisions, now)
+            if self.group_preemptions is not None:
+                decisions = self.group_preemptions.post_filter(group, decisions, now)
+            return self.waiting_holds.for_group(group, decisions, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
@@ -172,6 +174,7 @@ class Attempts:
         """Decide a popped pod together with others of its group."""
         if not group.is_ready:
             decision = waits_for_others(pod, group)
+            self.waiting_holds.give_up(group.waiting)
             self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)

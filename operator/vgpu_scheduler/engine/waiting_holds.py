@@ -1,111 +1,242 @@
 """Room that is kept for pods that have waited for long: what others leave on a node by themselves is theirs.
 
-Without it smaller pods take what becomes free again and again, and one that needs a whole card waits for ever. Nobody
-is evicted for it: the room is where the fewest have to end, and it grows as they do.
+Without it smaller pods take what becomes free again and again, and a pod that needs a whole card, or a group, waits for
+ever. Nobody is evicted for it: the room is where the fewest have to end, and it grows as they do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.domains import domains_by_free_room
 from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.group_members import GroupMembers
+from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
+from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.preemption.search import VictimSearch
-from vgpu_scheduler.engine.preemption.victims import Preemptor
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Outcome, counted
-from vgpu_scheduler.state import Hold, Phase
+from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
+from vgpu_scheduler.kube import DisruptionBudget, Pod
+from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, TopologyConstraint, Victim, counted
+from vgpu_scheduler.state import Hold, Phase, Reservation
 
 __all__ = ["HELD_FOR", "WaitingHolds"]
 
 HELD_FOR: Final = 3600.0
-"""Seconds for which room is kept at most; after that its pod waits as long as before until some is kept again."""
+"""Seconds for which room is kept at most; after that its pods wait as long as before until some is kept again."""
 _ABOVE_ALL: Final = 2**31
 """Higher than any priority: whoever is there leaves at some time."""
+_MOST_DOMAINS: Final = 4
+"""In so many domains at most room for a group is looked for."""
+_Plan = Callable[[], GroupPlan | PreemptionResult]
 
 
 class WaitingHolds:
-    """Keeps room for pods that have waited for as long as their policy says, for one at a time of each maker's cards.
+    """Keeps room for pods and groups that have waited for as long as their policy says.
+
+    That is one pod or group at a time of each maker's cards.
 
     Parameters
     ----------
     cycle
         Knows what pods claim, and under which policy.
     preemptions
-        Keeps the room, and knows who would have to end.
+        Knows for whom room is kept.
+    priority
+        Returns the priority of a pod, or of its group.
+    constraints
+        Returns how near to each other the pods of a group are placed.
     """
 
-    def __init__(self, cycle: Cycle, preemptions: Preemptions) -> None:
+    def __init__(
+        self,
+        cycle: Cycle,
+        preemptions: Preemptions,
+        priority: Callable[[Pod], int],
+        constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
+    ) -> None:
         self._cycle = cycle
         self._state = cycle.state
         self._preemptions = preemptions
+        self._priority = priority
+        self._constraints = constraints
+        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions), preemptions.room_for)
         self._ended: dict[str, float] = {}
         """When room was given up that was kept for so long that others are to have their turn, by UID."""
 
-    def keep_for(self, pod: Pod, decision: Decision, now: float) -> Decision:
+    def for_pod(self, pod: Pod, decision: Decision, now: float) -> Decision:
         """Return the decision about a pod that fits nowhere with what is kept for it from now on, if anything is."""
-        after = self._waits_for(pod)
-        if decision.outcome is not Outcome.UNSCHEDULABLE or decision.preemption is not None or after is None:
-            self._give_up(pod.uid)
-            return decision
-        hold, since = self._state.holds.get(pod.uid), self._waiting.get(pod.uid)
-        if since is None:
-            # Where others were evicted from its room, that is kept until they have left it.
-            return decision if hold is not None else self._begin(pod, decision, after, now)
-        if now < since + HELD_FOR and self._preemptions.can_be_placed_on(hold):
-            return self._told(decision, pod.uid, since + HELD_FOR)
-        self._give_up(pod.uid)
-        self._ended[pod.uid] = now
-        return self._begin(pod, decision, after, now)
 
-    def _begin(self, pod: Pod, decision: Decision, after: float, now: float) -> Decision:
-        """Keep room for a pod if it has waited for long enough, and no other one has its turn."""
-        due = max(self._preemptions.evaluator.waiting_since(pod), self._ended.get(pod.uid, -after)) + after
-        if now < due:
-            return _again_at(decision, due)
-        others = [since + HELD_FOR for uid, since in self._waiting.items() if self._shares_maker(pod, uid)]
-        if others:
-            return _again_at(decision, max(others))
-        room = self._room_once_left(pod)
-        if room is None:
-            return decision
-        self._state.keep(room)
-        self._waiting[pod.uid] = now
-        self._ended.pop(pod.uid, None)
-        return self._told(decision, pod.uid, now + HELD_FOR)
+        def plan() -> GroupPlan | PreemptionResult:
+            return self._planner.plan((pod,), 1, _ABOVE_ALL, self._open(self._state.nodes.rows()), now)
+
+        return self._for((pod,), (decision,), plan, now)[0]
+
+    def for_group(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
+        """Return the decisions about a group that fits nowhere with what is kept for it from now on, if anything is.
+
+        Room is kept for as many of its pods as are needed, or for none.
+        """
+
+        def plan() -> GroupPlan | PreemptionResult:
+            members, nodes = GroupMembers(self._cycle, group), self._state.nodes
+            known = (nodes.row(node) for node in group.nodes)
+            placed = np.array([row for row in known if row is not None], dtype=np.int64)
+            found: GroupPlan | PreemptionResult = PreemptionResult()
+            domains = domains_by_free_room(nodes, self._constraints(group), members.room, placed)
+            for domain in islice(domains, _MOST_DOMAINS):
+                rows = self._open(domain.rows)
+                found = self._planner.plan(members.hardest_first, group.needed, _ABOVE_ALL, rows, now)
+                if isinstance(found, GroupPlan):
+                    break
+            return found
+
+        return self._for(group.waiting, decisions, plan, now)
+
+    def give_up(self, pods: Sequence[Pod]) -> None:
+        """Keep no room any more for pods that wait."""
+        for pod in pods:
+            if pod.uid in self._waiting:
+                self._preemptions.withdraw(pod.uid)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
         self._ended.pop(uid, None)
 
-    def _waits_for(self, pod: Pod) -> float | None:
-        """Return after how many seconds room is kept for a pod; None if it never is."""
-        return self._cycle.classes.policy(pod).groups.hold_after
+    def _for(
+        self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
+    ) -> tuple[Decision, ...]:
+        after = self._cycle.classes.policy(pods[0]).groups.hold_after
+        fits_nowhere = all(each.outcome is Outcome.UNSCHEDULABLE and each.preemption is None for each in decisions)
+        if not fits_nowhere or after is None:
+            self.give_up(pods)
+            return decisions
+        held = {pod.uid: hold for pod in pods if (hold := self._state.holds.get(pod.uid)) is not None}
+        if held.keys() - self._waiting.keys():
+            return decisions  # others were evicted from it: that is kept until they have left it
+        if held:
+            until = min(self._waiting[uid] for uid in held) + HELD_FOR
+            if now < until and all(map(self._preemptions.can_be_placed_on, held.values())):
+                return self._told(decisions, until)
+            self.give_up(pods)
+            self._ended.update((pod.uid, now) for pod in pods if now >= until)
+        return self._begin(pods, decisions, after, plan, now)
+
+    def _begin(
+        self, pods: Sequence[Pod], decisions: tuple[Decision, ...], after: float, plan: _Plan, now: float
+    ) -> tuple[Decision, ...]:
+        """Keep room for pods if they have waited for long enough, and no others have their turn."""
+        since = (max(self._preemptions.evaluator.waiting_since(p), self._ended.get(p.uid, -after)) for p in pods)
+        due = max(since) + after
+        if now < due:
+            return _again_at(decisions, due)
+        makers = frozenset[str]().union(*map(self._makers, pods))
+        others = [begun + HELD_FOR for uid, begun in self._waiting.items() if makers & self._makers_of(uid)]
+        if others:
+            return _again_at(decisions, max(others))
+        found = plan()
+        if isinstance(found, PreemptionResult):
+            return decisions
+        for each in found.members:
+            leaving = found.leaving(each.placement.node)
+            self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
+            self._waiting[each.pod.uid] = now
+        for pod in pods:
+            self._ended.pop(pod.uid, None)
+        return self._told(decisions, now + HELD_FOR)
 
     @property
     def _waiting(self) -> dict[str, float]:
         return self._preemptions.waiting
 
-    def _room_once_left(self, pod: Pod) -> Hold | None:
-        """Return the room that a pod would have where the fewest pods have to end by themselves; None if nowhere."""
-        pod_class, on_node = self._cycle.classes.of(pod), self._cycle.on_node
+    def _open(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of some rows where no room is kept for others."""
+        kept = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
+        return rows[~np.isin(rows, kept)]
+
+    def _makers_of(self, uid: str) -> frozenset[str]:
+        pod = self._state.pod(uid)
+        return frozenset() if pod is None else self._makers(pod)
+
+    def _makers(self, pod: Pod) -> frozenset[str]:
+        """Return whose cards a pod claims; those that claim none share what is none."""
+        claimed = self._cycle.classes.claimed(pod)
+        containers = () if claimed is None else claimed.claims
+        return frozenset(claim.vendor for container in containers for claim in container.claims) or frozenset({""})
+
+    def _told(self, decisions: tuple[Decision, ...], until: float) -> tuple[Decision, ...]:
+        """Return decisions that say where room is kept for their pods, which stand for themselves from now on."""
+        told = []
+        for each in decisions:
+            hold = self._state.holds.get(each.uid)
+            message = each.message if hold is None else f"{each.message} {self._said(hold)}"
+            told.append(replace(each, message=message, equivalence=None, per_node=False))
+        return _again_at(tuple(told), until)
+
+    def _said(self, hold: Hold) -> str:
+        there = (self._state.reservation(uid) for uid in hold.leaving)
+        number = sum(held is not None and held.node == hold.node for held in there)
+        left = f"until {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
+        return f"room on node {hold.node} is kept for it, which is enough {left}."
+
+
+class OnceLeft:
+    """Says what pods get once others have ended by themselves, whoever they are: where the fewest have to.
+
+    Parameters
+    ----------
+    cycle, preemptions
+        What it works with.
+    """
+
+    def __init__(self, cycle: Cycle, preemptions: Preemptions) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._evaluator = preemptions.evaluator
+        self.disruption = GroupDisruption(cycle.state)
+
+    def budgets(self) -> Sequence[DisruptionBudget]:
+        """Return no budgets: nobody is evicted."""
+        return ()
+
+    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+        """Say what one more pod gets beside those for which others leave, and who has to leave, too."""
+        del now
+        pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused):
-            return None
-        closed = {hold.node for hold in self._state.holds} | set(on_node.closed_to(pod_class, pod))
-        search = VictimSearch(self._state, self._cycle.nominated, lambda: (), self._ends_by_itself)
-        above_all = msgspec.structs.replace(pod, priority=_ABOVE_ALL)
-        preemptor = Preemptor(above_all, pod_class.node, pod_class.cluster, pod_class.limited)
-        filtered = self._cycle.filter(pod, pod_class)
-        found = search.best(preemptor, filtered, closed, self._preemptions.evaluator.order).victims
-        if found is None:
-            return None
-        there = [held for each in found.pods if (held := self._state.reservation(each.uid)) is not None]
-        placement = on_node.fits_once_gone(pod, found.node, there)
-        return None if placement is None else self._preemptions.room_for(pod, placement, [held.uid for held in there])
+            return PreemptionResult(reason=pod_class.reason)
+        ranked = msgspec.structs.replace(pod, priority=beside.priority)
+        preemptor = Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)
+        search = VictimSearch(self._state, self._cycle.nominated, self.budgets, self._ends_by_itself)
+        found = self._cycle.filter(pod, pod_class, beside.rows)
+        closed = self._cycle.on_node.closed_to(pod_class, pod)
+        best = search.best(preemptor, found, closed, self._evaluator.order).victims
+        if best is None:
+            return PreemptionResult()
+        gone = {each.uid: each for each in (*best.pods, *beside.leaving)}
+        there = [held for uid in gone if (held := self._state.reservation(uid)) is not None]
+        placement = self.fits_once_gone(ranked, best.node, there)
+        if placement is None:
+            return PreemptionResult()
+        return PreemptionResult(Preemption(best.node, placement, self.victims(best)))
+
+    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
+        """Return what a pod gets of a node once some pods are gone."""
+        return self._evaluator.fits_once_gone(pod, node, gone)
+
+    def victims(self, best: Victims) -> tuple[Victim, ...]:
+        """Return those who have to leave."""
+        return self._evaluator.victims(best)
 
     def _ends_by_itself(self, pod: Pod) -> bool:
         """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
@@ -114,35 +245,9 @@ class WaitingHolds:
             return False
         return not (pod.is_static or pod.is_of_daemon_set)
 
-    def _shares_maker(self, pod: Pod, uid: str) -> bool:
-        other = self._state.pod(uid)
-        return other is not None and not self._makers(pod).isdisjoint(self._makers(other))
 
-    def _makers(self, pod: Pod) -> frozenset[str]:
-        """Return whose cards a pod claims; those that claim none share what is none."""
-        claimed = self._cycle.classes.claimed(pod)
-        makers = () if claimed is None else claimed.claims
-        return frozenset(claim.vendor for container in makers for claim in container.claims) or frozenset({""})
-
-    def _give_up(self, uid: str) -> None:
-        if uid in self._waiting:
-            self._preemptions.withdraw(uid)
-
-    def _told(self, decision: Decision, uid: str, until: float) -> Decision:
-        """Return a decision that says where room is kept for its pod, which stands for itself from now on."""
-        hold = self._state.holds.get(uid)
-        assert hold is not None, "room is kept for the pod"
-        there = (self._state.reservation(leaving) for leaving in hold.leaving)
-        left = sum(held is not None and held.node == hold.node for held in there)
-        message = f"{decision.message} {_said(hold, left)}"
-        return _again_at(replace(decision, message=message, equivalence=None, per_node=False), until)
-
-
-def _said(hold: Hold, there: int) -> str:
-    left = f"until {counted(there, 'pod')} there {'has' if there == 1 else 'have'} ended" if there else "now"
-    return f"room on node {hold.node} is kept for it, which is enough {left}."
-
-
-def _again_at(decision: Decision, moment: float) -> Decision:
-    """Return a decision that comes out differently from some moment on at the latest."""
-    return replace(decision, again_at=moment if decision.again_at is None else min(moment, decision.again_at))
+def _again_at(decisions: tuple[Decision, ...], moment: float) -> tuple[Decision, ...]:
+    """Return decisions that come out differently from some moment on at the latest."""
+    return tuple(
+        replace(each, again_at=moment if each.again_at is None else min(moment, each.again_at)) for each in decisions
+    )

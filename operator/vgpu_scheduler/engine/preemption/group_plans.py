@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption.evaluator import Beside, Evaluator, PreemptionResult
-from vgpu_scheduler.engine.preemption.victims import Unit, reprieve, waits_to_be_bound
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
+from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
+from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
-from vgpu_scheduler.state import Hold, State
+from vgpu_scheduler.state import Hold, Reservation, State
 
 __all__ = ["GroupPlan", "GroupPlanner", "Member"]
 
@@ -74,6 +76,25 @@ class GroupPlan:
         ]
 
 
+class Leaving(Protocol):
+    """Says what pods get once others have left."""
+
+    disruption: GroupDisruption
+
+    @property
+    def budgets(self) -> Callable[[], Sequence[DisruptionBudget]]:
+        """Return the disruption budgets that count."""
+
+    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+        """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
+
+    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
+        """Return what a pod gets of a node once some pods are gone."""
+
+    def victims(self, best: Victims) -> tuple[Victim, ...]:
+        """Return what is said of pods that have to leave."""
+
+
 class GroupPlanner:
     """Plans room for the pods of groups.
 
@@ -88,7 +109,7 @@ class GroupPlanner:
     def __init__(
         self,
         cycle: Cycle,
-        evaluator: Evaluator,
+        evaluator: Leaving,
         room_for: Callable[[Pod, Placement, Sequence[str], int], Hold],
     ) -> None:
         self.cycle = cycle

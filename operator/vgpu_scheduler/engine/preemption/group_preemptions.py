@@ -65,7 +65,7 @@ class GroupPreemptions:
         if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.waits_together(uids, group.needed):
             return _with_reason(decisions, "not eligible due to a terminating pod on the nominated node.")
         for uid in uids:
-            self._preemptions.withdraw(uid)
+            self._preemptions.stop(uid)
         if outcomes != {Outcome.UNSCHEDULABLE} or not self.may_preempt(group):
             return decisions
         found = self.search(group, now)

@@ -119,12 +119,12 @@ class Preemptions:
             return decision  # what was kept for it, others have left perhaps: that is not given up for an error
         may_preempt = self.enabled and self._policies.resolve(pod).preemption.may_preempt
         if decision.outcome is not Outcome.UNSCHEDULABLE or not may_preempt:
-            self._stop(pod.uid)
+            self.stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
             reason = "not eligible due to a terminating pod on the nominated node."
             return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
-        self._stop(pod.uid)
+        self.stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
@@ -134,7 +134,7 @@ class Preemptions:
         self.begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
 
-    def _stop(self, uid: str) -> None:
+    def stop(self, uid: str) -> None:
         """Keep no room for a pod any more that others are evicted from; what they leave by themselves stays its."""
         if uid not in self.waiting:
             self.withdraw(uid)
