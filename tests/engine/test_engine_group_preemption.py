@@ -93,7 +93,7 @@ def test_nobody_ends_for_a_group_that_would_not_get_room_for_all() -> None:
     assert fleet.ending() == []
     assert fleet.engine.state.ledger() == before
     assert {fleet.last[f"gang-{member}"].outcome for member in range(3)} == {Outcome.UNSCHEDULABLE}
-    reason = "preemption: pod default/gang-2: 0/2 nodes are available: 2 CardInsufficientMemory."
+    reason = "preemption: pod default/gang-2: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
     assert fleet.last["gang-0"].message.endswith(reason)
     assert not fleet.engine.state.drift()
 
@@ -120,6 +120,21 @@ def test_what_one_victim_leaves_is_enough_for_several_pods() -> None:
     fleet.end("uid-low-a")
     fleet.decide()
     assert fleet.where(3) == ["a", "a", "a"]
+
+
+def test_pods_that_must_not_be_on_one_node_get_room_on_different_ones() -> None:
+    fleet = full("a", "b")
+    term = {"labelSelector": {"matchLabels": {"of": "gang"}}, "topologyKey": "name"}
+    apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    for member in range(2):
+        notes = in_group("gang", 2)
+        fleet.come(f"gang-{member}", 9, asks(gpumem=1000), annotations=notes, labels={"of": "gang"}, **apart)
+    fleet.decide()
+    assert sorted(fleet.kept().values()) == ["a", "b"]
+    for name in ("a", "b"):
+        fleet.end(f"uid-low-{name}")
+    fleet.decide()
+    assert sorted(fleet.where(2)) == ["a", "b"]
 
 
 def test_victims_are_given_back_that_are_not_needed_once_all_pods_have_their_nodes() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.cards import CardsMachine
+from tests.simulation.group_preemption import GroupPreemptionMachine
 from tests.simulation.groups import GroupsMachine
 from tests.simulation.neighbours import NeighboursMachine
 from tests.simulation.preemption import PreemptionMachine
@@ -26,6 +27,7 @@ MACHINES = {
     "neighbours": NeighboursMachine,
     "preemption": PreemptionMachine,
     "groups": GroupsMachine,
+    "preemption for groups": GroupPreemptionMachine,
 }
 BATCH = 250
 STEPS = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -199,10 +199,15 @@ class EvictingWorld(BindingWorld):
             REACHED["preemption"] += 1
             REACHED["preemption of several"] += len(decision.preemption.victims) > 1
             REACHED["preemption of one in its lane"] += not all(v.bound for v in decision.preemption.victims)
-            self.loop.call_soon(self.leader.evictor.submit, decision)
-            self.loop.turn()
         elif "more evictions within the hour" in decision.message:
             REACHED["preemption: as many as are allowed"] += 1
+
+    def _decided_together(self, decisions: Sequence[Decision]) -> None:
+        preempting = [decision for decision in decisions if decision.preemption is not None]
+        if preempting:
+            assert self.leader is not None
+            self.loop.call_soon(self.leader.evictor.submit, *preempting)
+            self.loop.turn()
 
     def leave_lane(self, uid: str) -> bool:
         """Take back the placement of a pod whose Binding was not sent."""

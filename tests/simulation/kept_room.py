@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -39,16 +39,13 @@ def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], od
     for node, uuid, amounts in api.held():
         held[node, uuid] = add(held.get((node, uuid), _NOTHING), amounts)
     kept: dict[Card, Amounts] = {}
-    for uid, preemption in under_way:
-        pod = api.pods.get(uid)
-        if pod is None or pod.node or pod.terminal or pod.deleting or pod.nominated != preemption.node:
-            continue
-        there = (api.pods.get(victim.uid) for victim in preemption.victims)
-        victims = [one for one in there if one and one.node == preemption.node and not one.terminal]
-        for card, amounts in on_cards(preemption.placement).items():
+    for claims, leaving in _claims(api, under_way):
+        there = (api.pods.get(uid) for uid in leaving)
+        victims = [one for one in there if one and not one.terminal]
+        for card, amounts in claims.items():
             left = amounts
             for victim in victims:
-                theirs = on_cards(victim.placement).get(card, _NOTHING)
+                theirs = on_cards(victim.placement).get(card, _NOTHING) if victim.node == card[0] else _NOTHING
                 left = tuple(mine - other for mine, other in zip_longest(left, theirs, fillvalue=0))
             kept[card] = add(kept.get(card, _NOTHING), tuple(max(amount, 0) for amount in left))
     for card, amounts in kept.items():
@@ -57,6 +54,24 @@ def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], od
             assert all(have <= most for have, most in zip_longest(used, total_of(card[1]), fillvalue=0)), (
                 f"{card}: {held.get(card)} are in use, and {amounts} are kept"
             )
+
+
+def _claims(
+    api: SimApi, under_way: Iterable[tuple[str, Preemption]]
+) -> Iterator[tuple[dict[Card, Amounts], list[str]]]:
+    """Yield what pods get of cards with those that leave it; of those that get it together, all in one."""
+    together: dict[tuple[str, ...], list[tuple[str, Preemption]]] = {}
+    for uid, preemption in under_way:
+        together.setdefault(preemption.together or (uid,), []).append((uid, preemption))
+    for members in together.values():
+        claims: dict[Card, Amounts] = {}
+        for uid, preemption in members:
+            pod = api.pods.get(uid)
+            if pod is None or pod.node or pod.terminal or pod.deleting or pod.nominated != preemption.node:
+                continue
+            for card, amounts in on_cards(preemption.placement).items():
+                claims[card] = add(claims.get(card, _NOTHING), amounts)
+        yield claims, [victim.uid for _, preemption in members for victim in preemption.victims]
 
 
 def on_cards(placement: Placement | None) -> dict[Card, Amounts]:
@@ -113,7 +128,8 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
     is_late = uid in machine.nominated_late and pod.nominated_node_name == preemption.node  # of which no event has come
     if known is not None and known.nominated != preemption.node and not is_late:
         found.append("it is not nominated")
-    if evicted.priority >= pod.priority:
+    hold = state.holds.get(uid)
+    if hold is None or engine.preemptions.evaluator.disruption.ranked(evicted).priority >= hold.priority:
         found.append("its priority is not higher")
     if evicted.is_static or evicted.namespace in engine.options.protected_namespaces:
         found.append("the victim is protected")
@@ -164,8 +180,8 @@ def check_settled(machine: PreemptionMachine) -> None:
         known = engine.state.pod(pod.uid)
         assert known is not None
         assert engine.waits(known), f"{pod.name} is not waiting"
-        found = engine.preemptions.evaluator.search(known, machine.now)
-        assert found.preemption is None, f"{pod.name} waits, and could preempt {found.preemption}"
+        found = machine.could_preempt(known)
+        assert found is None, f"{pod.name} waits, and could preempt {found}"
         others = pod.uid in machine.nominated_late or pod.nominated_by != MANAGER
         assert others or not pod.nominated, f"{pod.name} is nominated to {pod.nominated}, and nothing is kept for it"
 

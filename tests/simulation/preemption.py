@@ -20,7 +20,7 @@ from tests.simulation.records import COUNTS_FOR, note_conflict, note_failure, no
 from tests.simulation.things import BUDGETS, CLUSTER_POLICIES, POLICIES, SimThing
 from tests.simulation.world import NAMES, REACHED, Shape
 
-from vgpu_scheduler.kube import MANAGER
+from vgpu_scheduler.kube import MANAGER, Pod
 
 PALETTE: Final = ((1, 3000, 0), (1, 8000, 0), (2, 2000, 50), (1, 4000, 50), (1, 1000, 100), (1, 2000, 0), (0, 0, 0))
 POLICY: Final = "preempts"
@@ -384,6 +384,10 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         state = self.engine.state
         if all(state.holds.get(uid) for node in state.nominations for uid in state.nominations.on(node)):
             super().check_nobody_is_forgotten()
+
+    def could_preempt(self, pod: Pod) -> object:
+        """Return what a pod that waits could have of others; None if it is nothing."""
+        return self.engine.preemptions.evaluator.search(pod, self.now).preemption
 
     def _answers(self) -> list[Any]:
         assert self.leader is not None

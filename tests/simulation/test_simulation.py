@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.cards import CardsMachine
+from tests.simulation.group_preemption import GroupPreemptionMachine
 from tests.simulation.groups import GroupsMachine
 from tests.simulation.machine import SchedulerMachine
 from tests.simulation.makers import OTHER_CARDS
@@ -127,6 +128,19 @@ BY_PREEMPTION = (
 )
 
 
+BY_GROUP_PREEMPTION = (
+    "placed",
+    "restart",
+    "preemption",
+    "preemption of several",
+    "preemptions restored",
+    "victim ended",
+    "victims that end whole",
+    "room for a group",
+    "eviction for a group",
+)
+
+
 def profile(runs: int) -> settings:
     return settings(
         max_examples=runs,
@@ -140,8 +154,8 @@ def profile(runs: int) -> settings:
 
 @pytest.mark.parametrize(
     "machine",
-    [CardsMachine, NeighboursMachine, PreemptionMachine, GroupsMachine],
-    ids=["cards", "neighbours", "preemption", "groups"],
+    [CardsMachine, NeighboursMachine, PreemptionMachine, GroupsMachine, GroupPreemptionMachine],
+    ids=["cards", "neighbours", "preemption", "groups", "preemption for groups"],
 )
 def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> None:
     REACHED.clear()
@@ -158,6 +172,7 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
         pytest.param(NeighboursMachine, BY_NEIGHBOURS, id="neighbours"),
         pytest.param(PreemptionMachine, BY_PREEMPTION, id="preemption"),
         pytest.param(GroupsMachine, BY_GROUPS, id="groups"),
+        pytest.param(GroupPreemptionMachine, BY_GROUP_PREEMPTION, id="preemption for groups"),
     ],
 )
 def test_whatever_happens_the_books_are_right(machine: type[SchedulerMachine], expected: tuple[str, ...]) -> None:

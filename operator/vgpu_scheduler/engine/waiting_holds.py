@@ -70,7 +70,7 @@ class WaitingHolds:
         self._preemptions = preemptions
         self._priority = priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions), preemptions.room_for)
+        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions))
         self._ended: dict[str, float] = {}
         """When room was given up that was kept for so long that others are to have their turn, by UID."""
 

@@ -65,7 +65,7 @@ class Beside:
     rows
         The node rows that it may go to, shape (n,).
     leaving
-        The pods that end for the others.
+        The pods that have to be evicted for the others; they hold nothing now.
     """
 
     priority: int
@@ -287,16 +287,15 @@ class Evaluator:
             partial(self._budgets_beside, leaving) if leaving else self.budgets,
             may_end,
             exceed=exceed,
-            within_limits=lambda found: self._over_limit(rules, (*found.pods, *leaving), now) is None,
+            within_limits=lambda found: self._over_limit(rules, found.pods, now, leaving) is None,
             disruption=self.disruption,
         )
 
     def _budgets_beside(self, leaving: Sequence[Pod]) -> list[DisruptionBudget]:
-        """Return the disruption budgets as they will be once some pods were evicted, which are there still."""
-        evicted = set(self._evicted(pod.uid for pod in leaving))
+        """Return the disruption budgets as they will be once some pods were evicted."""
         found = []
         for budget in self.budgets():
-            covered = {pod.name for pod in leaving if pod.uid in evicted and budget.covers(pod)} - budget.disrupted
+            covered = {pod.name for pod in leaving if budget.covers(pod)} - budget.disrupted
             left, disrupted = budget.allowed - len(covered), budget.disrupted | covered
             found.append(msgspec.structs.replace(budget, allowed=left, disrupted=disrupted) if covered else budget)
         return found
@@ -311,19 +310,16 @@ class Evaluator:
     def _answer(
         self, preemptor: Preemptor, pod_class: Fitted, best: Victims, now: float, leaving: Sequence[Pod] = ()
     ) -> PreemptionResult:
-        """Return how a pod gets the room of some victims, beside those that leave for others, or why it does not."""
+        """Return how a pod gets the room of some victims, as others leave for others, or why it does not."""
         policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, (*best.pods, *leaving), now)
+        too_many = self._over_limit(policy.preemption, best.pods, now, leaving)
         if too_many is not None:
             return too_many
-        return self._placed(preemptor, pod_class, best, leaving)
+        return self._placed(preemptor, pod_class, best)
 
-    def _placed(
-        self, preemptor: Preemptor, pod_class: Fitted, best: Victims, leaving: Sequence[Pod] = ()
-    ) -> PreemptionResult:
+    def _placed(self, preemptor: Preemptor, pod_class: Fitted, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
-        gone = {each.uid: each for each in (*best.pods, *leaving)}
-        there = [held for uid in gone if (held := self._state.reservation(uid)) is not None]
+        there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
@@ -354,10 +350,13 @@ class Evaluator:
                 found.append(uid)
         return found
 
-    def _over_limit(self, rules: PreemptionRules, pods: Iterable[Pod], now: float) -> PreemptionResult | None:
-        """Say which policy does not allow so many evictions now; None if all do."""
+    def _over_limit(
+        self, rules: PreemptionRules, pods: Iterable[Pod], now: float, leaving: Iterable[Pod] = ()
+    ) -> PreemptionResult | None:
+        """Say which policy does not allow so many evictions now, with those that leave for others; None if all do."""
         moment = now + self.unix_ahead
-        over = self.limits.exceeded(rules, self._evicted(pod.uid for pod in pods), moment)
+        evicted = {*self._evicted(pod.uid for pod in pods), *(pod.uid for pod in leaving)}
+        over = self.limits.exceeded(rules, evicted, moment)
         if over is None:
             return None
         kind, namespace, name = over.key

@@ -1,14 +1,14 @@
 """Room for the pods of a group that are placed together: for as many as are needed, or for none.
 
-One pod after the other gets a node, as room that is kept for it: without the end of others where that can be, else on
-what those leave that end anyway for the pods before it, else with more victims. Then the nodes stay, and as many of the
-victims as possible get their places back. A question leaves nothing behind.
+One pod after the other is placed, as if the victims of those before it were gone: where there is room then, else with
+more victims. When all have a node these stay, and as many of the victims as possible get their places back. All of that
+is done on the state itself, and undone: a question leaves nothing behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
@@ -23,7 +24,7 @@ from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
-from vgpu_scheduler.state import Hold, Reservation, State
+from vgpu_scheduler.state import Reservation
 
 __all__ = ["GroupPlan", "GroupPlanner", "Member"]
 
@@ -102,20 +103,11 @@ class GroupPlanner:
     ----------
     cycle, evaluator
         What it works with.
-    room_for
-        Returns the room to be kept for a pod, by its placement, the UIDs of those that leave it, and its priority.
     """
 
-    def __init__(
-        self,
-        cycle: Cycle,
-        evaluator: Leaving,
-        room_for: Callable[[Pod, Placement, Sequence[str], int], Hold],
-    ) -> None:
-        self.cycle = cycle
-        self.evaluator = evaluator
-        self.state = cycle.state
-        self.room_for = room_for
+    def __init__(self, cycle: Cycle, evaluator: Leaving) -> None:
+        self._cycle = cycle
+        self._evaluator = evaluator
 
     def plan(
         self, pods: Sequence[Pod], needed: int, priority: int, rows: NDArray[np.int64], now: float
@@ -131,131 +123,139 @@ class GroupPlanner:
         rows
             The only nodes that they may go to, shape (n,).
         """
-        with _as_it_was(self.state):
-            planning = _Planning(self, priority, rows, now)
+        planning = _Planning(self._cycle, self._evaluator, priority, rows, now)
+        with planning.undone():
             for number, pod in enumerate(pods):
                 answer = planning.place(pod)
                 if answer is not None and len(planning.members) + len(pods) - number - 1 < needed:
                     return replace(answer, reason=f"pod {pod.key}: {answer.reason}" if answer.reason else "")
                 if len(planning.members) == needed:
-                    return planning.with_as_few_victims_as_possible()
-        raise AssertionError("a group that is complete has as many pods as it needs")
-
-
-@contextmanager
-def _as_it_was(state: State) -> Iterator[None]:
-    """Have the room that is kept be afterwards as it is now, with nobody woken by it."""
-    holds, returned = tuple(state.holds), frozenset(state.wakes.returned)
-    try:
-        yield
-    finally:
-        kept = {id(hold) for hold in holds}
-        for hold in tuple(state.holds):
-            if id(hold) not in kept:
-                state.give_up(hold.uid)
-        for hold in holds:
-            if state.holds.get(hold.uid) is not hold:
-                state.keep(hold)
-        state.wakes.returned.intersection_update(returned)
+                    break
+            left = planning.whom_nobody_can_put_back()
+        victims = () if left is None else self._evaluator.victims(left)
+        return GroupPlan(tuple(planning.members.values()), victims)
 
 
 class _Planning:
-    """One plan in the making: what it has placed is kept for the pods for as long as it takes."""
+    """One plan in the making: its pods are assumed where they go, and its victims are gone, for as long as it takes."""
 
-    def __init__(self, planner: GroupPlanner, priority: int, rows: NDArray[np.int64], now: float) -> None:
-        self._planner = planner
-        self._state = planner.state
+    def __init__(self, cycle: Cycle, evaluator: Leaving, priority: int, rows: NDArray[np.int64], now: float) -> None:
+        self._cycle = cycle
+        self._state = cycle.state
+        self._evaluator = evaluator
         self._priority = priority
         self._rows = rows
         self._now = now
-        self.members: list[Member] = []
-        self._victims: dict[str, Pod] = {}
-        """Who ends for them, by UID."""
+        self.members: dict[str, Member] = {}
+        """Those that have a node, by UID."""
+        self._gone: dict[str, ExitStack] = {}
+        """What brings back the pods that end together, by the UID of the first of them."""
+        self._units: list[Unit] = []
+        self._evicted: list[Pod] = []
+        self._unbound: set[str] = set()
+        self._nodes: dict[str, str] = {}
+        """Where the victims are, by UID."""
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Have everything be afterwards as it is now, with nobody woken by it."""
+        state, holds = self._state, tuple(self._state.holds)
+        returned = frozenset(state.wakes.returned)
+        try:
+            yield
+        finally:
+            for uid in reversed(self.members):
+                if state.reservation(uid) is not None:
+                    state.undo(uid)
+            for back in self._gone.values():
+                back.close()
+            for hold in holds:
+                if state.holds.get(hold.uid) is not hold:
+                    state.keep(hold)
+            state.wakes.returned.intersection_update(returned)
 
     def place(self, pod: Pod) -> PreemptionResult | None:
         """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""
-        decision = self._planner.cycle.decide(pod, within=self._rows)
+        decision = self._cycle.decide(pod, within=self._rows)
         placement = decision.placement
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
                 return PreemptionResult(reason=decision.message)
-            placement = self._where_others_end(pod)
-        if placement is None:
-            beside = Beside(self._priority, self._rows, tuple(self._victims.values()))
-            answer = self._planner.evaluator.search_beside(pod, self._now, beside)
+            beside = Beside(self._priority, self._rows, self._evicted)
+            answer = self._evaluator.search_beside(pod, self._now, beside)
             if answer.preemption is None:
                 return answer
             placement = answer.preemption.placement
-            known = (self._state.pod(victim.uid) for victim in answer.preemption.victims)
-            self._victims.update((each.uid, each) for each in known if each is not None)
-        self._keep(pod, placement)
-        self.members.append(Member(pod, placement))
+            for victim in answer.preemption.victims:
+                self._take_off(victim.uid)
+        self._assume(pod, placement)
         return None
 
-    def _where_others_end(self, pod: Pod) -> Placement | None:
-        """Return what a pod gets of a node where pods end for others of its group; None if that is nothing."""
-        nodes = self._state.nodes
-        held = (self._state.reservation(uid) for uid in self._victims)
-        for name in sorted({there.node for there in held if there is not None}):
-            if (row := nodes.row(name)) is not None and bool(np.any(self._rows == row)):
-                placement = self._once_gone(pod, name, self._victims)
-                if placement is not None:
-                    return placement
-        return None
+    def _take_off(self, uid: str) -> None:
+        """Have a victim be gone, with those that end together with it."""
+        pod = None if uid in self._nodes else self._state.pod(uid)
+        if pod is None:
+            return
+        unit = self._evaluator.disruption.unit(pod)
+        for each in unit:
+            held = self._state.reservation(each.uid)
+            assert held is not None, f"victim {each.key} holds nothing"
+            self._nodes[each.uid] = held.node
+            if waits_to_be_bound(each, held):
+                self._unbound.add(each.uid)
+            elif not each.deleting:
+                self._evicted.append(each)
+        self._units.append(unit)
+        self._set_gone(unit)
 
-    def _once_gone(self, pod: Pod, node: str, victims: Iterable[str]) -> Placement | None:
-        gone = [held for uid in victims if (held := self._state.reservation(uid)) is not None]
-        ranked = msgspec.structs.replace(pod, priority=self._priority)
-        return self._planner.evaluator.fits_once_gone(ranked, node, gone)
+    def _set_gone(self, unit: Unit) -> None:
+        back = self._gone.setdefault(unit[0].uid, ExitStack())
+        back.enter_context(self._state.without([each.uid for each in unit]))
 
-    def _keep(self, pod: Pod, placement: Placement) -> None:
-        """Keep the room of a pod; what is kept there for lower priorities is given up."""
+    def _assume(self, pod: Pod, placement: Placement) -> None:
+        """Have a pod be placed; what is kept there for lower priorities is given up."""
         for hold in self._state.holds.on(placement.node):
             if hold.priority < self._priority:
                 self._state.give_up(hold.uid)
-        leaving = [uid for uid in self._victims if self._is_on(uid, placement.node)]
-        self._state.keep(self._planner.room_for(pod, placement, leaving, self._priority))
+        usage = placement_usage(placement, self._cycle.classes.claims(pod))
+        self._state.assume(pod.uid, placement, usage, pod.spec.requests)
+        self.members[pod.uid] = Member(pod, placement)
 
-    def _is_on(self, uid: str, node: str) -> bool:
-        held = self._state.reservation(uid)
-        return held is not None and held.node == node
-
-    def with_as_few_victims_as_possible(self) -> GroupPlan:
-        """Give victims their places back without which all pods fit where they are; return what is left."""
-        units: dict[str, Unit] = {}
-        for pod in self._victims.values():
-            unit = self._planner.evaluator.disruption.unit(pod)
-            units[unit[0].uid] = unit
-        held = ((pod, self._state.reservation(pod.uid)) for pod in self._victims.values())
-        unbound = frozenset(pod.uid for pod, there in held if there is not None and waits_to_be_bound(pod, there))
-        found = reprieve("", units.values(), self._planner.evaluator.budgets(), self, unbound=unbound)
-        victims = () if found is None else self._planner.evaluator.victims(found)
-        return GroupPlan(tuple(self.members), victims)
+    def whom_nobody_can_put_back(self) -> Victims | None:
+        """Give victims their places back without which all pods fit where they are; return the others."""
+        return reprieve("", self._units, self._evaluator.budgets(), self, unbound=self._unbound)
 
     def put_back(self, unit: Unit) -> bool:
         """Put pods back, unless a pod of the group would not fit then where it is; see :class:`Room`."""
-        back = {pod.uid for pod in unit}
-        left = {uid: pod for uid, pod in self._victims.items() if uid not in back}
-        nodes = {held.node for uid in back if (held := self._state.reservation(uid)) is not None}
-        concerned = [each for each in self.members if each.placement.node in nodes or self._looks_beyond(each.pod)]
-        before = [hold for each in concerned if (hold := self._state.holds.get(each.pod.uid)) is not None]
+        nodes = {self._nodes[each.uid] for each in unit}
+        concerned = [
+            each for each in self.members.values() if each.placement.node in nodes or self._looks_beyond(each.pod)
+        ]
         for each in concerned:
-            self._state.give_up(each.pod.uid)
-        victims, self._victims = self._victims, left
-        moved: dict[str, Member] = {}
+            self._state.undo(each.pod.uid)
+        self._gone[unit[0].uid].close()
         for each in concerned:
-            placement = self._once_gone(each.pod, each.placement.node, left)
+            placement = self._where_it_is(each)
             if placement is None:
-                self._victims = victims
-                for hold in before:
-                    self._state.keep(hold)
+                self._return(concerned)
+                self._set_gone(unit)
+                for before in concerned:
+                    self._assume(before.pod, before.placement)
                 return False
-            self._keep(each.pod, placement)
-            moved[each.pod.uid] = Member(each.pod, placement)
-        self.members = [moved.get(each.pod.uid, each) for each in self.members]
+            self._assume(each.pod, placement)
         return True
+
+    def _where_it_is(self, member: Member) -> Placement | None:
+        """Return what a pod gets of the node that it is on."""
+        ranked = msgspec.structs.replace(member.pod, priority=self._priority)
+        return self._evaluator.fits_once_gone(ranked, member.placement.node, ())
+
+    def _return(self, members: Sequence[Member]) -> None:
+        for each in members:
+            if self._state.reservation(each.pod.uid) is not None:
+                self._state.undo(each.pod.uid)
 
     def _looks_beyond(self, pod: Pod) -> bool:
         """Tell whether pods on other nodes have a say about a pod."""
-        pod_class = self._planner.cycle.classes.of(pod)
+        pod_class = self._cycle.classes.of(pod)
         return isinstance(pod_class, Fitted) and (pod_class.cluster is not None or pod_class.limited)

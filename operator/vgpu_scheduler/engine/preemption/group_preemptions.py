@@ -51,7 +51,7 @@ class GroupPreemptions:
         self._evaluator = preemptions.evaluator
         self._priority = priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, self._evaluator, preemptions.room_for)
+        self._planner = GroupPlanner(cycle, self._evaluator)
 
     def post_filter(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
         """Return the decisions about a group that fits nowhere with what preemption does about it.
