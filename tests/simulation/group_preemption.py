@@ -8,7 +8,7 @@ from typing import Any, Final
 import hypothesis.strategies as st
 from hypothesis.stateful import rule
 from tests.kube.objects import Obj
-from tests.simulation.groups import MINIMUM, SAID
+from tests.simulation.groups import MINIMUM, SAID, no_member_is_forgotten
 from tests.simulation.machine import picks
 from tests.simulation.preemption import PreemptionMachine
 from tests.simulation.things import SimThing
@@ -122,6 +122,11 @@ class GroupPreemptionMachine(PreemptionMachine):
             return pod is not None and hold is not None and bool(pod.nominated_node_name or pod.node_name)
 
         return is_nominated
+
+    def check_nobody_is_forgotten(self) -> None:
+        state = self.engine.state
+        if all(state.holds.get(uid) for node in state.nominations for uid in state.nominations.on(node)):
+            no_member_is_forgotten(self.engine)
 
     def could_preempt(self, pod: Pod) -> object:
         """Return what a pod that waits could have of others; None if it is nothing."""

@@ -15,7 +15,7 @@ from tests.simulation.restored import RestoringMachine
 from tests.simulation.things import SimThing
 from tests.simulation.world import NAMES, REACHED, SWEPT, Shape
 
-from vgpu_scheduler.engine import Requeue
+from vgpu_scheduler.engine import Engine, Requeue
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod
@@ -252,12 +252,17 @@ class GroupsMachine(RestoringMachine):
 
     def check_nobody_is_forgotten(self) -> None:
         """Check that nobody waits who could be placed, alone or with the group."""
-        for uid in list(self.engine.queue.unschedulable()):
-            pod = self.engine.state.pod(uid)
-            assert pod is not None
-            if not self.engine.storage.hold_back([pod]):
-                decision = self.engine.attempts.ask(pod)
-                assert decision.placement is None, f"{pod.key} waits in vain for {self.engine.queue.place(uid)}"
+        no_member_is_forgotten(self.engine)
 
 
-__all__ = ["GroupsMachine"]
+def no_member_is_forgotten(engine: Engine) -> None:
+    """Check that nobody waits who could be placed, alone or with the group."""
+    for uid in list(engine.queue.unschedulable()):
+        pod = engine.state.pod(uid)
+        assert pod is not None
+        if not engine.storage.hold_back([pod]):
+            decision = engine.attempts.ask(pod)
+            assert decision.placement is None, f"{pod.key} waits in vain for {engine.queue.place(uid)}"
+
+
+__all__ = ["GroupsMachine", "no_member_is_forgotten"]
