@@ -10,6 +10,7 @@ from tests.faults import (
     stories_plugins,
     stories_pods,
     stories_preemption,
+    stories_preemption_groups,
     stories_preemption_killed,
     stories_volumes,
     stories_watches,
@@ -29,6 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     *stories_leaders.FAULTS,
     *stories_preemption.FAULTS,
     *stories_preemption_killed.FAULTS,
+    *stories_preemption_groups.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]
