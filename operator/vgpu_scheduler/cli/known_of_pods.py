@@ -17,12 +17,12 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
-    WORKLOADS,
     NamespaceObjects,
     World,
     ask,
     claims_of,
     counted_for_quotas,
+    is_workload,
     known_problems,
     quotas_in_the_way,
     quotas_of,
@@ -142,7 +142,7 @@ def known_of_all(
     count
         Copies of each of the pods of files; 0 for the pods themselves.
     """
-    made = [claim for obj in written if obj.get("kind") in WORKLOADS for claim in claims_of(obj)]
+    made = [claim for obj in written if is_workload(obj) for claim in claims_of(obj)]
     made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
     seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
     settings = view.scheduler.settings

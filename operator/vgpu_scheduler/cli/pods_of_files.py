@@ -15,44 +15,52 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.whatif import (
     WORKLOADS,
+    Made,
+    PodSet,
     World,
     WorldError,
     Written,
-    claims_of,
-    controllers_of,
-    pods_of,
+    is_workload,
+    made_by,
     unknown_fields,
 )
 
 __all__ = ["namespaces_of", "new_pods", "nothing_to_place", "objects_at_home", "within"]
 
 _ALWAYS_THERE: Final = "default"
-_INSTEAD_OF: Final = {"CronJob": " (write its spec.jobTemplate as a Job)"}
+_INSTEAD_OF: Final = {
+    "CronJob": " (write its spec.jobTemplate as a Job)",
+    "Job.batch.volcano.sh": " (it is left to Volcano's scheduler; write each of its spec.tasks as a Job)",
+    "RayCronJob": " (write its spec.jobTemplate as a RayJob)",
+    "RayService": " (write its spec.rayClusterConfig as a RayCluster)",
+    "TrainJob": " (write spec.template of its runtime as a JobSet)",
+}
 """What can be placed instead of objects of a kind that is known, and is no mistake."""
 
 
 def new_pods(world: World, view: ClusterView, objects: Sequence[Written], *, once: bool = False) -> list[Pod]:
-    """Return the pods that objects of files ask about, or one of each workload, after what comes with them was made."""
+    """Return the pods that objects of files ask about, or one of each template, after what comes with them was made."""
     settings = view.scheduler.settings
-    others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
-    world.add(obj for obj in others if obj.get("kind") != "Node")
-    workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
-    world.make_controllers(controller for obj in workloads for controller in controllers_of(obj))
-    world.make_claims(claim for obj in workloads for claim in claims_of(obj))
+    world.add(obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node")
+    workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
+    world.make_controllers(controller for _, made in workloads for controller in made.controllers)
+    world.make_claims(claim for _, made in workloads for claim in made.claims)
+    world.add(group for _, made in workloads for group in made.groups)
     first = slice(1) if once else slice(None)
     pods: list[Pod] = []
-    not_ours: dict[str, list[str]] = {}
-    for obj in workloads:
-        made = _pods_told_of(obj)[first]
-        found = [_pod(world, obj, pod) for pod in made]
-        if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
-            not_ours.setdefault(text, []).append(title(obj))
-        pods += found
+    not_ours: dict[str, dict[str, None]] = {}
+    for obj, made in workloads:
+        _tell_of(obj, made)
+        for each in made.sets:
+            found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
+            if found and (text := as_if_it_named_ours(world, settings, each.pods[0], found[0].namespace)):
+                not_ours.setdefault(text, {})[title(obj)] = None
+            pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if view.has_read("Namespace"):
             warn(f"Namespace {namespace} is not there: the API server takes no pod of it before it is made")
     for text, titles in not_ours.items():
-        warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
+        warn(f"{next(iter(titles))}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")
@@ -88,11 +96,11 @@ def within(objects: Sequence[Written], namespace: str) -> list[Written]:
 
 
 def _is_at_home(obj: Written) -> bool:
-    return obj.get("kind") in {*WORKLOADS, *NAMESPACED_KINDS} and isinstance(obj.get("metadata"), Mapping)
+    return (is_workload(obj) or obj.get("kind") in NAMESPACED_KINDS) and isinstance(obj.get("metadata"), Mapping)
 
 
 def _has_pods_at_home(obj: Written) -> bool:
-    return obj.get("kind") in WORKLOADS and _is_at_home(obj)
+    return is_workload(obj) and _is_at_home(obj)
 
 
 def _at_home(obj: Written, home: str, given: str | None) -> Written:
@@ -107,24 +115,24 @@ def _at_home(obj: Written, home: str, given: str | None) -> Written:
     return obj
 
 
-def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
-    pods: list[Mapping[str, Any]] = list(pods_of(workload))
-    for text in unknown_fields(pods[0]) if pods else ():
-        warn(f"{title(workload)}: {text}")
-    if workload.get("kind") == "Job" and (workload.get("spec") or {}).get("suspend") is True:
-        warn(f"{title(workload)}: spec.suspend is true: there are no pods of it before it is resumed; here there are")
-    return pods
+def _tell_of(workload: Mapping[str, Any], made: Made) -> None:
+    """Warn about fields of a workload that have no effect, once for the pods of a template, and of what is assumed."""
+    for each in made.sets:
+        for text in unknown_fields(each.pods[0]) if each.pods else ():
+            warn(f"{title(workload)}: {each.path}{text}")
+    for note in made.notes:
+        warn(f"{title(workload)}: {note}")
 
 
-def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:
+def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mapping[str, Any]) -> Pod:
     """Read a pod as the API server would take it."""
     try:
         read = world.pod(pod)
     except WorldError as error:
         raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:
-        raise WorldError(f"{title(workload)}: spec.containers is empty: the API server takes no such pod")
+        empty = f"{template.path}spec.containers is empty"
+        raise WorldError(f"{title(workload)}: {empty}: the API server takes no such pod")
     return read
 
 

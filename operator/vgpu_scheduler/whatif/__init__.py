@@ -31,7 +31,7 @@ from vgpu_scheduler.whatif.tenant import (
 )
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.victims import nameless, victim_row
-from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
+from vgpu_scheduler.whatif.workloads import WORKLOADS, Made, PodSet, claims_of, is_workload, made_by, pods_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -45,9 +45,11 @@ __all__ = [
     "CaseResult",
     "ConditionRemedies",
     "Explanation",
+    "Made",
     "Move",
     "NamespaceObjects",
     "Plan",
+    "PodSet",
     "Remedy",
     "RemedyKind",
     "Room",
@@ -64,7 +66,6 @@ __all__ = [
     "check_case",
     "claim_problems",
     "claims_of",
-    "controllers_of",
     "copy_of",
     "counted_for_quotas",
     "defrag",
@@ -73,10 +74,12 @@ __all__ = [
     "explain_pod",
     "flatten",
     "held_cards",
+    "is_workload",
     "kinds_read",
     "known_problems",
     "leaves_memory_to_cards",
     "listed_cards",
+    "made_by",
     "make_dialect",
     "make_room",
     "matches_nothing",

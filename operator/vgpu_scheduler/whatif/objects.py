@@ -59,6 +59,11 @@ def _items(objects: Iterable[Object]) -> Iterable[Object]:
             yield obj
 
 
+def group_of(obj: Object) -> str:
+    """Return the API group of an object; of those without any, the version."""
+    return str(obj.get("apiVersion") or "").partition("/")[0]
+
+
 def metadata_of(obj: Object) -> Mapping[str, Any]:
     """Return the metadata of an object.
 

@@ -38,12 +38,14 @@ from vgpu_scheduler.whatif.objects import (
     WorldError,
     decoded,
     flatten,
+    group_of,
     metadata_of,
     origin_of,
     read_node,
     with_uid,
 )
 from vgpu_scheduler.whatif.storage import ephemeral_claims, is_default_class, with_default_class
+from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
 
 
 class World:
@@ -117,9 +119,12 @@ class World:
         metadata = metadata_of(obj)
         take = self._takers.get(kind)
         if take is None:
-            self.ignored[kind] = self.ignored.get(kind, 0) + 1
+            self._ignore(f"{kind}.{group_of(obj)}" if kind in WORKLOADS and not is_workload(obj) else kind)
         else:
             take(obj, str(metadata.get("name", "")), metadata)
+
+    def _ignore(self, kind: str) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
 
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
         """Return what takes in an object of each kind: called with the object, its name and its metadata."""
@@ -177,10 +182,10 @@ class World:
     def _add_pod_group(self, obj: Object) -> None:
         """Take in an object that describes a group; of those that are not ours to read nothing is said."""
         version = str(obj.get("apiVersion", ""))
-        name = f"PodGroup.{version.partition('/')[0]}"
+        name = f"PodGroup.{group_of(obj)}"
         kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
         if kind is None:
-            self.ignored[name] = self.ignored.get(name, 0) + 1
+            self._ignore(name)
             return
         found = decoded(kind.decode, obj, metadata_of(obj))
         priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority

@@ -1,0 +1,156 @@
+"""Kubernetes' own workloads: Deployment, ReplicaSet, StatefulSet and Job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.workloads.made import Made, Owner, PodSet, is_suspended, pod_of, with_texts
+from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+
+__all__ = ["ClaimTemplates", "completion_index", "number_of_job", "read_deployment", "read_job", "read_replica_set"]
+__all__ += ["read_stateful_set"]
+
+_HASH: Final = {"pod-template-hash": "new"}
+"""What tells the pods of a Deployment's new ReplicaSet from those of the others."""
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+def read_deployment(obj: Object) -> Made:
+    """Read a Deployment, whose pods a new ReplicaSet owns.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    written = workload(obj)
+    metadata, spec = written.part("metadata").fields, written.part("spec")
+    own, selector = Owner.of("Deployment", metadata), spec.fields.get("selector")
+    owner = Owner("ReplicaSet", f"{own.name}-{_HASH['pod-template-hash']}", f"{own.uid}-new", own.home)
+    if isinstance(selector, Mapping):
+        selector = with_texts(selector, "matchLabels", _HASH)
+    template = spec.part("template")
+    pods = [pod_of(template, f"{own.name}-{n}", owner, _HASH) for n in range(spec.number("replicas", 1))]
+    return Made([PodSet(pods)], controllers=[owner.selecting(selector)])
+
+
+def read_replica_set(obj: Object) -> Made:
+    """Read a ReplicaSet.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    written = workload(obj)
+    spec, owner = written.part("spec"), Owner.of("ReplicaSet", written.part("metadata").fields)
+    template = spec.part("template")
+    pods = [pod_of(template, f"{owner.name}-{n}", owner) for n in range(spec.number("replicas", 1))]
+    return Made([PodSet(pods)], controllers=[owner.selecting(spec.fields.get("selector"))])
+
+
+def read_stateful_set(obj: Object) -> Made:
+    """Read a StatefulSet, with the claims of its pods.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    written = workload(obj)
+    spec, owner = written.part("spec"), Owner.of("StatefulSet", written.part("metadata").fields)
+    template, number = spec.part("template"), spec.number("replicas", 1)
+    ordinals = spec.fields.get("ordinals")
+    first = spec.part("ordinals").large_number("start") if isinstance(ordinals, Mapping) else 0
+    claims = ClaimTemplates(spec)
+    names = [f"{owner.name}-{ordinal}" for ordinal in range(first, first + number)]
+    pods = [claims.added(pod_of(template, name, owner), name) for name in names]
+    made = [claim for name in names for claim in claims.claims(name, owner)]
+    return Made([PodSet(pods)], made, [owner.selecting(spec.fields.get("selector"))])
+
+
+def read_job(obj: Object) -> Made:
+    """Read a Job.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    written = workload(obj)
+    spec, owner = written.part("spec"), Owner.of("Job", written.part("metadata").fields)
+    template = spec.part("template")
+    indexes = range(number_of_job(spec))
+    pods = [pod_of(template, f"{owner.name}-{n}", owner, *completion_index(spec, n)) for n in indexes]
+    return Made([PodSet(pods)], notes=is_suspended(spec))
+
+
+def number_of_job(spec: Part) -> int:
+    """Return how many pods of a Job run at once.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    number = spec.number("parallelism", 1)
+    return min(number, spec.large_number("completions")) if spec.has("completions") else number
+
+
+def completion_index(spec: Part, number: int, default: str = "NonIndexed") -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels and the annotations that number the pods of a Job; empty ones where it does not.
+
+    Parameters
+    ----------
+    default
+        The mode of completion where it says none.
+    """
+    mode = spec.fields.get("completionMode") or default
+    return ({_INDEX: str(number)}, {_INDEX: str(number)}) if mode == "Indexed" else ({}, {})
+
+
+class ClaimTemplates:
+    """The templates of claims that each pod of a StatefulSet has of its own.
+
+    Parameters
+    ----------
+    spec
+        What has them.
+
+    Raises
+    ------
+    WorldError
+        If they are malformed.
+    """
+
+    def __init__(self, spec: Part) -> None:
+        self._templates = spec.parts("volumeClaimTemplates")
+        self._metadata = [dict(each.part("metadata").fields) for each in self._templates]
+        self._names = [str(each.get("name", "")) for each in self._metadata]
+        if len(set(self._names)) < len(self._names):
+            raise WorldError(f"{spec.title}: {spec.path}volumeClaimTemplates: two have the same name")
+
+    def added(self, pod: dict[str, Any], name: str) -> dict[str, Any]:
+        """Return a pod with its own claims as volumes."""
+        spec = pod["spec"]
+        if not self._names or not isinstance(spec, Mapping):
+            return pod
+        there = spec.get("volumes") or []
+        if not isinstance(there, list):
+            return pod
+        others = [v for v in there if not isinstance(v, Mapping) or v.get("name") not in self._names]
+        own = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in self._names]
+        return {**pod, "spec": {**spec, "volumes": [*others, *own]}}
+
+    def claims(self, name: str, owner: Owner) -> list[Object]:
+        """Return the claims of one of the pods."""
+        return [
+            {
+                "kind": "PersistentVolumeClaim",
+                "metadata": {**metadata, **owner.home, "name": f"{each}-{name}"},
+                "spec": template.fields.get("spec"),
+            }
+            for template, metadata, each in zip(self._templates, self._metadata, self._names, strict=True)
+        ]
