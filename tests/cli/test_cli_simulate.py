@@ -12,6 +12,7 @@ from tests.cli.simulated import ASSUMED, pod, policy, run, simulate, write
 from tests.whatif.test_whatif_remedies import node
 
 pytestmark = pytest.mark.usefixtures("folder")
+GROUPS = sorted((Path(__file__).parents[2] / "manifests" / "examples").glob("group-*.yaml"))
 TABLE = """\
 POD            OUTCOME        NODE    CARDS   SCORE  POLICIES
 default/web-0  placed         node-b  GPU-b1  0      VGPUPolicy default/spread-web
@@ -273,12 +274,19 @@ def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("home", [(), ("-n", "default"), ("-n", "team")])
-@pytest.mark.parametrize("example", ["group-coscheduling", "group-koordinator", "group-kubernetes"])
-def test_the_groups_of_the_examples_are_placed_whole_in_any_namespace(example: str, home: tuple[str, ...]) -> None:
-    file = Path(__file__).parents[2] / "manifests" / "examples" / f"{example}.yaml"
-    result = run("-f", str(file), "--cluster", "cluster.yaml", "-o", "json", *home)
-    answers = json.loads(result.stdout)
-    assert [answer["outcome"] for answer in answers] == ["placed"] * 3, result.stderr
+@pytest.mark.parametrize("example", GROUPS, ids=[file.stem for file in GROUPS])
+def test_the_groups_of_the_examples_are_placed_whole_in_any_namespace(example: Path, home: tuple[str, ...]) -> None:
+    def outcomes(cards: int) -> list[tuple[str, str]]:
+        nodes = write("nodes.yaml", node("a", cards, memory=8000))
+        result = run("-f", str(example), "--cluster", nodes, "-o", "json", *home)
+        return [(answer["pod"].split("/")[1], answer["outcome"]) for answer in json.loads(result.stdout)]
+
+    pods = outcomes(9)
+    assert {outcome for _, outcome in pods} == {"placed"}
+    for cards in range(1, len(pods)):
+        for group in {name[:9] if name.startswith("serving-") else "" for name, _ in pods}:  # a leader and its workers
+            assert len({outcome for name, outcome in outcomes(cards) if name.startswith(group)}) == 1
+    assert "placed" not in {outcome for _, outcome in outcomes(1)}
 
 
 def test_pods_and_a_cluster_are_needed() -> None:
