@@ -1,4 +1,4 @@
-"""The binaries of the control plane, and Helm: found where ``make assets`` has put them."""
+"""The binaries of the control plane, Helm, and controllers of jobs: found where ``make assets`` has put them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ def helm() -> Path:
         If it was not built.
     """
     return _found("helm") / "helm"
+
+
+def job_controllers() -> Path:
+    """Return the folder of the controllers ``jobset`` and ``lws``; ``jobset.config`` has what comes with one.
+
+    Raises
+    ------
+    AssetsUnavailableError
+        If they were not built.
+    """
+    return _found("controllers")
 
 
 def _found(module: str) -> Path:

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl and Helm.
+# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl, Helm, and controllers of jobs.
 #
 # `build.sh MODULE…` builds modules and prints their folders; with Go, that takes minutes the first time:
 #   kubernetes  etcd, kube-apiserver, kubectl, kube-controller-manager, kube-scheduler
 #   helm        Helm
+#   controllers the controllers of JobSet and LeaderWorkerSet, with the folders config of their modules
 #   older       an API server of a version that does less, beside the same etcd and kubectl
 # `build.sh --find MODULE` builds nothing and prints the module's folder.
 #
@@ -20,15 +21,21 @@ if [ "${1:-}" = --find ]; then
   shift
 fi
 
+required() { # prints the version of a requirement
+  awk -v name="$1" '$1 == name && NF > 1 {print $2} $1 == "require" && $2 == name {print $3}' "$here/$folder/go.mod"
+}
+
 describe() { # sets what is known of a module
   case $1 in
     kubernetes) folder=. requirement=k8s.io/kubernetes name=kubernetes minutes=7
       binaries=(etcd kube-apiserver kubectl kube-controller-manager kube-scheduler) ;;
     older) folder=older requirement=k8s.io/kubernetes name=kubernetes minutes=4 binaries=(kube-apiserver) ;;
     helm) folder=helm requirement=helm.sh/helm/v4 name=helm minutes=3 binaries=(helm) ;;
+    controllers) folder=controllers requirement=sigs.k8s.io/jobset name=controllers minutes=3 binaries=(jobset lws) ;;
     *) echo "build.sh: there is no module $1" >&2; exit 2 ;;
   esac
-  version=$(awk -v name="$requirement" '$1 == name {print $2} $1 == "require" && $2 == name {print $3}' "$here/$folder/go.mod")
+  version=$(required "$requirement")
+  if [ "$1" = controllers ]; then version="$version-$(required sigs.k8s.io/lws)"; fi
   assets="$cache/$name-$version"
 }
 
@@ -42,6 +49,7 @@ compile() {
   pkg=k8s.io/component-base/version
   flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=$major -X $pkg.gitMinor=$minor"
   if [ "$1" = helm ]; then flags="-s -w -X helm.sh/helm/v4/internal/version.version=$version"; fi
+  if [ "$1" = controllers ]; then flags="-s -w"; fi
   mkdir -p "$assets"
   exec 9>"$cache/build.lock"
   if ! flock --nonblock 9; then
@@ -54,6 +62,13 @@ compile() {
     echo "building $binary $version ($number/${#binaries[@]}), ${SECONDS} s so far; $1 takes about $minutes minutes on two cores" >&2
     package=./cmd/$binary
     if [ "$1" = helm ]; then package=helm.sh/helm/v4/cmd/helm; fi
+    if [ "$1" = controllers ]; then
+      package=sigs.k8s.io/$binary
+      rm -rf "$assets/$binary.config"
+      (cd "$here/$folder" && go mod download && cp -r "$(go list -m -f '{{.Dir}}' "$package")/config" "$assets/$binary.config")
+      chmod -R u+w "$assets/$binary.config"
+      if [ "$binary" = lws ]; then package=$package/cmd; fi
+    fi
     (cd "$here/$folder" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") 9>&- >&2
     mv "$assets/.$binary" "$assets/$binary"
   done
@@ -76,7 +91,7 @@ for module in "$@"; do
   if ! complete; then
     if [ $build = no ]; then exit 4; fi
     if ! command -v go >/dev/null 2>&1; then
-      echo "the real API server and Helm are built with Go 1.26 or newer, which is not there; KUBEBUILDER_ASSETS may name the API server's binaries instead" >&2
+      echo "the real API server, Helm and the controllers are built with Go 1.26 or newer, which is not there; KUBEBUILDER_ASSETS may name the API server's binaries instead" >&2
       exit 3
     fi
     compile "$module"

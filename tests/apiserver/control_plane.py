@@ -124,7 +124,7 @@ class ControlPlane:
         self._file("service-account.key").write_text(_ec_private_key())
 
     def _start_processes(self) -> None:
-        self._ports = self._ports or tuple(_free_ports(3))
+        self._ports = self._ports or tuple(free_ports(3))
         self.url = f"https://127.0.0.1:{self._ports[2]}"
         self._spawn(
             "etcd",
@@ -316,7 +316,7 @@ class ControlPlane:
         """Run another process of the control plane as the administrator for the time of the block."""
         if not (self._binaries / binary).exists():
             raise AssetsUnavailableError(f"{binary} is not among the binaries in {self._binaries}")
-        (port,) = _free_ports(1)
+        (port,) = free_ports(1)
         config = f"--kubeconfig={self.kubeconfig()}"
         access = (f"--authentication-kubeconfig={self.kubeconfig()}", f"--authorization-kubeconfig={self.kubeconfig()}")
         certificates = f"--cert-dir={self._file('certificates')}"
@@ -369,7 +369,7 @@ def _json_or_text(data: bytes) -> Any:
         return data.decode(errors="replace")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
