@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from tests.cli.simulated import run, write
 from tests.whatif.test_whatif_remedies import node
-from tests.whatif.workloads import EVERY, job_set, kubeflow_job, leader_worker_set, ray_cluster
+from tests.whatif.workloads import (
+    EVERY,
+    job_set,
+    kubeflow_job,
+    leader_worker_set,
+    ray_cluster,
+    train_job,
+    training_runtime,
+)
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -89,6 +97,19 @@ def test_groups_of_a_leader_worker_set_go_one_by_one() -> None:
     assert told.count("gangSchedulingManagement") == 1
 
 
+@pytest.mark.parametrize("home", [(), ("-n", "team")])
+def test_a_train_job_is_placed_with_the_runtime_of_another_file(home: tuple[str, ...]) -> None:
+    runtime = training_runtime(podGroupPolicy={"coscheduling": {}})
+    job = at_home(train_job(trainer={"numNodes": 3, "resourcesPerNode": {"limits": {"nvidia.com/gpumem": 16_000}}}))
+    arguments = ("-f", write("job.yaml", job), "-f", write("runtime.yaml", runtime), *home)
+    namespace = home[1] if home else "default"
+    found, told = outcomes(*arguments, cards=3)
+    assert found == {f"{namespace}/w-node-0-{n}": "placed" for n in range(3)}
+    assert "ignored" not in told
+    found, _ = outcomes(*arguments, cards=2)
+    assert set(found.values()) == {"unschedulable"}
+
+
 def workload_limits(obj: Any) -> list[dict[str, Any]]:
     """Return all limits that are in an object."""
     if isinstance(obj, list):
@@ -147,13 +168,13 @@ def test_a_scheduler_that_is_not_named_is_told_once_a_workload() -> None:
     ("version", "kind", "told"),
     [
         ("batch.volcano.sh/v1alpha1", "Job", "Job.batch.volcano.sh (it is left to Volcano's scheduler; write each of"),
-        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "TrainJob (write spec.template of its runtime as a JobSet)"),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "TrainJob (add its runtime to the files)"),
         ("ray.io/v1", "RayService", "RayService (write its spec.rayClusterConfig as a RayCluster)"),
         ("jobset.x-k8s.io/v1alpha2", "JobSett", "JobSett, did you mean JobSet?"),
     ],
 )
 def test_kinds_that_are_not_taken_are_named_with_what_to_write_instead(version: str, kind: str, told: str) -> None:
-    obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": {"tasks": []}}
+    obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": {"runtimeRef": {"name": "r"}}}
     result = run("-f", write("w.yaml", obj), "--cluster", nodes())
     assert result.exit_code == 2
     assert told in result.stderr

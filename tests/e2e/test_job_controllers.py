@@ -59,9 +59,7 @@ async def cluster(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cluster]
         await found.nodes.register(["one", "two"], ("A100-40G",) * 2)
         await found.nodes.start()
         yield found
-        plane.kubectl(
-            "delete", "jobsets,leaderworkersets,statefulsets,jobs", "--all", "--wait=false", "-n", "default"
-        )
+        plane.kubectl("delete", "jobsets,leaderworkersets,statefulsets,jobs", "--all", "--wait=false", "-n", "default")
 
 
 def example(name: str, memory: int) -> list[Obj]:

@@ -15,24 +15,24 @@ from click.testing import CliRunner
 from tests.fuzz.mutating import applied, random_edits
 from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
+from tests.whatif.workloads import EVERY
 
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import (
-    WORKLOADS,
     World,
     WorldError,
     ask,
-    claims_of,
     flatten,
+    is_workload,
+    made_by,
     make_dialect,
-    pods_of,
     remedies,
     unknown_fields,
 )
 
 MOST = 20_000
-_WORKLOADS = 3
+_WORKLOADS = 3 + len(EVERY)
 """How many of the manifests are workloads."""
 MANIFESTS: list[dict[str, Any]] = [  # workloads first
     pod("p", {GPU: 1, MEMORY: 4000, CORES: 10, "cpu": "2"}, nodeSelector={"pool": "x"}, tolerations=[{"key": "k"}]),
@@ -56,6 +56,7 @@ MANIFESTS: list[dict[str, Any]] = [  # workloads first
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"storageClassName": "fast"}}],
         },
     },
+    *EVERY.values(),
     node("another"),
     {
         "kind": "ResourceQuota",
@@ -87,13 +88,15 @@ def read(text: bytes) -> Any:
 def attempt(world: World, manifest: Any) -> str:
     """Do with a manifest what the commands do; return what became of it."""
     objects = list(flatten([manifest]))
-    world.add(obj for obj in objects if obj.get("kind") not in WORKLOADS)
+    world.add(obj for obj in objects if not is_workload(obj))
     found = "taken in"
     for workload in objects:
-        if workload.get("kind") not in WORKLOADS:
+        if not is_workload(workload):
             continue
-        world.make_claims(claims_of(workload))
-        for written in pods_of(workload)[:2]:
+        made = made_by(workload)
+        world.make_claims(made.claims)
+        world.add(made.groups)
+        for written in made.pods[:2]:
             list(unknown_fields(written))
             asked = world.pod(written)
             list(world.engine.usage_warnings.of_pod(asked))

@@ -89,3 +89,27 @@ EVERY = {
     "RayCluster": ray_cluster(),
     "RayJob": ray_job(),
 }
+
+
+def train_job(**spec: Any) -> Obj:
+    """Return a TrainJob."""
+    head = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    return {**head, "metadata": {"name": "w", "namespace": "n"}, "spec": {"runtimeRef": {"name": "torch"}, **spec}}
+
+
+def training_runtime(kind: str = "ClusterTrainingRuntime", nodes: int = 1, **spec: Any) -> Obj:
+    """Return a runtime that trains on so many nodes."""
+    pods = template()
+    pods["spec"]["containers"][0]["name"] = "node"
+    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    job = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pods}}}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "torch"},
+        "spec": {
+            "mlPolicy": {"numNodes": nodes, "torch": {}},
+            "template": {"spec": {"replicatedJobs": [job]}},
+            **spec,
+        },
+    }

@@ -23,6 +23,7 @@ from vgpu_scheduler.whatif import (
     is_workload,
     made_by,
     unknown_fields,
+    with_job_sets,
 )
 
 __all__ = ["namespaces_of", "new_pods", "nothing_to_place", "objects_at_home", "within"]
@@ -33,7 +34,7 @@ _INSTEAD_OF: Final = {
     "Job.batch.volcano.sh": " (it is left to Volcano's scheduler; write each of its spec.tasks as a Job)",
     "RayCronJob": " (write its spec.jobTemplate as a RayJob)",
     "RayService": " (write its spec.rayClusterConfig as a RayCluster)",
-    "TrainJob": " (write spec.template of its runtime as a JobSet)",
+    "TrainJob": " (add its runtime to the files)",
 }
 """What can be placed instead of objects of a kind that is known, and is no mistake."""
 
@@ -82,7 +83,7 @@ def objects_at_home(files: Sequence[Path], home: str, named: str | None) -> list
     WorldError
         If an object names another one than ``-n``.
     """
-    return [_at_home(obj, home, named) for obj in read_files(files)]
+    return [_at_home(obj, home, named) for obj in with_job_sets(read_files(files))]
 
 
 def namespaces_of(objects: Sequence[Written]) -> list[str]:

@@ -31,7 +31,16 @@ from vgpu_scheduler.whatif.tenant import (
 )
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.victims import nameless, victim_row
-from vgpu_scheduler.whatif.workloads import WORKLOADS, Made, PodSet, claims_of, is_workload, made_by, pods_of
+from vgpu_scheduler.whatif.workloads import (
+    WORKLOADS,
+    Made,
+    PodSet,
+    claims_of,
+    is_workload,
+    made_by,
+    pods_of,
+    with_job_sets,
+)
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -102,5 +111,6 @@ __all__ = [
     "victim_row",
     "when_read",
     "with_displaced",
+    "with_job_sets",
     "world_of",
 ]

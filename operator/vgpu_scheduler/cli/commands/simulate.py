@@ -120,9 +120,9 @@ def simulate(
     of files that name no namespace are in that of -n, or of the context, as kubectl would create them. Pods are tried
     by priority, then in the order of the files; each finds what those before it took. Workloads stand for their pods:
     Deployments, ReplicaSets, StatefulSets and Jobs, JobSets, LeaderWorkerSets, the jobs of Kubeflow's Training
-    Operator, RayClusters and RayJobs; other kinds are named and passed over. With --preempt, who would have to go for
-    a pod that fits nowhere goes; what their controllers would make anew does not come. Ends with 1 when a pod finds no
-    place, and with 2 when something cannot be read.
+    Operator, TrainJobs beside their runtimes, RayClusters and RayJobs; other kinds are named and passed over. With
+    --preempt, who would have to go for a pod that fits nowhere goes; what their controllers would make anew does not
+    come. Ends with 1 when a pod finds no place, and with 2 when something cannot be read.
 
     With --trace, thousands of pods arrive at empty nodes until 130 percent of the cards were asked for, and policies
     are compared: how much of the cards is allocated at 100, 110 and 130 percent, what is left and no typical pod can

@@ -13,8 +13,9 @@ from vgpu_scheduler.whatif.workloads.kubernetes import read_deployment, read_job
 from vgpu_scheduler.whatif.workloads.leaderworkerset import read_leader_worker_set
 from vgpu_scheduler.whatif.workloads.made import Made, PodSet
 from vgpu_scheduler.whatif.workloads.part import Object, workload
+from vgpu_scheduler.whatif.workloads.trainer import with_job_sets
 
-__all__ = ["WORKLOADS", "Made", "PodSet", "claims_of", "is_workload", "made_by", "pods_of"]
+__all__ = ["WORKLOADS", "Made", "PodSet", "claims_of", "is_workload", "made_by", "pods_of", "with_job_sets"]
 
 _Read = Callable[[Object], Made]
 
