@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 from hypothesis import given, settings
-from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
+from tests.engine.builders import allocation, asks, cards, engine_with, in_group, make_engine, node, pod
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
@@ -209,6 +209,71 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
         assert fleet.kept_for() == {}
     assert fleet.kept_for() == {"big": "b"}
     assert "uid-big" in fleet.engine.preemptions.waiting
+
+
+# --------------------------------------------------------------------------------------------------------------- groups
+
+
+def member(name: str, **more: Any) -> Pod:
+    """Return a pod of a group of two that need a whole card each."""
+    return pod(name, asks(1, WHOLE), labels={"size": "whole"}, annotations=in_group("team", 2), **more)
+
+
+def test_room_is_kept_for_as_many_pods_of_a_group_as_are_needed(fleet: Fleet) -> None:
+    fleet.come(member("g0"), member("g1"))
+    fleet.tried(0.0)
+    assert fleet.kept_for() == {}
+    told = fleet.tried(AFTER)
+    assert sorted(fleet.kept_for().items()) == [("g0", "b"), ("g1", "a")]
+    assert told["g1"].message.endswith("room on node a is kept for it, which is enough until 4 pods there have ended.")
+    fleet.come(small("s"), now=AFTER)
+    for name in ("b0", "b1", "b2"):
+        fleet.end(name, AFTER + 1)
+    decisions = fleet.tried(AFTER + 20)
+    assert all(each.outcome is Outcome.UNSCHEDULABLE for each in decisions.values())
+    assert sorted(fleet.kept_for()) == ["g0", "g1"], "the one that would fit waits for the other"
+    for number in range(4):
+        fleet.end(f"a{number}", AFTER + 30)
+    placed = fleet.tried(AFTER + 60)
+    assert {name: each.outcome for name, each in placed.items() if name != "s"} == {
+        "g0": Outcome.PLACED,
+        "g1": Outcome.PLACED,
+    }
+    assert fleet.kept_for() == {}
+    assert not fleet.engine.state.drift()
+
+
+def test_a_group_for_which_there_is_never_room_keeps_none(fleet: Fleet) -> None:
+    pods = [
+        pod(f"g{number}", asks(1, WHOLE), labels={"size": "whole"}, annotations=in_group("team", 3))
+        for number in range(3)
+    ]
+    fleet.come(*pods)
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    assert fleet.kept_for() == {}
+
+
+def test_a_group_that_has_lost_a_pod_keeps_nothing(fleet: Fleet) -> None:
+    fleet.come(member("g0"), member("g1"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.end("g1", AFTER + 1)
+    fleet.tried(AFTER + 20)
+    assert fleet.kept_for() == {}
+
+
+def test_a_group_whose_node_goes_begins_anew(fleet: Fleet) -> None:
+    fleet.come(member("g0"), member("g1"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.engine.remove_node("a", now=AFTER + 1)
+    fleet.tried(AFTER + 20)
+    assert fleet.kept_for() == {}
+    fleet.engine.observe_node(node("c", cards("c", 1)), AFTER + 21)
+    fleet.come(tenant("c0", "c", 0), now=AFTER + 21)
+    fleet.tried(AFTER + 400)
+    assert sorted(fleet.kept_for().values()) == ["b", "c"]
 
 
 STEPS = st.lists(

@@ -62,7 +62,7 @@ class GroupsMachine(RestoringMachine):
             self._add_node(name, 2)
         self._sweep()  # from then on it is known which kinds of objects there are
         for size in sizes:
-            self.group_comes(size, size, shape, how="label", near=False, priority=0, seen=False)
+            self.group_comes(size, size, shape, how="label", near=False, priority=0, seen=False, patient=True)
         self._deliver_all()
         self._decide(bound)
         for uid in sorted(self.in_flight)[:bound]:
@@ -79,13 +79,15 @@ class GroupsMachine(RestoringMachine):
         near=st.booleans(),
         priority=st.sampled_from([0, 0, 10]),
         seen=st.booleans(),
+        patient=st.booleans(),
     )
     def group_comes(
-        self, size: int, minimum: int, shape: Shape, *, how: str, near: bool, priority: int, seen: bool
+        self, size: int, minimum: int, shape: Shape, *, how: str, near: bool, priority: int, seen: bool, patient: bool
     ) -> None:
         name = f"group-{self.api.serial()}"
         labels = {SAID: name, MINIMUM: str(minimum)} if how == "label" else {DESCRIBED: name}
         labels |= {NEAR: "rack"} if near else {}
+        labels |= {PATIENT: "yes"} if patient else {}
         if how == "object":
             self._put_group(name, minimum)
         for _ in range(size):

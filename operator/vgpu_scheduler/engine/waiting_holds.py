@@ -73,6 +73,8 @@ class WaitingHolds:
         self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions))
         self._ended: dict[str, float] = {}
         """When room was given up that was kept for so long that others are to have their turn, by UID."""
+        self._together: dict[str, frozenset[str]] = {}
+        """The UIDs of the pods for which room is kept together, by that of each."""
 
     def for_pod(self, pod: Pod, decision: Decision, now: float) -> Decision:
         """Return the decision about a pod that fits nowhere with what is kept for it from now on, if anything is."""
@@ -112,6 +114,7 @@ class WaitingHolds:
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
         self._ended.pop(uid, None)
+        self._together.pop(uid, None)
 
     def _for(
         self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
@@ -126,7 +129,8 @@ class WaitingHolds:
             return decisions  # others were evicted from it: that is kept until they have left it
         if held:
             until = min(self._waiting[uid] for uid in held) + HELD_FOR
-            if now < until and all(map(self._preemptions.can_be_placed_on, held.values())):
+            is_whole = all(self._together[uid] <= held.keys() for uid in held)
+            if is_whole and now < until and all(map(self._preemptions.can_be_placed_on, held.values())):
                 return self._told(decisions, until)
             self.give_up(pods)
             self._ended.update((pod.uid, now) for pod in pods if now >= until)
@@ -147,7 +151,9 @@ class WaitingHolds:
         found = plan()
         if isinstance(found, PreemptionResult):
             return decisions
+        together = frozenset(each.pod.uid for each in found.members)
         for each in found.members:
+            self._together[each.pod.uid] = together
             leaving = found.leaving(each.placement.node)
             self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
             self._waiting[each.pod.uid] = now

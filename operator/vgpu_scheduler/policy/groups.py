@@ -30,8 +30,8 @@ class GroupsSection(Section):
     are evicted as well, so that others may use their cards and the group starts again as a whole. That has no effect
     unless the operator has the rights for evictions. Report if it is absent."""
     hold_after: Duration | None = None
-    """How long a pod that is placed by itself must have waited before room is kept for it as others leave it (15m), so
-    that smaller pods do not take it again and again. Without it none is kept."""
+    """How long a group, or a pod that is placed by itself, must have waited before room is kept for it as others leave
+    it (15m), so that smaller pods do not take it again and again. Without it none is kept."""
 
     rules = (
         Rule(
