@@ -48,7 +48,7 @@ class GroupsMachine(RestoringMachine):
         near = {"policy": "binpack", "together": {"key": "rack", "mode": "Required"}}
         racks = policy("racks", {"selector": {"matchLabels": {NEAR: "rack"}}, "nodes": near})
         self.engine.effective_policies.observe(racks)
-        kept = {"selector": {"matchLabels": {PATIENT: "yes"}}, "groups": {"holdAfter": "5s"}}
+        kept = {"selector": {"matchLabels": {PATIENT: "yes"}}, "groups": {"holdAfter": "0s"}}
         self.engine.effective_policies.observe(policy("kept", kept))
 
     def _add_node(self, name: str, number: int) -> None:

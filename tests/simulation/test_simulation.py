@@ -89,6 +89,7 @@ BY_GROUPS = (
     "given back together",
     "placed within one rack",
     "waits for others of its group",
+    "room kept while others are there",
 )
 
 BY_PREEMPTION = (
