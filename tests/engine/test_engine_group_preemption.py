@@ -155,6 +155,23 @@ def test_the_room_of_all_is_given_back_when_one_of_them_is_gone(gone: str, left:
     assert fleet.kept() == left
 
 
+def test_no_room_is_kept_for_a_pod_whose_group_becomes_incomplete() -> None:
+    """It was more than its group needed, and now others are needed that are not there."""
+    fleet = Groups("a", "b")
+    fleet.engine.groups.observe_object(pod_group("gang", minimum=1, priority=9))
+    of_group = {"schedulingGroup": {"podGroupName": "gang"}}
+    for name in ("a", "b"):
+        runs(fleet, f"low-{name}", 0, name)
+    fleet.come("gang-0", 9, asks(gpumem=8000), **of_group)
+    fleet.decide()
+    assert fleet.kept() == {"gang-0": "a"}
+    fleet.engine.groups.observe_object(pod_group("gang", minimum=2, priority=9, version=2))
+    fleet.end("uid-low-a")
+    fleet.decide()
+    assert not fleet.kept()
+    assert fleet.node_of("gang-0") == ""
+
+
 def test_no_others_are_searched_while_victims_end() -> None:
     fleet = full("a", "b", "c")
     fleet.gang(2)

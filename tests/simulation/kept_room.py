@@ -164,7 +164,7 @@ def check_settled(machine: PreemptionMachine) -> None:
         for pod in ending:
             machine.api.delete_pod(pod.uid)
         machine.books_are_right()
-        if not quiet:
+        if quiet == 1:  # who waited before trying again has seen that it is not wanted any more
             check_records(machine)
         places = machine.engine.queue.counts()
         busy = any(places[place] for place in _TRIED) or machine.under_way() or machine.in_flight

@@ -82,6 +82,7 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             decision = malformed(pod, problem)
+            self._keep_no_room(pod)
             self._file(decision, now, alone=False)
             return (decision,)
         group = self._groups.too_few(pod) or self.together(pod)
@@ -175,6 +176,8 @@ class Attempts:
         if not group.is_ready:
             decision = waits_for_others(pod, group)
             self.waiting_holds.give_up(group.waiting)
+            if group.needed:  # else it has what is kept for it as soon as the others are bound
+                self._keep_no_room(pod)
             self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)
@@ -187,6 +190,10 @@ class Attempts:
                 created = other.creation_timestamp
                 self._queue.add(other.uid, other.priority, now, QueueEvent.FORCE_ACTIVATE, created=created)
         return decisions
+
+    def _keep_no_room(self, pod: Pod) -> None:
+        """Keep no room any more for a pod that cannot be placed now, wherever there is room."""
+        self._preemptions.withdraw(pod.uid)
 
     def _file(self, decision: Decision, now: float, *, alone: bool) -> None:
         """Put a pod where it waits after its attempt."""
