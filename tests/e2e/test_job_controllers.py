@@ -97,8 +97,10 @@ async def until_running(cluster: Cluster, label: str, number: int) -> None:
 
 
 async def until_told(cluster: Cluster, names: list[str], text: str) -> None:
+    """Wait until one of the pods says it."""
+
     async def told() -> bool:
-        return all([text in await cluster.message(name) for name in names])
+        return any([text in await cluster.message(name) for name in names])
 
     try:
         await cluster.until(told, text)
