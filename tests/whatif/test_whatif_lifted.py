@@ -152,7 +152,7 @@ def test_pods_of_the_namespace_that_hold_a_quota_end_wherever_they_are() -> None
         pod("p", {GPU: 1, MEMORY: 3500}, nodeSelector={"pool": "y"}),
     )
     (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.END_PODS]
-    assert remedy.text == "end 1 pod of namespace default: default/r2"
+    assert remedy.text == "end pod default/r2 on node a"
     assert remedy.node == "b"
     assert "r2" not in remedy.without_names().text
     for uid in remedy.ended:

@@ -112,6 +112,11 @@ class WaitingPod:
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
 
+    @property
+    def limited(self) -> bool:
+        """Whether a quota counts the cards of its namespace."""
+        return bool(self.world.engine.quotas.limited({self.pod.namespace}))
+
     def rewritten(self, written: Object) -> WaitingPod:
         """Return the pod as it would be if it were written so; itself where that cannot be read."""
         ours = self.read(written)

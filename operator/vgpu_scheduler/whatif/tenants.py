@@ -11,7 +11,7 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.moving import Spot
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Tenant", "largest_of", "tenant_of"]
+__all__ = ["Tenant", "largest_of", "of_quotas", "tenant_of"]
 
 _MIG: Final = "mig"
 
@@ -70,6 +70,18 @@ def tenant_of(world: World, pod: Pod) -> Tenant:
                 spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
     alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
     return Tenant(pod, frozenset(spots), held, alike)
+
+
+def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
+    """Return what a pod holds of what quotas of its namespace count."""
+    held: dict[_Kind, int] = {}
+    for dialect, usage in world.engine.dialects.uses(pod).items():
+        for vendor, amounts in usage.totals().items():
+            kinds = (_Kind(dialect, f"all of {vendor}", number) for number, _ in enumerate(amounts))
+            held |= dict(zip(kinds, amounts, strict=True))
+    if world.engine.state.quotas.by_card:  # how much it is depends on the card
+        held = {kind._replace(whole=True): amount for kind, amount in held.items()}
+    return held
 
 
 def largest_of(tenants: Sequence[Tenant], most: int) -> list[Tenant]:

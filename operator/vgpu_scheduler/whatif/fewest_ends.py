@@ -1,0 +1,323 @@
+"""The fewest pods without which a pod that waits would fit: of one node, and of its namespace where quotas count.
+
+Sets of pods are tried by their size, and of one size those of low priority first. A set of which more would have to be
+gone than those that hold the most of everything is left out untried.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain, combinations, islice, product
+from typing import Final, NamedTuple
+
+from vgpu_scheduler.kube import DisruptionBudget, Pod
+from vgpu_scheduler.whatif.controllers import is_node_bound
+from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.tenants import Tenant, largest_of, of_quotas, tenant_of
+
+__all__ = ["Ending", "fewest_ends"]
+
+_MOST_QUESTIONS: Final = 1000
+_MOST_IN_A_HURRY: Final = 200
+_FEW: Final = 2
+"""Pods from which on it is worth to find out first where the end of all would help."""
+_MOST_FOUND: Final = 16
+"""Sets that are given back."""
+_MOST_PLACES: Final = 8
+"""Places of which it is worked out which pods would have to end, where the fewest are too many to be searched."""
+_MOST_CHOICES: Final = 64
+"""Choices of pods whose budgets do not allow the end of all, that are tried on a node."""
+
+
+class Ending(NamedTuple):
+    """Pods that would have to end.
+
+    Attributes
+    ----------
+    node
+        Where the pod would have its place then; empty where that is not theirs alone to say.
+    pods
+        Those that would have to end, and those that are ending already and have to be waited for.
+    """
+
+    node: str
+    pods: list[Pod]
+
+    @property
+    def ended(self) -> list[Pod]:
+        """Those of which it has to be asked."""
+        return [pod for pod in self.pods if not pod.deleting]
+
+    @property
+    def priority(self) -> int:
+        """That of the most important one of which it has to be asked."""
+        return max((pod.priority for pod in self.ended), default=0)
+
+    def is_worse_than(self, other: Ending) -> bool:
+        """Tell whether fewer others would do of which none is more important."""
+        return len(other.ended) < len(self.ended) and other.priority <= self.priority
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """The fewest first."""
+        return len(self.ended), self.priority, self.node
+
+
+def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None) -> list[Ending]:
+    """Return sets of pods without which the pod would fit: the fewest, then more that are of lower priority.
+
+    Where that would take too many questions, sets of which none could stay.
+
+    Parameters
+    ----------
+    among
+        Tells whether a pod is one of those that may end; they all may without it. With it, nothing is returned where
+        that would take too many questions.
+    """
+    search = _Search(waiting, among or (lambda _: True))
+    return list(search.sets()) or ([] if among else search.without_those_that_could_stay())
+
+
+class _OutOfQuestionsError(Exception):
+    """The search would take too long."""
+
+
+class _Place:
+    """Where a pod may go once others are gone, and which these are.
+
+    Parameters
+    ----------
+    node
+        The node; empty for any.
+    own
+        Pods that hold something there.
+    beside
+        Pods elsewhere that hold what a quota leaves too little of.
+    """
+
+    def __init__(self, waiting: WaitingPod, node: str, own: Sequence[Pod], beside: Sequence[Pod]) -> None:
+        self._waiting = waiting
+        self.node = node
+        self.own = own
+        self.beside = beside
+
+    def fits(self, gone: Sequence[Pod]) -> bool:
+        """Tell whether the pod fits there once some pods are gone and those before it have their places."""
+        if self.node:
+            return self._waiting.fits_on(self.node, gone)
+        with self._waiting.world.engine.state.without(pod.uid for pod in gone):
+            return bool(self._waiting.node())
+
+    def may_fit(self, gone: Iterable[Pod]) -> bool:
+        """Tell whether the pod fits there once some pods are gone if nobody was served before it."""
+        with self._waiting.world.engine.state.without(pod.uid for pod in gone):
+            if self.node:
+                return self._waiting.cycle.on_node.fits_without(self._waiting.ours, self.node, ()) is not None
+            return bool(self._waiting.node_now())
+
+
+class _Search:
+    """Searches sets of pods.
+
+    Parameters
+    ----------
+    waiting
+        The pod that waits.
+    among
+        Tells whether a pod is one of those that may end.
+    """
+
+    def __init__(self, waiting: WaitingPod, among: Callable[[Pod], bool]) -> None:
+        self._waiting = waiting
+        self._budgets = waiting.world.engine.budgets.all()
+        self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
+        # What these count is no amount that a pod holds.
+        self._counts_amounts = not waiting.ours.spec.claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
+        self._tenants: dict[tuple[str, bool], Tenant] = {}
+        self._places = list(self._all_places(among))
+
+    def _all_places(self, among: Callable[[Pod], bool]) -> Iterator[_Place]:
+        waiting, state = self._waiting, self._waiting.world.engine.state
+        by_node: dict[str, list[Pod]] = {}
+        holding: list[Pod] = []
+        for pod in waiting.world.bound.values():
+            if not is_node_bound(pod) and among(pod) and _allowed(self._budgets, [pod]):
+                by_node.setdefault(pod.node_name, []).append(pod)
+                held = state.reservation(pod.uid)
+                if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:
+                    holding.append(pod)
+        for pods in by_node.values():
+            pods.sort(key=self._last_to_stay)
+        holding.sort(key=self._last_to_stay)
+        if holding:
+            yield _Place(waiting, "", holding, ())
+        for node, pods in islice(by_node.items(), waiting.most_nodes):
+            yield _Place(waiting, node, pods, [pod for pod in holding if pod.node_name != node])
+
+    def _last_to_stay(self, pod: Pod) -> tuple[bool, int, int, str]:
+        """Rank pods: those that end anyway first, then by priority, and of the same those that hold the most."""
+        held = self._waiting.world.engine.state.reservation(pod.uid)
+        charges = (usage.charges.values() for usage in held.uses.values()) if held is not None else ()
+        return not pod.deleting, pod.priority, -sum(map(sum, chain.from_iterable(charges))), pod.key
+
+    # The fewest -------------------------------------------------------------------------------------------------------
+
+    def sets(self) -> Iterator[Ending]:
+        """Yield sets of the fewest pods, then those of more that are of lower priority; as far as there are questions."""
+        with suppress(_OutOfQuestionsError):
+            yield from self._sets()
+
+    def _sets(self) -> Iterator[Ending]:
+        priorities = sorted({pod.priority for place in self._places for pod in (*place.own, *place.beside)})
+        most = max((len(place.own) + len(place.beside) for place in self._places), default=0)
+        told: set[frozenset[str]] = set()
+        for size in range(most + 1):
+            if size == _FEW:
+                self._places = [each for each in self._places if each.may_fit((*each.own, *each.beside))]
+            if not priorities or not any(True for _ in self._of_size(size, priorities[-1])):
+                continue
+            for number, priority in enumerate(priorities):
+                found = list(islice(self._of_size(size, priority), _MOST_FOUND))
+                for each in found:
+                    if (uids := frozenset(pod.uid for pod in each.pods)) not in told:
+                        told.add(uids)
+                        yield each
+                if found:
+                    priorities = priorities[:number]
+                    break
+
+    def _of_size(self, size: int, priority: int) -> Iterator[Ending]:
+        """Yield a set of so many pods of each place that has one, of which none is more important than that."""
+        for place in self._places:
+            own, beside = (
+                [self._tenant(pod, own=mine) for pod in pods if not pod.deleting and pod.priority <= priority]
+                for pods, mine in ((place.own, bool(place.node)), (place.beside, False))
+            )
+            going = [pod for pod in (*place.own, *place.beside) if pod.deleting]
+            if size == 0 and not going:
+                continue
+            for chosen in self._chosen(place, size, (own, beside), going):
+                yield Ending(place.node, _none_could_stay([*going, *chosen], place.fits))
+                break
+
+    def _chosen(
+        self,
+        place: _Place,
+        left: int,
+        rest: tuple[Sequence[Tenant], Sequence[Tenant]],
+        going: Sequence[Pod],
+        chosen: tuple[Tenant, ...] = (),
+    ) -> Iterator[list[Pod]]:
+        """Yield sets of so many more pods of a place, at least one of them there, without which the pod fits there."""
+        own, beside = rest
+        ending = [tenant.pod for tenant in chosen]
+        if not left:
+            if _allowed(self._budgets, ending) and self._ask(place.fits, [*going, *ending]):
+                yield ending
+            return
+        elsewhere = beside if chosen or left > 1 else ()
+        if len(own) + len(elsewhere) < left or (not chosen and not own):
+            return
+        largest = (*self._largest(own, left), *self._largest(elsewhere, left if chosen else left - 1))
+        if not self._ask(place.may_fit, [*going, *ending, *(tenant.pod for tenant in largest)]):
+            return
+        tried: set[object] = set()
+        for number, tenant in enumerate((*own, *beside) if chosen else own):
+            alike = (tenant.alike, tenant.pod.priority, tenant.pod.node_name)
+            if alike not in tried:
+                tried.add(alike)
+                after = own[number + 1 :], beside[max(number + 1 - len(own), 0) :]
+                yield from self._chosen(place, left - 1, after, going, (*chosen, tenant))
+
+    def _tenant(self, pod: Pod, *, own: bool) -> Tenant:
+        """Return a pod with what it holds that matters: of those elsewhere that is what quotas count."""
+        key = pod.uid, own
+        if key not in self._tenants:
+            world, tenant = self._waiting.world, tenant_of(self._waiting.world, pod)
+            quotas = of_quotas(world, pod) if self._waiting.limited else {}
+            self._tenants[key] = replace(tenant, held={**(tenant.held if own else {}), **quotas})
+        return self._tenants[key]
+
+    def _largest(self, tenants: Sequence[Tenant], most: int) -> Sequence[Tenant]:
+        return largest_of(tenants, most) if self._counts_amounts else tenants
+
+    def _ask(self, question: Callable[[Sequence[Pod]], bool], gone: Sequence[Pod]) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            raise _OutOfQuestionsError
+        return question(gone)
+
+    # None that could stay ---------------------------------------------------------------------------------------------
+
+    def without_those_that_could_stay(self) -> list[Ending]:
+        """Return sets of which none could stay, of the places with the fewest pods; of those elsewhere only if need be.
+
+        Those that hold the most end first, so that they are few.
+        """
+        for beside in (False, True):
+            found: list[Ending] = []
+            places = [(place, (*place.own, *(place.beside if beside else ()))) for place in self._places]
+            for place, pods in sorted(places, key=lambda each: len(each[1])):
+                if len(found) == _MOST_PLACES:
+                    break
+                may_fit, ordered = place.may_fit(pods), sorted(pods, key=self._last_to_stay)
+                if ending := _few_pods(self._budgets, ordered, place.fits) if may_fit else []:
+                    found.append(Ending(place.node, ending))
+            if found:
+                return [each for each in found if not any(map(each.is_worse_than, found))]
+        return []
+
+
+def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:
+    """Tell whether budgets allow some pods to end together; of those that end anyway nobody asks."""
+    ended = [pod for pod in pods if not pod.deleting]
+    return all(budget.allows(ended) for budget in budgets)
+
+
+def _few_pods(
+    budgets: Sequence[DisruptionBudget], pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]
+) -> list[Pod]:
+    """Return a set of pods that would have to end and of which none could stay; empty where none is found.
+
+    Where budgets do not allow the end of all, it matters which pods of a budget end: each choice is tried until one
+    is enough.
+    """
+    few = bisect_left(range(len(pods)), x=True, key=lambda count: fits_without(pods[:count]))
+    for start in (pods[:few], *islice(_allowed_together(budgets, pods), _MOST_CHOICES)):
+        ending = _none_could_stay(start, fits_without) if fits_without(start) else []
+        if ending and _allowed(budgets, ending):
+            return ending
+    return []
+
+
+def _allowed_together(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> Iterator[list[Pod]]:
+    """Yield sets of some pods with as many of each budget as it allows, the set of the least important ones first."""
+    staying = [pod for pod in pods if not pod.deleting]
+    counted_by = [
+        (budget, covered)
+        for budget in budgets
+        if (covered := [pod for pod in staying if budget.covers(pod) and pod.name not in budget.disrupted])
+    ]
+    bound = {pod.uid for _, covered in counted_by for pod in covered}
+    choices = (
+        islice(combinations(covered, min(budget.allowed, len(covered))), _MOST_CHOICES)
+        for budget, covered in counted_by
+    )
+    for chosen in product(*choices):
+        uids = {pod.uid for few in chosen for pod in few}
+        yield [pod for pod in pods if pod.uid in uids or pod.uid not in bound]
+
+
+def _none_could_stay(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+    """Return those of some pods that have to end; of others, the last ones stay first."""
+    ending, before = list(pods), 0
+    while len(ending) != before:  # those before the pod may go elsewhere when another one stays
+        before = len(ending)
+        for pod in reversed(list(ending)):
+            without = [other for other in ending if other is not pod]
+            if fits_without(without):
+                ending = without
+    return ending

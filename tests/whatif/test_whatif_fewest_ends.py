@@ -1,0 +1,143 @@
+"""Pods that would have to end where a quota counts: no fewer would do, wherever they are, of no higher priority."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from copy import deepcopy
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_ending import budget, owned
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies, simulate
+
+Object = dict[str, Any]
+
+ASKED = "asked"
+
+
+def world_of(objects: list[Object]) -> World:
+    made = World(EngineOptions([make_dialect("hami")]))
+    made.add(objects)
+    return made
+
+
+def placed(objects: list[Object], gone: Collection[str] = ()) -> bool:
+    """Tell whether the pod gets a place once others are gone: those that fit now have theirs, then those before it."""
+    made = world_of(deepcopy(objects))
+    answers = simulate(made, made.pending.values(), as_they_are=True, explained=False)
+    there = {answer.pod.uid for answer in answers if answer.node}
+    for uid in gone:
+        made.remove_pod(uid)
+    left = [each for each in made.pending.values() if each.uid not in there]
+    answers += simulate(made, left, as_they_are=True, explained=False)
+    return any(answer.node for answer in answers if answer.pod.name == ASKED)
+
+
+def quota(namespace: str, name: str, **hard: int) -> Object:
+    limits = {f"limits.nvidia.com/{resource}": str(amount) for resource, amount in hard.items()}
+    return {"kind": "ResourceQuota", "metadata": {"name": name, "namespace": namespace}, "spec": {"hard": limits}}
+
+
+def in_namespace(obj: Object, namespace: str) -> Object:
+    obj["metadata"] |= {"namespace": namespace, "uid": f"{namespace}/{obj['metadata']['name']}"}
+    return obj
+
+
+def drawn(seed: int) -> list[Object]:
+    """Return nodes, pods of two namespaces with quotas of which some wait, and in the end a pod that waits for long."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{number}" for number in range(int(rng.integers(1, 4)))]
+    objects = [node(name, int(rng.integers(1, 3)), labels={"node": name}) for name in names]
+    held = {"t": [0, 0], "v": [0, 0]}
+    for number in range(int(rng.integers(2, 7))):
+        home, name = str(rng.choice(["t", "t", "v"])), str(rng.choice(names))
+        listed = next(each for each in objects if each["metadata"]["name"] == name)
+        cards = int(listed["status"]["allocatable"][GPU]) // 10
+        memory, cores = int(rng.integers(1, 9)) * 1000, int(rng.integers(0, 4)) * 10
+        card = f"GPU-{name}-{rng.integers(cards)}"
+        made = running(f"r{number}", name, card, memory, cores, priority=int(rng.integers(0, 2)))
+        made["metadata"]["labels"] = {"app": str(rng.choice(["a", "b"]))}
+        if rng.random() < 0.25:
+            owned(made, "ReplicaSet", "web")
+        if rng.random() < 0.1:
+            made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        objects.append(in_namespace(made, home))
+        held[home] = [held[home][0] + memory, held[home][1] + cores]
+    for home, (memory, cores) in held.items():
+        over = int(rng.integers(-4, 9)) * 1000
+        hard = {"gpumem": max(memory + over, 0)} if home == "t" or rng.random() < 0.3 else {}
+        hard |= {"gpucores": max(cores + int(rng.integers(-2, 6)) * 10, 0)} if rng.random() < 0.4 else {}
+        if hard:
+            objects.append(quota(home, "q", **hard))
+    if rng.random() < 0.3:
+        protected = budget("b", "a", int(rng.integers(0, 2)))
+        protected["metadata"]["namespace"] = "t"
+        objects.append(protected)
+    for number in range(int(rng.integers(0, 3)) if rng.random() < 0.4 else 0):
+        before = pod(
+            f"w{number}", {GPU: 1, MEMORY: int(rng.integers(1, 14)) * 1000}, priority=1, schedulerName="vgpu-scheduler"
+        )
+        objects.append(in_namespace(before, str(rng.choice(["t", "v"]))))
+    selector = {"nodeSelector": {"node": str(rng.choice(names))}} if rng.random() < 0.3 else {}
+    limits = {
+        GPU: int(rng.integers(1, 3)),
+        MEMORY: int(rng.integers(1, 15)) * 1000,
+        CORES: int(rng.integers(0, 5)) * 10,
+    }
+    return [*objects, in_namespace(pod(ASKED, limits, priority=1, schedulerName="vgpu-scheduler", **selector), "t")]
+
+
+@cache
+def checked(seed: int) -> tuple[int, ...]:
+    """Hold what is said of a cluster against all sets of pods; return how many would have to end, for each answer."""
+    objects = drawn(seed)
+    made = world_of(objects)
+    (asked,) = [each for each in made.pending.values() if each.name == ASKED]
+    if placed(objects):
+        return ()
+    found = [each for each in remedies(made, asked) if each.kind in {RemedyKind.END_PODS, RemedyKind.WAIT}]
+    bound, budgets = list(made.bound.values()), made.engine.budgets.all()
+    going = {each.uid for each in bound if each.deleting}
+    staying = [each for each in bound if not each.deleting]
+    counts = []
+    for remedy in found:
+        uids = set(remedy.ended)
+        ended = [each for each in staying if each.uid in uids]
+        assert placed(objects, uids), remedy.text
+        for uid in uids:
+            assert not placed(objects, uids - {uid}), f"{uid} could stay: {remedy.text}"
+        priority = max((each.priority for each in ended), default=0)
+        for size in range(len(ended)):
+            for fewer in combinations(staying, size):
+                if not all(each.allows(fewer) for each in budgets):
+                    continue
+                comes_back = (*fewer, *(each for each in bound if each.deleting))
+                worse = any(each.priority > priority for each in fewer) or any(each.owner_kind for each in comes_back)
+                assert worse or not placed(objects, {*going, *(each.uid for each in fewer)}), (
+                    f"{[each.key for each in fewer]} would do: {remedy.text}"
+                )
+        counts.append(len(ended))
+    if not found:
+        for size in range(len(staying) + 1):
+            for some in combinations(staying, size):
+                allowed = all(each.allows(some) for each in budgets)
+                assert not allowed or not placed(objects, {*going, *(each.uid for each in some)}), (
+                    f"{[each.key for each in some]} would do, and nothing is said"
+                )
+    return tuple(counts)
+
+
+@pytest.mark.parametrize("seed", range(250))
+def test_no_fewer_pods_of_no_higher_priority_would_do(seed: int) -> None:
+    checked(seed)
+
+
+def test_enough_of_these_clusters_need_the_end_of_several() -> None:
+    counts = [count for seed in range(250) for count in checked(seed)]
+    assert min(counts.count(number) for number in (1, 2, 3)) > 9, sorted(counts)
