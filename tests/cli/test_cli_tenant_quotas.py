@@ -180,7 +180,7 @@ def test_a_share_that_names_no_memory_needs_some_of_a_quota_all_the_same(api: Ap
     (copies,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", "max", "-o", "json").stdout)
     room = max(used + left, 0) - used
     assert one["exceeded"] is copies["exceeded"] is (count > room)
-    assert copies.get("copies", 0) == max(room, 0) // count
+    assert (one["unknown"], copies["unknown"], copies["copies"]) == ([MEMORY], [MEMORY], None)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -200,6 +200,113 @@ def test_the_namespaces_that_files_name_are_looked_at(api: Api, seed: int, tmp_p
     path = asking(tmp_path, *asked)
     told = json.loads(run("simulate", "-f", path, "-o", "json").stdout)
     assert {each["pod"]: each["exceeded"] for each in told} == {f"{name}/p": kept for name, kept in full.items()}
+
+
+# As an administrator is told ------------------------------------------------------------------------------------------
+
+CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
+SIZES = (16384, 40960)
+
+
+def held_beyond(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return nodes with room for all, pods of a namespace, and quotas of which these hold less, as much, or more."""
+    objects: list[dict[str, Any]] = [node(f"n{size}", 6, memory=size) for size in SIZES]
+    used = {"gpumem": 0, "gpucores": 0}
+    for number in range(int(rng.integers(0, 3))):
+        memory, cores = int(rng.integers(1, 4000)), int(rng.choice([0, 10, 30]))
+        made = running(f"held{number}", f"n{SIZES[0]}", f"GPU-n{SIZES[0]}-{number}", memory, cores)
+        made["metadata"]["namespace"] = "team"
+        objects.append(made)
+        used = {"gpumem": used["gpumem"] + memory, "gpucores": used["gpucores"] + cores}
+    spread = {"gpumem": 30000, "gpucores": 60}
+    hard = {
+        name: max(used[name] + int(rng.integers(-spread[name] // 4, spread[name])), 0)
+        for name in used
+        if rng.random() < 0.7
+    }
+    return [*objects, quota(**hard)]
+
+
+def any_amounts(rng: np.random.Generator) -> dict[str, int]:
+    """Return what a container asks for: amounts, a share, or whole cards, with compute or without."""
+    memory = [{MEMORY: int(rng.integers(1, 9000))}, {SHARE: int(rng.integers(1, 101))}, {}][int(rng.integers(3))]
+    return {GPU: int(rng.integers(1, 3)), **memory, **({CORES: int(rng.integers(1, 40))} if rng.random() < 0.5 else {})}
+
+
+def asked_of(objects: list[dict[str, Any]], number: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+    pods = [pod(f"p{n}", any_amounts(rng), schedulerName="vgpu-scheduler") for n in range(number)]
+    for each in pods:
+        each["metadata"]["namespace"] = "team"
+    return pods
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_pod_is_kept_by_the_quota_just_where_it_is_when_the_nodes_are_seen(
+    api: Api, seed: int, tmp_path: Path
+) -> None:
+    """Also where the namespace holds more than it may, be it of what the pod asks none of."""
+    rng = np.random.default_rng(seed)
+    api.objects[:] = objects = held_beyond(rng)
+    (asked,) = asked_of(objects, 1, rng)
+    path = asking(tmp_path, asked)
+    (seen,) = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    api.refused = EVERYTHING
+    (told,) = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    if told["exceeded"]:
+        assert not seen["node"]
+    elif not told["unknown"]:
+        assert seen["node"], told
+    elif not seen["node"]:
+        assert "depends on the card" in run("simulate", "-f", path, "-n", "team").stdout
+    waits = waiting("asked", "0/2 nodes are available: 2 ResourceQuotaNotFit." if not seen["node"] else "")
+    waits["spec"]["containers"] = asked["spec"]["containers"]
+    api.objects.append(waits)
+    pending = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    assert [each["exceeded"] for each in pending] == [told["exceeded"]]
+    answer = explained(api, "asked")
+    if not seen["node"]:
+        assert answer["quotas"]
+        assert any("raised" in remedy for remedy in answer["remedies"]), answer
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_figures_of_quotas_count_what_is_known_alone(api: Api, seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    objects = held_beyond(rng)
+    pods = asked_of(objects, 4, rng)
+    api.objects[:] = objects
+    api.refused = EVERYTHING
+    path = asking(tmp_path, *pods)
+    told = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    used = {"gpumem": 0, "gpucores": 0}
+    for each in objects:
+        if each["kind"] == "Pod":
+            limits = each["spec"]["containers"][0]["resources"]["limits"]
+            used = {name: amount + int(limits[f"nvidia.com/{name}"]) for name, amount in used.items()}
+    hard = {name.rpartition("/")[2] for name in objects[-1]["spec"]["hard"]}
+    unknown = 0
+    for asked, found in zip(pods, told, strict=True):
+        limits = asked["spec"]["containers"][0]["resources"]["limits"]
+        for name in hard:
+            assert f"{used[name]} of " in found["quota"]
+        assert (found["unknown"] == [MEMORY]) is (MEMORY not in limits and "gpumem" in hard)
+        assert ("which depends on the card" in found["quota"]) is (unknown > 0)
+        if not found["exceeded"]:
+            count = int(limits[GPU])
+            used = {name: now + count * int(limits.get(f"nvidia.com/{name}", 0)) for name, now in used.items()}
+            unknown += bool(found["unknown"])
+    for asked in pods:
+        path = asking(tmp_path, asked)
+        (copies,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", "5", "-o", "json").stdout)
+        if copies["unknown"]:
+            assert copies["copies"] is None
+            if not copies["exceeded"]:
+                assert "so does how many copies" in run("simulate", "-f", path, "-n", "team", "--count", "5").stdout
+        elif not copies["exceeded"]:
+            api.refused = frozenset()
+            (seen,) = json.loads(run("simulate", "-f", path, "-n", "team", "--count", "5", "-o", "json").stdout)
+            assert copies["copies"] == seen["count"]
+            api.refused = EVERYTHING
 
 
 # The quota is named --------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from vgpu_scheduler.whatif import (
     claim_problems,
     counted_for_quotas,
     held_cards,
-    leaves_memory_to_cards,
+    left_to_cards,
     policy_remedies,
     quotas_in_the_way,
     quotas_of,
@@ -141,7 +141,7 @@ def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
     told = CardReason.ResourceQuotaNotFit.text in message
-    depends = leaves_memory_to_cards(world, pod) or any(report.resource not in asked for report in reports)
+    depends = bool(left_to_cards(world, pod)) or any(report.resource not in asked for report in reports)
     return reports if told and depends else ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     NamespaceObjects,
@@ -24,6 +24,7 @@ from vgpu_scheduler.whatif import (
     counted_for_quotas,
     is_workload,
     known_problems,
+    left_to_cards,
     quotas_in_the_way,
     quotas_of,
 )
@@ -50,7 +51,12 @@ class Known:
     exceeded
         Whether the namespace would hold more than it may.
     copies
-        How many copies its quota lets in, up to those that were asked about; None where one pod was.
+        How many copies its quota lets in, up to those that were asked about; None where one pod was, or where that
+        depends on the cards.
+    unknown
+        The resources with a quota of which it takes as much as the card that it gets has it be.
+    many
+        Whether copies were asked about.
     """
 
     pod: str
@@ -59,6 +65,8 @@ class Known:
     exceeded: bool
     reasons: tuple[str, ...] = ()
     copies: int | None = None
+    unknown: tuple[str, ...] = ()
+    many: bool = False
 
     @property
     def is_kept(self) -> bool:
@@ -67,7 +75,8 @@ class Known:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {name: value for name, value in asdict(self).items() if name != "copies" or value is not None}
+        left_out = {"many"} if self.many else {"many", "copies"}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def __str__(self) -> str:
         """Word it."""
@@ -78,7 +87,25 @@ class Known:
             return f"{self.pod}: {'; '.join(said)}"
         who = "it" if self.copies is None else "1 copy" if self.copies == 1 else f"{self.copies} copies"
         nothing = f"nothing that is known keeps {who} from being placed"
-        return f"{self.pod}: {nothing}{f' ({self.quota})' if self.quota else ''}"
+        depends = f"; how much of {' and of '.join(self.unknown)} it takes depends on the card" if self.unknown else ""
+        depends += ", and so does how many copies are let in" if self.unknown and self.many else ""
+        return f"{self.pod}: {nothing}{f' ({self.quota})' if self.quota else ''}{depends}"
+
+
+@dataclass(slots=True)
+class _Before:
+    """The pods of a namespace that are placed before another one.
+
+    Attributes
+    ----------
+    counted
+        What they count for in quotas, by resource, as far as that is known.
+    unknown
+        How many of them take more than that: how much depends on the card.
+    """
+
+    counted: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0
 
 
 def known_of(
@@ -88,7 +115,7 @@ def known_of(
     settings: Settings,
     *,
     waits: bool,
-    beside: Mapping[str, int] | None = None,
+    before: _Before | None = None,
 ) -> Known:
     """Return what is known of a pod in a world without nodes.
 
@@ -98,14 +125,14 @@ def known_of(
         The objects of its namespace.
     waits
         Whether it is there, names its scheduler itself, and may have a condition.
-    beside
-        What pods of its namespace that are placed before it count for in quotas, by resource.
+    before
+        The pods of its namespace that are placed before it; none without it.
     """
-    beside = beside or {}
+    before = before or _Before()
     decision = ask(world, pod).decision
     refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, beside))
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted))
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
@@ -113,14 +140,17 @@ def known_of(
         condition = pod.scheduled_condition
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
-    return Known(pod.key, refused, _standing(world, pod, beside), exceeded, tuple(reasons))
+    standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
+    return Known(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
 
 
-def _standing(world: World, pod: Pod, beside: Mapping[str, int]) -> str:
+def _standing(world: World, pod: Pod, before: _Before) -> str:
     """Say how the namespace of a pod stands with its quotas; empty without limits."""
-    told = ", ".join(map(str, quotas_of(world, pod.namespace, beside)))
-    before = " with the pods before it" if any(beside.values()) else ""
-    return f"namespace {pod.namespace} uses {told}{before}" if told else ""
+    told = ", ".join(map(str, quotas_of(world, pod.namespace, before.counted)))
+    others = " with the pods before it" if any(before.counted.values()) else ""
+    if before.unknown:
+        others += f", and what {counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}, which depends on the card"
+    return f"namespace {pod.namespace} uses {told}{others}" if told else ""
 
 
 def known_of_all(
@@ -151,16 +181,20 @@ def known_of_all(
         if count and not world.engine.groups.problem(pod):
             world.engine.groups.forget(pod.uid)
     if count:
-        alone = [(pod, known_of(world, pod, seen, settings, waits=False)) for pod in new]
-        return [found if found.is_kept else replace(found, copies=_let_in(world, pod, count)) for pod, found in alone]
+        alone = [(pod, replace(known_of(world, pod, seen, settings, waits=False), many=True)) for pod in new]
+        return [
+            found if found.is_kept or found.unknown else replace(found, copies=_let_in(world, pod, count))
+            for pod, found in alone
+        ]
     told: list[Known] = []
-    beside: dict[str, Counter[str]] = {}
+    placed: dict[str, _Before] = {}
     for pods, waits in ((waiting, True), (new, False)):
         for pod in sorted(pods, key=lambda pod: -pod.priority):
-            before = beside.setdefault(pod.namespace, Counter())
-            told.append(known_of(world, pod, seen, settings, waits=waits, beside=before))
+            before = placed.setdefault(pod.namespace, _Before())
+            told.append(known_of(world, pod, seen, settings, waits=waits, before=before))
             if not told[-1].is_kept:
-                before.update(counted_for_quotas(world, pod))
+                before.counted.update(counted_for_quotas(world, pod))
+                before.unknown += bool(told[-1].unknown)
     return told
 
 

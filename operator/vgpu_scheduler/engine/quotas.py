@@ -256,6 +256,28 @@ class Quotas:
         ours = about is not None and bool(claims) and self._dialects[resource] == dialect_of(claims)
         return self._peak(claims, about) if about is not None and ours else 0
 
+    def concerns(self, resource: str, claims: PodClaims) -> bool:
+        """Tell whether a pod asks for devices of those that a resource is one of.
+
+        Where its namespace holds more of it than it may, such a pod gets nothing, whether it asks for that or not.
+        """
+        about = self._resources.get(resource)
+        return about is not None and any(
+            claim.vendor == about.vendor and container.dialect == self._dialects[resource]
+            for container in claims
+            for claim in container.claims
+        )
+
+    def depends_on_card(self, resource: str, claims: PodClaims) -> bool:
+        """Tell whether how much of a limited resource a pod counts for is another amount on another card."""
+        about = self._resources.get(resource)
+        if about is None or not self.concerns(resource, claims):
+            return False
+        number = about.dimension
+        ours = [claim for each in claims for claim in each.claims if claim.vendor == about.vendor]
+        named = [(claim.percent[number], claim.amounts[number]) for claim in ours]
+        return any(amount and not percent if about.of_card else percent and not amount for percent, amount in named)
+
     def report(self, state: State) -> Iterator[QuotaReport]:
         """Yield how each namespace with a limit stands, for metrics."""
         for namespace in sorted(self._limits):

@@ -244,15 +244,19 @@ class _Quotas:
 
     def __init__(self, asked: Asked, reports: tuple[QuotaReport, ...]) -> None:
         quotas = asked.world.engine.quotas
-        told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports if _counts_for(asked, r.resource)]
-        exceeded = [(report, now) for report, now in told if now > report.limit - report.used]
-        exceeded = exceeded or [(report, now) for report, now in told if not now]  # what counts depends on the card
+        told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports]
+        told = [(report, now) for report, now in told if quotas.concerns(report.resource, asked.claims)]
+        exceeded = [(report, now) for report, now in told if report.used + now > report.limit]
+        exceeded = exceeded or [(r, now) for r, now in told if quotas.depends_on_card(r.resource, asked.claims)]
         less = all(report.used < report.limit for report, _ in exceeded)
         self.reports = reports
         self._asked = asked
         self._needs = [_need_of_quota(asked, report, now) for report, now in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs))
-        raised = " and ".join(_raised(report, now) for report, now in exceeded)
+        raised = " and ".join(
+            _raised(report, now, at_least=quotas.depends_on_card(report.resource, asked.claims))
+            for report, now in exceeded
+        )
         self._raised = f"have {raised}, or end pods of the namespace" if raised else ""
 
     @property
@@ -280,9 +284,13 @@ class _Quotas:
         yield from texts if self._needs else self.raised_beside(texts)
 
 
-def _raised(report: QuotaReport, now: int) -> str:
-    to = f"to {report.used + now} (it is {report.limit})" if now else f"(of {report.limit}, {report.used} are used)"
-    return f"limits.{report.resource} raised {to}"
+def _raised(report: QuotaReport, now: int, *, at_least: bool) -> str:
+    """Word that a quota is to be raised, and to how much; what the pod counts for may be more, depending on the card."""
+    wanted = report.used + now
+    if at_least and wanted <= report.limit:
+        return f"limits.{report.resource} raised (of {report.limit}, {report.used} are used)"
+    more = "more than " if at_least else ""
+    return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
 
 
 def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
@@ -296,19 +304,6 @@ def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
 
     leaves = f"limits.{resource} leaves {left} {report.unit}"
     return Need(fits, concerns, f"ask for no more than the {left} that limits.{resource} leaves", leaves)
-
-
-def _counts_for(asked: Asked, resource: str) -> bool:
-    """Tell whether what a pod asks for counts in a quota at all, be it an amount or a part of a card."""
-    for container in asked.claims:
-        about = asked.dialects[container.dialect].allocation.quota_resources.get(resource)
-        for claim in container.claims if about is not None else ():
-            assert about is not None
-            if claim.vendor == about.vendor and (
-                _of(claim.amounts, about.dimension) or _of(claim.percent, about.dimension)
-            ):
-                return True
-    return False
 
 
 def _within_limits(asked: Asked, message: str, quotas: _Quotas) -> Iterator[str]:

@@ -166,7 +166,7 @@ class _Search:
     # The fewest -------------------------------------------------------------------------------------------------------
 
     def sets(self) -> Iterator[Ending]:
-        """Yield sets of the fewest pods, then those of more that are of lower priority; as far as there are questions."""
+        """Yield sets of the fewest pods, then those of more that are of lower priority, for as long as it may ask."""
         with suppress(_OutOfQuestionsError):
             yield from self._sets()
 

@@ -21,6 +21,7 @@ __all__ = [
     "claim_problems",
     "counted_for_quotas",
     "known_problems",
+    "left_to_cards",
     "policy_remedies",
     "quotas_in_the_way",
     "quotas_of",
@@ -99,8 +100,14 @@ def quotas_in_the_way(world: World, pod: Pod, beside: Mapping[str, int] = _NOTHI
     beside
         What others hold by then that are not in it, by resource.
     """
-    reports, asked = quotas_of(world, pod.namespace, beside), counted_for_quotas(world, pod)
-    over = any(report.used + asked[report.resource] > report.limit for report in reports if report.resource in asked)
+    engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
+    claims = engine.cycle.classes.claims(pod)
+    least = tuple(_with_some_memory(world, each) for each in claims)
+    over = any(
+        engine.quotas.concerns(report.resource, claims)
+        and report.used + engine.quotas.asked(report.resource, least) > report.limit
+        for report in reports
+    )
     return reports if over else ()
 
 
@@ -114,15 +121,22 @@ def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING
 def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
     """Return how much of each resource with a quota a pod counts for wherever it goes; what is nothing is left out.
 
-    How much memory a share of a card is, or a whole one, depends on the card: it is one step at least.
+    How much memory a share of a card is, or a whole one, depends on the card: that is left out, too.
     """
-    engine = world.engine
-    claims = tuple(_with_some_memory(world, each) for each in engine.cycle.classes.claims(pod))
+    quotas, claims = world.engine.quotas, world.engine.cycle.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
-    return {name: asked for name in resources if (asked := engine.quotas.asked(name, claims))}
+    return {name: asked for name in resources if (asked := quotas.asked(name, claims))}
+
+
+def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
+    """Return the resources with a quota of which a pod counts for as much as the card that it gets has it be."""
+    quotas, claims = world.engine.quotas, world.engine.cycle.classes.claims(pod)
+    resources = (report.resource for report in quotas_of(world, pod.namespace))
+    return tuple(name for name in resources if quotas.depends_on_card(name, claims))
 
 
 def _with_some_memory(world: World, container: ContainerClaims) -> ContainerClaims:
+    """Return claims with one step at least of the memory that depends on the card: less it is on none."""
     memory = world.engine.dialects[container.dialect].inventory.memory
 
     def some(claim: Claim) -> Claim:
