@@ -47,6 +47,8 @@ def copies(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> 
         More than that are not counted on a node.
     """
     fits = part.feasible[rows]
+    if not fits.any():  # what nodes say of one pod says it all
+        return Copies(np.zeros_like(rows), "")
     found, least, scarcest = np.where(fits, most, 0), int(fits.sum()) * most, ""
     for reason, counts in _bounds(state, part, rows, most):
         bound = np.where(fits, np.maximum(counts, 1), 0)  # there is room for one where one fits
