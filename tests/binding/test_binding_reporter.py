@@ -45,6 +45,19 @@ async def test_a_condition_is_written_when_it_changes_only(tmp_path: Path) -> No
         assert await b.events() == [("FailedScheduling", "full"), ("FailedScheduling", "fuller (nearest: x)")]
 
 
+async def test_what_is_said_last_is_what_stays(tmp_path: Path) -> None:
+    """The first of two writes takes long: the second one, which another worker sends, must not overtake it."""
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        slow = Fault(verb="patch", resource="pods/status", delay=0.3, times=1)
+        b.cluster.inject(slow)
+        assert say(b, pod, "waits for other pods of its group")
+        await b.until(lambda: slow.times == 0)
+        assert say(b, pod, "full")
+        assert await condition(b) == ("False", "Unschedulable", "full")
+        assert b.sent("patch", "pods/status") == 2
+
+
 async def test_who_leads_no_more_writes_no_condition_but_its_events(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         made = await b.create("p")

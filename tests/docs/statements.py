@@ -23,7 +23,7 @@ from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
-from vgpu_scheduler.policy import PLURALS
+from vgpu_scheduler.policy import NO_GROUP_RULES, PLURALS
 from vgpu_scheduler.policy.models import ClusterVGPUPolicySpec
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry.catalogue import METRICS
@@ -332,6 +332,7 @@ def facts() -> dict[tuple[str, str], bool]:
         ("VGPUSchedulerPreemptionsHang", quarter): _over("VGPUSchedulerPreemptionsHang", "900"),
         ("VictimOverdue", "30 seconds"): OVERDUE_AFTER == 30,
         ("VictimOverdue", "After two minutes"): GIVEN_UP_AFTER == 120,
+        ("PodGroupStale", "5 minutes"): NO_GROUP_RULES.stale_after == 300,
         ("WaitingForNode", "for 10 seconds"): slow == 10,
         ("WaitingForNode", "three times at most"): MOST_MOVES == 3,
     }

@@ -157,7 +157,7 @@ async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
     marked = re.findall(r"^\| `(\w+)`.*\(leader\) \|$", PAGE, re.MULTILINE)
     assert families().keys() - families(leading=False).keys() == set(marked)
     assert {metric.name for metric in METRICS if metric.of_cluster} == set(marked)
-    assert len(marked) == 22
+    assert len(marked) == 24
 
 
 async def test_problems_are_counted_from_zero_on_for_every_reason() -> None:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
@@ -109,6 +110,8 @@ class Reporter:
         self._put_so_far = 0
         self._queued_bytes = 0
         self._workers: list[asyncio.Task[None]] = []
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """What is held while the status of a pod is written, by UID."""
         self.dropped = 0
 
     @property
@@ -173,7 +176,8 @@ class Reporter:
             self._waiting.report(pod, report, now)
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         try:
-            response = await self._patch_condition(about, report, {"nominatedNodeName": node})
+            async with self._turn(pod.uid):
+                response = await self._patch_condition(about, report, {"nominatedNodeName": node})
         except ApiUnreachableError:
             return None
         if is_news:
@@ -285,13 +289,17 @@ class Reporter:
         return True
 
     async def _condition(self, pod: _Addressed, report: Report) -> None:
-        # Said anew since, or the pod is on its way to a node, by us or a later leader: that must not be contradicted.
-        if not self._waiting.written(pod.uid, report) or not self._leads():
-            return
-        await self._patch_condition(pod, report, {})
+        async with self._turn(pod.uid):
+            # Said anew since, or the pod is on its way to a node, by us or a later leader: nobody must contradict that.
+            if self._waiting.written(pod.uid, report) and self._leads():
+                await self._patch_condition(pod, report, {})
+
+    def _turn(self, uid: str) -> asyncio.Lock:
+        """Return what only one write to the status of a pod holds: of two under way the older one might arrive last."""
+        return self._turns.setdefault(uid, asyncio.Lock())
 
     async def _patch_condition(self, pod: _Addressed, report: Report, more: Mapping[str, str]) -> ApiResponse:
-        """Write a condition, and more of the status with it."""
+        """Write a condition, and more of the status with it; nothing else is written to that meanwhile."""
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0
         status = condition_body(report.reason, report.message, changed, generation)["status"]

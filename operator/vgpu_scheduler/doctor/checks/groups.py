@@ -17,8 +17,8 @@ STALE = Diagnosis(
     "The pod belongs to a group of which fewer pods run than it needs, for longer than groups.staleAfter of its policy:"
     " most such jobs hold cards and compute nothing. A pod has failed, or was deleted or evicted, and another one has"
     " not come or does not fit.",
-    "Look why the missing pods are not there (vgpu-scheduler explain of one that waits), or delete the job. A policy"
-    " with groups.whenStale Evict ends such pods, so that the group starts again as a whole.",
+    "Look why the missing pods are not there (vgpu-scheduler explain of one that waits), delete the job, or have a"
+    " policy end such pods (groups.whenStale), so that the group starts again as a whole.",
 )
 NOT_ENDED = Diagnosis(
     "groups-not-evicted",
