@@ -149,7 +149,8 @@ def _standing(world: World, pod: Pod, before: _Before) -> str:
     told = ", ".join(map(str, quotas_of(world, pod.namespace, before.counted)))
     others = " with the pods before it" if any(before.counted.values()) else ""
     if before.unknown:
-        others += f", and what {counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}, which depends on the card"
+        which = f"{counted(before.unknown, 'pod')} before it {'takes' if before.unknown == 1 else 'take'}"
+        others += f", and what {which}, which depends on the card"
     return f"namespace {pod.namespace} uses {told}{others}" if told else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,10 +12,12 @@ from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
 
-__all__ = ["ask_less", "largest_amount", "valid_steps"]
+__all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
 Object = Mapping[str, Any]
 
+_PARTS: Final = 1024
+"""Into so many parts amounts are divided that are made smaller together."""
 _MOST_LOOKED_AT: Final = 10_000
 """Amounts of one resource of which it is found out for each whether it may be asked."""
 
@@ -29,6 +32,41 @@ def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
             helped |= {part.resource for part in amount.parts}
             yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
     yield from leave_out(waiting, helped)
+
+
+def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Search the largest amounts with which the pod fits together, where less of no single one would do.
+
+    All are made smaller by the same part first; then each is raised as far as the others let it be.
+    """
+    choices = [(each, steps) for each in waiting.amounts() if (steps := valid_steps(waiting, each))]
+
+    def written_with(chosen: Sequence[int | None]) -> Object:
+        written = waiting.written
+        for (amount, _), steps in zip(choices, chosen, strict=True):
+            written = written if steps is None else amount.applied(written, steps)
+        return written
+
+    def node_with(chosen: Sequence[int | None]) -> str:
+        written = written_with(chosen)
+        return "" if gets_around_limits(waiting, written) else waiting.node(written)
+
+    def part_of_all(part: int) -> list[int | None]:
+        return [steps[max(bisect_right(steps, amount.steps * part // _PARTS), 1) - 1] for amount, steps in choices]
+
+    found = largest_that_fits(lambda part: node_with(part_of_all(part)), range(_PARTS)) if len(choices) > 1 else None
+    if found is None:
+        return
+    chosen = part_of_all(found[0])
+    for number, (_, steps) in enumerate(choices):
+        before, after = chosen[:number], chosen[number + 1 :]
+        if node_with([*before, None, *after]):
+            chosen[number] = None
+        elif most := largest_that_fits(lambda some: node_with([*before, some, *after]), steps):  # noqa: B023
+            chosen[number] = most[0]
+    texts = [amount.worded(steps) for (amount, _), steps in zip(choices, chosen, strict=True) if steps is not None]
+    if texts and (node := node_with(chosen)):
+        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written_with(chosen))
 
 
 def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> tuple[int, str] | None:

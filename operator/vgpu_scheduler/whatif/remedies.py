@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod, Taint
-from vgpu_scheduler.whatif.asking_less import ask_less
+from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
@@ -33,6 +33,7 @@ from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 
+_OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
 _MOST_OF_A_KIND: Final = 3
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
@@ -97,6 +98,8 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
         found += search(waiting)
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
         found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
+    if not any(remedy.kind in _OF_LESS for remedy in found):
+        found = [*ask_less_of_several(waiting), *found]
     return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
 
 

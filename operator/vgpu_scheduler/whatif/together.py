@@ -223,11 +223,8 @@ def _taints(waiting: WaitingPod) -> list[tuple[Taint, ...]]:
 
 def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together."""
-    before = waiting.cycle.decide(waiting.ours).message
     for amount in waiting.amounts():
         changed = _with_least(waiting, amount)
-        if waiting.cycle.decide(changed.ours).message == before:
-            continue
         for other in (remedy for search in searches for remedy in search(changed)):
             if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
                 continue  # it asks for fewer cards, and so for less of the same
