@@ -79,6 +79,29 @@ def test_tenants_are_told_how_many_pods_of_a_group_are_missing(api: Api, by: str
     assert f"  {missing}" in run("explain", "p0", "-n", "team").stdout
 
 
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_tenants_are_told_why_others_of_a_group_do_not_count(api: Api, kept: int) -> None:
+    """In the same sentence: nothing stands above it."""
+    api.refused = frozenset(KINDS.values())
+    by = "annotation gang.scheduling.koordinator.sh/name"
+    others = [member(f"q{n}", NAMED[by]) for n in range(kept)]
+    for number, each in enumerate(others):
+        if number % 2:
+            each["spec"]["schedulerName"] = "another"
+        else:
+            each["spec"]["schedulingGates"] = [{"name": "example.com/later"}]
+    api.objects += [member("p0", NAMED[by]), *others]
+    words = (("explain", "p0", "-n", "team"), ("simulate", "--pending", "-n", "team"))
+    for told in (run(*each).stdout for each in words):
+        found = [each for each in told.splitlines() if "or have others count: " in each]
+        line = next(each for each in found if not each.startswith("team/q"))
+        assert "said above" not in line
+        reasons = ("is waiting for scheduling gates: [example.com/later]", "names scheduler another")
+        for number in range(min(kept, 3)):
+            assert f"q{number} ({reasons[number % 2]}" in line
+        assert (", and 2 more" in line) is (kept == 5)
+
+
 @pytest.mark.parametrize(
     ("message", "told"),
     [

@@ -52,7 +52,7 @@ def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
         "  2 more pods needed before any is placed",
     ]
     assert "It belongs to group" in found.text()
-    assert "create 2 more pods of group default/team, or have gated, theirs count" in found.text()
+    assert "create 2 more pods of group default/team, or have others count: gated (is waiting for" in found.text()
     assert found.as_json()["group"] == found.group
     assert not simulated(world)
 

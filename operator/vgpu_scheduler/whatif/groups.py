@@ -38,6 +38,8 @@ def group_worded(world: World, group: GroupStanding) -> str:
     return "\n".join(lines)
 
 
+_MOST_OTHERS: Final = 3
+"""Pods of a group that do not count of which it is said why not."""
 _MISSING: Final = re.compile(r"(PodGroup\.\S+ \S+), which says how many pods the group needs, does not exist")
 _INCOMPLETE: Final = re.compile(r"waits for other pods of its group (\S+): (\d+) are needed")
 
@@ -64,8 +66,10 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
         if group.does_not_exist:
             yield f"create {group.missing_object} {group.key}, or correct the name"
     elif (missing := group.needed - len(group.waiting)) > 0:
-        others = [name for name, _ in _others(world, group.key)]
-        or_have = f", or have {few(others, 'pods')} count: it is said above why not" if others else ""
+        others = list(_others(world, group.key))
+        told = ", ".join(f"{name} ({why})" for name, why in others[:_MOST_OTHERS])
+        more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+        or_have = f", or have others count: {told}{more}" if others else ""
         yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
 
 
