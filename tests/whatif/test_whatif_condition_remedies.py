@@ -211,3 +211,49 @@ def test_tolerations_come_last_and_only_where_they_might_help(seed: int) -> None
     one_reason = bool(small) != bool(others)
     assert said == ([] if one_reason else [len(told.remedies) - 1])
     assert told.remedies
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_a_toleration_is_told_where_the_nodes_without_taints_are_not_as_the_pod_asks(seed: int) -> None:
+    """Those with taints may be: of the model, of the mode, or with the labels that it names."""
+    rng = np.random.default_rng(seed)
+    tainted = [
+        node(
+            f"t{n}", taints=[{"key": "k", "effect": str(rng.choice(["NoSchedule", "NoExecute"]))}], labels={"pool": "x"}
+        )
+        for n in range(int(rng.integers(1, 3)))
+    ]
+    for each in tainted:
+        notes = each["metadata"]["annotations"]
+        notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace("A100", "H100")
+    plain = [node(f"s{n}", cards=1) for n in range(int(rng.integers(1, 4)))]
+    asks = {HAMI[0]: 1, HAMI[1]: 500}
+    kept: Object = [
+        {"metadata": {"annotations": {"nvidia.com/use-gputype": "H100"}}},
+        {"metadata": {"annotations": {"nvidia.com/nouse-gputype": "A100"}}},
+        {"metadata": {"annotations": {"nvidia.com/use-gpuuuid": "GPU-t0-0"}}},
+        {"nodeSelector": {"pool": "x"}},
+    ][int(rng.integers(4))]
+    _, told = answer(world_of(*tainted, *plain, pod("asked", asks, **kept))[0])
+    assert told.remedies[-1].startswith("tolerate a taint of the nodes"), told.remedies
+    assert len(told.remedies) > 1
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_no_advice_joins_what_stands_alone_as_well(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    asks = {
+        HAMI[0]: int(rng.integers(2, 5)),
+        HAMI[1]: int(rng.integers(2000, 8000)),
+        HAMI[2]: int(rng.integers(10, 60)),
+    }
+    used = {name: asks[HAMI[0]] * asks[name] for name in HAMI[1:]}
+    hard = {name: int(rng.integers(max(asks[name], 1), used[name])) for name in used}
+    world = world_of(node("a", cards=6), quota("q", hard), pod("asked", asks))[0]
+    _, told = answer(world)
+    advice = [set(remedy.split(" and ask ")) for remedy in told.remedies if DOABLE.match(remedy)]
+    named = [{re.sub(r"^ask | \(limits.*", "", part) for part in parts} for parts in advice]
+    assert named
+    for number, parts in enumerate(named):
+        assert not any(other < parts for other in named), told.remedies
+        assert parts not in named[:number]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
@@ -45,6 +46,12 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.ModeNotFit: (MODE_WORD,),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
+_OF_CONSTRAINTS: Final = frozenset(
+    [
+        *(reason.text for reason in chain.from_iterable(_KEEPS_FROM_NODES.values())),
+        *(reason.text for reason in _KEEPS_FROM_CARDS),
+    ]
+)
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
@@ -137,8 +144,12 @@ def gate_remedies(pod: Pod) -> Iterator[str]:
 
 
 def _is_about_taints(message: str) -> bool:
-    """Tell whether other nodes are not all rejected for one same reason, which no toleration would mend."""
-    return len({reason for reason in _COUNTS.findall(message) if reason != filters.TAINT.text}) != 1
+    """Tell whether other nodes are not all rejected for one same reason, which no toleration would mend.
+
+    Where that is what the pod asks of nodes or cards, those with taints may be the ones that are as it asks.
+    """
+    others = {reason for reason in _COUNTS.findall(message) if reason != filters.TAINT.text}
+    return len(others) != 1 or not others.isdisjoint(_OF_CONSTRAINTS)
 
 
 # Cards ---------------------------------------------------------------------------------------------------------------
@@ -285,7 +296,7 @@ class _Quotas:
 
 
 def _raised(report: QuotaReport, now: int, *, at_least: bool) -> str:
-    """Word that a quota is to be raised, and to how much; what the pod counts for may be more, depending on the card."""
+    """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known."""
     wanted = report.used + now
     if at_least and wanted <= report.limit:
         return f"limits.{report.resource} raised (of {report.limit}, {report.used} are used)"

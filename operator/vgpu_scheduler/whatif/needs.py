@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,13 +99,15 @@ def met_together(asked: Asked, needs: Sequence[Need]) -> Iterator[str]:
     Where several amounts would do for a need, there is a sentence for each of them.
     """
     choices = _Choices(asked, needs)
-    base = choices.text({})
+    key, base = choices.made({})
     if not base:
         return
-    yield base
+    texts = {key: base}
     for number, options in enumerate(tuple(choices.options)):
         for other in range(1, options):
-            yield choices.text({number: other})
+            key, text = choices.made({number: other})
+            texts.setdefault(key, text)
+    yield from texts.values()
 
 
 class _Choices:
@@ -117,8 +119,14 @@ class _Choices:
         self.options: list[int] = []
         """How many amounts would have done for each need, when it was its turn."""
 
-    def text(self, chosen: Mapping[int, int]) -> str:
-        """Say what is to be asked if another amount than the first one is chosen for some needs."""
+    def made(self, chosen: Mapping[int, int]) -> tuple[Hashable, str]:
+        """Say what is to be asked if another amount than the first one is chosen for some needs.
+
+        Returns
+        -------
+        tuple
+            The same for the same amounts, and the sentence.
+        """
         asked, written = self._asked, self._asked.written
         steps: dict[int, int] = {}  # by the number of the amount
         whys: dict[int, str] = {}
@@ -139,5 +147,24 @@ class _Choices:
                 which, most = options[min(chosen.get(number, 0), len(options) - 1)]
                 steps[which], whys[which] = most, f" ({need.why})" if need.why else ""
                 written = asked.amounts[which].applied(written, most)
-        texts = (f"{asked.amounts[which].worded(most)}{whys[which]}" for which, most in steps.items())
-        return " and ".join([*texts, *otherwise])
+        kept = self._without_needless(steps)
+        texts = (f"{asked.amounts[which].worded(most)}{whys[which]}" for which, most in kept.items())
+        return (frozenset(kept.items()), tuple(otherwise)), " and ".join([*texts, *otherwise])
+
+    def _without_needless(self, steps: Mapping[int, int]) -> Mapping[int, int]:
+        """Leave out the amounts without which all needs are met that are met with them: a later one may do for them."""
+        asked, kept = self._asked, dict(steps)
+
+        def met_with(chosen: Mapping[int, int]) -> list[bool]:
+            written = asked.written
+            for which, most in chosen.items():
+                written = asked.amounts[which].applied(written, most)
+            claims = asked.claims_if(written)
+            return [need.fits(claims) for need in self._needs]
+
+        all_met = met_with(kept)
+        for which in steps:
+            others = {other: most for other, most in kept.items() if other != which}
+            if others and met_with(others) == all_met:
+                kept = others
+        return kept
