@@ -291,3 +291,41 @@ def test_cards_whose_quota_goes_to_a_pod_that_waits_keep_their_pods() -> None:
     assert "a quota of namespace default would keep a pod on the card from being placed anew" in plan.stay
     later = {**waits, "spec": {**waits["spec"], "priority": -1}}
     assert defrag(world_of(*objects, later)).freed == (("a", "GPU-a-0"),)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cards_of_nodes_that_take_no_pods_are_not_freed(seed: int) -> None:
+    """Nobody could have them: moves that free them are for nothing."""
+    rng = np.random.default_rng(seed)
+    objects: list[dict[str, Any]] = []
+    closed = set()
+    for number in range(int(rng.integers(2, 6))):
+        name, cards = f"n{number}", int(rng.integers(1, 4))
+        spec: dict[str, Any] = {}
+        match int(rng.integers(5)):
+            case 0:
+                spec = {"unschedulable": True}
+            case 1:
+                state = str(rng.choice(["unschedulable", "not-ready", "unreachable", "disk-pressure"]))
+                spec = {"taints": [{"key": f"node.kubernetes.io/{state}", "effect": "NoSchedule"}]}
+            case 2:
+                spec = {"taints": [{"key": "example.com/soft", "effect": "PreferNoSchedule"}]}
+        closed |= {name} if spec.get("unschedulable") or "kubernetes.io" in str(spec) else set()
+        objects.append(node(name, cards, **spec))
+        objects += [
+            owned(running(f"p{number}{card}", name, f"GPU-{name}-{card}", int(rng.integers(500, 5000))))
+            for card in range(cards)
+        ]
+    plan = defrag(world_of(*objects), int(rng.integers(0, 3)))
+    assert closed.isdisjoint(name for name, _ in (*plan.freed, *plan.cordoned))
+    assert closed.isdisjoint(move.node for move in plan.moves)
+    made = world_of(*objects)
+    before = idle(made)
+    follow(made, plan)
+    assert idle(made) - before == set(plan.freed)
+    without = [obj for obj in objects if obj["metadata"]["name"] not in closed and _node_of(obj) not in closed]
+    assert len(plan.freed) >= (1 if defrag(world_of(*without), 1).freed else 0)
+
+
+def _node_of(obj: dict[str, Any]) -> str:
+    return str(obj["spec"].get("nodeName", ""))

@@ -14,6 +14,7 @@ from typing import Any
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.moving import Move, Moves, Spot
+from vgpu_scheduler.whatif.nodes import is_closed
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
 from vgpu_scheduler.whatif.world import World
@@ -129,6 +130,7 @@ class _Planner:
     def plan(self, most: int, among: Callable[[CardUsage], bool]) -> Plan:
         """Plan with all idle cards cordoned; then uncordon those that no move goes to."""
         mine = [card for card in cards(self._world) if card.state == "ready" and self._moves.can_cordon(_spot(card))]
+        mine = [card for card in mine if not is_closed(self._world, card.node)]
         idle = [_spot(card) for card in mine if card.idle]
         idle_now = {_spot(card) for card in cards(self._world) if card.idle}
         self._moves.cordon(idle)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
-from vgpu_scheduler.kube import LabelSelector, decode_node
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
@@ -25,6 +25,14 @@ TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _S
 def nodes_with(world: World, labels: LabelSelector) -> set[str]:
     """Return the names of the nodes that have some labels."""
     return {name for name, node in world.nodes.items() if labels.matches(node["metadata"].get("labels") or {})}
+
+
+def is_closed(world: World, name: str) -> bool:
+    """Tell whether the state of a node keeps all pods away but those that tolerate just that."""
+    known = world.engine.state.node(name)
+    taints = () if known is None else known.taints
+    keys = {taint.key for taint in taints if taint.effect != PREFER_NO_SCHEDULE}
+    return is_cordoned(world.nodes[name]) or not TAINTS_OF_STATE.isdisjoint(keys)
 
 
 def is_cordoned(node: Object) -> bool:
