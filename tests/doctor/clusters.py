@@ -87,11 +87,24 @@ def lease(namespace: str = SYSTEM, renewed: float = 1.0, written: float | None =
     }
 
 
-def policy(name: str = "shared", *, ready: str = "True", conflicted: str = "False", generation: int = 1) -> Obj:
+def policy(
+    name: str = "shared",
+    *,
+    ready: str = "True",
+    conflicted: str = "False",
+    warnings: str = "False",
+    generation: int = 1,
+) -> Obj:
     """Return a policy with what became of it."""
     conditions = [
         {"type": "Ready", "status": ready, "message": "spec.nodes: no such scorer", "observedGeneration": 1},
         {"type": "Conflicted", "status": conflicted, "message": "same priority as other", "observedGeneration": 1},
+        {
+            "type": "Warnings",
+            "status": warnings,
+            "message": "it lets in no card that there is",
+            "observedGeneration": 1,
+        },
     ]
     metadata, spec = {"name": name, "generation": generation}, {"nodes": {"policy": "binpack"}}
     return {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}

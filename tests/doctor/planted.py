@@ -233,6 +233,10 @@ def conflicted(objects: Objects) -> None:
     objects["ClusterVGPUPolicy"] = [policy("strict", conflicted="True")]
 
 
+def warned(objects: Objects) -> None:
+    objects["ClusterVGPUPolicy"] = [policy("strict", warnings="True")]
+
+
 def unjudged(objects: Objects) -> None:
     objects["ClusterVGPUPolicy"] = [policy("strict", generation=2)]
 
@@ -353,6 +357,7 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (outdated, {("definition-outdated", "CustomResourceDefinition vgpupolicies.vgpu-scheduler.io")}),
     (not_ready, {("policy-not-ready", "ClusterVGPUPolicy strict")}),
     (conflicted, {("policy-conflicted", "ClusterVGPUPolicy strict")}),
+    (warned, {("policy-warned", "ClusterVGPUPolicy strict")}),
     (unjudged, {("policy-unjudged", "ClusterVGPUPolicy strict")}),
     (overdue, {("victim-overdue", "Pod default/web"), ("nominated-while-off", "Pod default/waits")}),
     (nominated_while_off, {("nominated-while-off", "Pod default/waits")}),

@@ -10,7 +10,7 @@ from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severi
 from vgpu_scheduler.doctor.seen import Seen
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
 
-_READY, _CONFLICTED = "Ready", "Conflicted"
+_READY, _CONFLICTED, _WARNINGS = "Ready", "Conflicted", "Warnings"
 
 NOT_READY = Diagnosis(
     "policy-not-ready",
@@ -24,6 +24,13 @@ CONFLICTED = Diagnosis(
     Severity.WARNING,
     "Another policy has the same priority and a section in common with it; their names decide which one is in force.",
     "Give the policies different priorities.",
+)
+WARNED = Diagnosis(
+    "policy-warned",
+    Severity.WARNING,
+    "The scheduler understands the policy, and something in it is hardly meant: it lets in no card or no node that"
+    " there is, for example, so that pods that it is in force for wait.",
+    "Correct what the message names, or leave it where what it is about is still to come.",
 )
 UNJUDGED = Diagnosis(
     "policy-unjudged",
@@ -49,11 +56,15 @@ def policies(kind: str, seen: Seen) -> Iterator[Finding]:
             yield NOT_READY.of(ref, error) if error else UNJUDGED.of(ref, told)
         elif ready.status != "True":
             yield NOT_READY.of(ref, ready.message or "it is not Ready")
+        else:
+            warned = policy.status.condition(_WARNINGS)
+            if warned is not None and warned.status == "True":
+                yield WARNED.of(ref, warned.message or "its condition Warnings is True")
         if conflicted is not None and conflicted.status == "True":
             yield CONFLICTED.of(ref, conflicted.message or "it is Conflicted")
 
 
-_FOUND = (NOT_READY, CONFLICTED, UNJUDGED)
+_FOUND = (NOT_READY, CONFLICTED, WARNED, UNJUDGED)
 
 CHECKS = (
     Check("cluster-policies", (CLUSTER_KIND,), _FOUND, partial(policies, CLUSTER_KIND)),

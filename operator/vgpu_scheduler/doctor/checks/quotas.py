@@ -14,7 +14,7 @@ UNREADABLE = Diagnosis(
     Severity.ERROR,
     "A limit of devices is no whole number of 0 or more. It counts as 0, so that no pod of the namespace gets such"
     " devices.",
-    "Write a whole number in the unit that the message names.",
+    "Write a whole number of 0 or more, in the unit in which pods ask for that resource.",
 )
 SUSPICIOUS = Diagnosis(
     "quota-suspicious",
