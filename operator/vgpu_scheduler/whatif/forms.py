@@ -20,6 +20,9 @@ _MOST_CARDS = 64
 _LONG_AGO = "2000-01-01T00:00:00Z"
 """Since when pods of the short form run."""
 _BY_KIND = ("limits", "requests")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS = ("Exists", "Equal", "Lt", "Gt")
+_MODES = ("hami-core", "mps")
 
 
 class Short(BaseModel):
@@ -91,6 +94,21 @@ def _taint(value: object) -> object:
     return {"key": key, "value": given, "effect": effect}
 
 
+def _known_effect(taint: Mapping[str, str]) -> Mapping[str, str]:
+    """Refuse a taint whose effect is none that Kubernetes has: it would keep nobody away."""
+    if taint.get("effect") not in _EFFECTS:
+        raise ValueError(f"{taint.get('effect', '')!r} is no effect of a taint: these are {', '.join(_EFFECTS)}")
+    return taint
+
+
+def _known_toleration(toleration: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse a toleration with an effect or an operator that Kubernetes does not have: it would tolerate nothing."""
+    for field, known in (("effect", _EFFECTS), ("operator", _OPERATORS)):
+        if toleration.get(field, "") not in ("", *known):
+            raise ValueError(f"{toleration[field]!r} is no {field} of a toleration: these are {', '.join(known)}")
+    return toleration
+
+
 def _amounts(value: object) -> object:
     """Let ``limits`` and ``requests`` be written as in a container; a flat map is limits, which requests follow."""
     by_kind = not isinstance(value, Mapping) or set(value) & set(_BY_KIND)
@@ -104,7 +122,8 @@ def _amount(value: object) -> object:
 
 Amounts = Mapping[str, Annotated[str, BeforeValidator(_amount)]]
 Mebibytes = Annotated[int, BeforeValidator(_mebibytes), Field(ge=0)]
-Taint = Annotated[Mapping[str, str], BeforeValidator(_taint)]
+Taint = Annotated[Mapping[str, str], BeforeValidator(_taint), AfterValidator(_known_effect)]
+Toleration = Annotated[Mapping[str, Any], AfterValidator(_known_toleration)]
 
 
 class Resources(Short):
@@ -114,10 +133,12 @@ class Resources(Short):
     requests: Amounts = {}
 
 
-def _no_pieces(mode: str) -> str:
-    """Refuse cards that are given out in pieces: the short form has no place for their profiles."""
+def _known_mode(mode: str) -> str:
+    """Refuse unknown modes, and cards that are given out in pieces: the short form has no place for their profiles."""
     if mode == "mig":
         raise ValueError("cards in mode mig have profiles: give the node as the Kubernetes object that it is")
+    if mode not in _MODES:
+        raise ValueError(f"{mode!r} is no mode of a card: these are {', '.join(_MODES)}")
     return mode
 
 
@@ -131,7 +152,7 @@ class Cards(Short):
     shares: Annotated[int, Field(ge=0)] = 10
     cores: Annotated[int, Field(ge=0)] = 100
     numa: Annotated[int, Field(ge=0)] = 0
-    mode: Annotated[str, AfterValidator(_no_pieces)] = "hami-core"
+    mode: Annotated[str, AfterValidator(_known_mode)] = "hami-core"
     healthy: bool = True
 
 
@@ -192,7 +213,7 @@ class ShortPod(Short):
     annotations: Mapping[str, str] = {}
     resources: Annotated[Resources, BeforeValidator(_amounts)] = Resources()
     node_selector: Mapping[str, str] = {}
-    tolerations: Sequence[Mapping[str, Any]] = ()
+    tolerations: Sequence[Toleration] = ()
     priority: Annotated[int, Field(ge=-(2**31), lt=2**31)] = 0
 
     def objects(self, world: World) -> list[dict[str, Any]]:
@@ -276,6 +297,7 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
         If it cannot be understood; the message names it and the field.
     """
     if "metadata" in obj or "spec" in obj:
+        _check_words(obj, where)
         return [{"kind": form.kind, "metadata": {"name": form.kind.lower()}, **obj}]
     name = obj.get("name")
     place = where + (f" ({name})" if isinstance(name, str) and name else "")
@@ -285,6 +307,19 @@ def one_in_full(obj: Mapping[str, Any], form: Form, world: World, where: str) ->
         raise WorldError(problems(error, place)) from None
     except WorldError as error:
         raise WorldError(f"{place}.{error}") from None
+
+
+def _check_words(obj: Mapping[str, Any], where: str) -> None:
+    """Refuse what the API server would refuse of the taints and tolerations of an object, which nobody else reads."""
+    spec = obj.get("spec")
+    spec = spec if isinstance(spec, Mapping) else {}
+    for field, known in (("taints", _known_effect), ("tolerations", _known_toleration)):
+        listed = spec.get(field)
+        for number, each in enumerate(listed if isinstance(listed, list) else ()):
+            try:
+                known(each if isinstance(each, Mapping) else {})
+            except ValueError as error:
+                raise WorldError(f"{where}.spec.{field}[{number}]: {error}") from None
 
 
 def device_of(world: World, node: str, name: str) -> Device | None:
