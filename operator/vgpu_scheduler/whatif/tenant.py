@@ -33,7 +33,7 @@ _NOTHING: Final[Mapping[str, int]] = {}
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
 _LATER: Final = "WaitForFirstConsumer"
-_BY_OTHERS: Final = "a cluster policy, which you may not read: whoever runs the cluster can say which"
+_BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
         told = list(fields)
         yield from told
         if not told:
-            yield f"have {'a policy' if seen.cluster_policies else _BY_OTHERS}"
+            yield f"have {'a policy changed' if seen.cluster_policies else _BY_OTHERS}"
 
 
 def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
