@@ -12,6 +12,8 @@ from benchmarks import (
     decisions,
     evicting,
     footprint,
+    group_bursts,
+    group_packing,
     groups,
     latency,
     packing,
@@ -186,6 +188,8 @@ def main() -> None:
     scale.main()
     preemption.main()
     groups.main()
+    group_packing.main()
+    group_bursts.main()
     evicting.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))

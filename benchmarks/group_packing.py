@@ -29,7 +29,7 @@ NODES, CARDS = 32, 8
 MEMORY: Final = 81920
 """MiB of a card."""
 SEEDS: Final = (1, 2, 3)
-HOURS: Final = 200.0
+HOURS: Final = 150.0
 """For so long jobs come."""
 SETTLED: Final = 50.0
 """From then on it is measured."""
