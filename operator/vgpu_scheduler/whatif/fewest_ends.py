@@ -20,13 +20,13 @@ from vgpu_scheduler.whatif.tenants import Tenant, largest_of, of_quotas, tenant_
 
 __all__ = ["Ending", "fewest_ends"]
 
-_MOST_QUESTIONS: Final = 1000
+_MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
 _FEW: Final = 2
 """Pods from which on it is worth to find out first where the end of all would help."""
 _MOST_FOUND: Final = 16
 """Sets that are given back."""
-_MOST_PLACES: Final = 8
+_MOST_PLACES: Final = 4
 """Places of which it is worked out which pods would have to end, where the fewest are too many to be searched."""
 _MOST_CHOICES: Final = 64
 """Choices of pods whose budgets do not allow the end of all, that are tried on a node."""
