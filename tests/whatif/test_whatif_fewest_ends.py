@@ -49,13 +49,13 @@ def in_namespace(obj: Object, namespace: str) -> Object:
     return obj
 
 
-def drawn(seed: int) -> list[Object]:
+def drawn(seed: int, most_nodes: int = 3, most_pods: int = 6) -> list[Object]:
     """Return nodes, pods of two namespaces with quotas of which some wait, and in the end a pod that waits for long."""
     rng = np.random.default_rng(seed)
-    names = [f"n{number}" for number in range(int(rng.integers(1, 4)))]
+    names = [f"n{number}" for number in range(int(rng.integers(1, most_nodes + 1)))]
     objects = [node(name, int(rng.integers(1, 3)), labels={"node": name}) for name in names]
     held = {"t": [0, 0], "v": [0, 0]}
-    for number in range(int(rng.integers(2, 7))):
+    for number in range(int(rng.integers(2, most_pods + 1))):
         home, name = str(rng.choice(["t", "t", "v"])), str(rng.choice(names))
         listed = next(each for each in objects if each["metadata"]["name"] == name)
         cards = int(listed["status"]["allocatable"][GPU]) // 10
@@ -141,3 +141,30 @@ def test_no_fewer_pods_of_no_higher_priority_would_do(seed: int) -> None:
 def test_enough_of_these_clusters_need_the_end_of_several() -> None:
     counts = [count for seed in range(250) for count in checked(seed)]
     assert min(counts.count(number) for number in (1, 2, 3)) > 9, sorted(counts)
+
+
+def larger(seed: int) -> list[Object]:
+    """Return more nodes and pods, of which too many sets can be made to try them all."""
+    return drawn(1000 + seed, most_nodes=8, most_pods=24)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_single_pod_and_no_two_would_do_where_more_are_named_in_larger_clusters(seed: int) -> None:
+    objects = larger(seed)
+    made = world_of(objects)
+    (asked,) = [each for each in made.pending.values() if each.name == ASKED]
+    if placed(objects):
+        return
+    found = [each for each in remedies(made, asked) if each.kind is RemedyKind.END_PODS]
+    bound, budgets = list(made.bound.values()), made.engine.budgets.all()
+    going = {each.uid for each in bound if each.deleting}
+    first = [each for each in bound if not each.owner_kind and not each.deleting]
+    for remedy in found:
+        ended = [each for each in bound if each.uid in remedy.ended and not each.deleting]
+        assert placed(objects, remedy.ended), remedy.text
+        low = [each for each in first if each.priority <= max(each.priority for each in ended)]
+        comes_back = any(each.owner_kind for each in bound if each.deleting)
+        for size in range(min(len(ended), 3) if not comes_back else 0):
+            for fewer in combinations(low, size):
+                if all(each.allows(fewer) for each in budgets):
+                    assert not placed(objects, {*going, *(each.uid for each in fewer)}), remedy.text

@@ -39,7 +39,8 @@ def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
 
     All are made smaller by the same part first; then each is raised as far as the others let it be.
     """
-    choices = [(each, steps) for each in waiting.amounts() if (steps := valid_steps(waiting, each))]
+    single = [each for each in waiting.amounts() if len(each.parts) == 1]  # others say the same of several at once
+    choices = [(each, steps) for each in single if (steps := valid_steps(waiting, each))]
 
     def written_with(chosen: Sequence[int | None]) -> Object:
         written = waiting.written
