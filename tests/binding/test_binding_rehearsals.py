@@ -79,6 +79,19 @@ async def test_none_is_bound_where_the_last_one_would_not_be(tmp_path: Path, sta
         assert not b.engine.state.drift()
 
 
+@pytest.mark.parametrize("status", [429, 500])
+async def test_a_busy_api_server_is_asked_again(tmp_path: Path, status: int) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await team(b)
+        await b.learn()
+        b.watch()
+        b.cluster.inject(Fault(verb="create", resource="pods/binding", name="p2", dry_run=True, status=status, times=1))
+        assert b.submit() == 3
+        await b.until(lambda: len(bound(b)) == 3)
+        assert (rehearsed(b), sent(b), b.binder.stats.failed) == (4, 3, 0)
+
+
 async def test_the_pod_that_is_refused_says_why(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()

@@ -196,6 +196,79 @@ def test_a_policy_says_when_a_group_is_stale_and_whether_it_ends(team: Team) -> 
     assert not found.is_to_end
 
 
+def test_a_group_that_lost_the_pod_that_waited_has_not_become_whole(team: Team) -> None:
+    team.come("p0", "p1", "p2")
+    team.bind(1.0)
+    assert team.progress.look(1.0) == []
+    team.engine.remove_pod("uid-p1", 5.0)
+    team.engine.observe_node(node("a", cards("a", 2), version=9), 5.0)
+    team.come("p3", now=5.0)
+    assert team.progress.look(6.0) == []
+    team.engine.remove_pod("uid-p3", 7.0)
+    assert team.progress.look(8.0) == []
+
+
+def test_pods_that_are_being_bound_are_not_missing(team: Team) -> None:
+    groups_policy(team.engine, staleAfter="0s", whenStale="Evict")
+    team.come("p0", "p1", "p2", "p3")
+    decisions = team.engine.attempt_group(1.0)
+    assert len(decisions) == 3
+    team.engine.confirmed(decisions[0].uid)
+    assert team.stale(100.0) == []
+
+
+def test_nobody_ends_while_room_is_made_for_the_one_that_waits(team: Team) -> None:
+    groups_policy(team.engine, staleAfter="10s", whenStale="Evict", holdAfter="0s")
+    team.come("p0", "p1", "p2")
+    team.bind(1.0)
+    team.engine.remove_pod("uid-p1", 1.0)
+    other = allocation("a", ("a-gpu-1", 8000, 0))
+    team.engine.observe_pod(pod("other", asks(1, 8000), annotations=other, nodeName="a", started=True), 1.0)
+    team.come("p3", now=2.0)
+    team.bind(3.0)
+    assert [hold.uid for hold in team.engine.state.holds] == ["uid-p3"]
+    assert team.stale(3.0) == []
+    [found] = team.stale(100.0)
+    assert not found.is_to_end
+
+
+def test_pods_end_only_where_the_policies_of_all_of_them_say_so(team: Team) -> None:
+    for name, when in (("p0", "Evict"), ("p2", "Report")):
+        section = {"staleAfter": "10s", "whenStale": when}
+        selector = {"matchLabels": {"role": name}}
+        team.engine.effective_policies.observe(policy(name, {"selector": selector, "groups": section}))
+    for name in ("p0", "p1", "p2"):
+        team.engine.observe_pod(team.member(name, labels={"role": name}), 0.0)
+    team.bind(1.0)
+    team.engine.remove_pod("uid-p1", 1.0)
+    team.engine.observe_node(node("a", cards("a", 2), version=9), 1.0)
+    team.come("p3", now=1.0)
+    assert team.stale(1.0) == []
+    [found] = team.stale(100.0)
+    assert not found.is_to_end
+
+
+def test_a_minimum_that_a_policy_raises_is_followed() -> None:
+    engine = engine_with([node("a", cards("a", 3))])
+    groups_policy(engine, minimum=2, staleAfter="10s")
+    for name in ("p0", "p1"):
+        engine.observe_pod(labelled(name), 0.0)
+    for decision in engine.attempt_group(0.0):
+        engine.confirmed(decision.uid)
+    engine.group_progress.look(1.0)
+    groups_policy(engine, minimum=3, staleAfter="10s")
+    engine.group_progress.look(2.0)
+    assert [each.key.name for each in engine.group_progress.stale_groups(12.0)] == ["team"]
+
+
+def test_nothing_is_remembered_of_groups_before_somebody_looks() -> None:
+    engine = engine_with([node("a", cards("a", 3))])
+    for number in range(20):
+        engine.observe_pod(pod(f"p{number}", asks(1, 8000), annotations=in_group(f"g{number}", 3)), 0.0)
+        engine.remove_pod(f"uid-p{number}", 0.0)
+    assert engine.groups.take_touched(anew=False) == set()
+
+
 @pytest.mark.parametrize(("scheduler", "number"), [("other", 0), ("vgpu-scheduler", 1)])
 def test_pods_of_another_scheduler_are_not_ours_to_end(scheduler: str, number: int) -> None:
     engine = engine_with([node("a", cards("a", 3))])

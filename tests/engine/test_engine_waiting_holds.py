@@ -100,7 +100,7 @@ def test_room_is_kept_where_the_fewest_have_to_end(fleet: Fleet) -> None:
     assert fleet.kept_for() == {}
     decision = fleet.tried(AFTER)["big"]
     assert fleet.kept_for() == {"big": "b"}
-    assert decision.message.endswith(" room on node b is kept for it, which is enough until 3 pods there have ended.")
+    assert decision.message.endswith(" room on node b is kept for it, which is enough once 3 pods there have ended.")
 
 
 def test_what_others_leave_is_nobody_elses(fleet: Fleet) -> None:
@@ -112,7 +112,7 @@ def test_what_others_leave_is_nobody_elses(fleet: Fleet) -> None:
     fleet.end("b0", AFTER + 10)
     told = fleet.tried(AFTER + 20)
     assert "s" not in told or told["s"].outcome is Outcome.UNSCHEDULABLE
-    assert told["big"].message.endswith("which is enough until 2 pods there have ended.")
+    assert told["big"].message.endswith("which is enough once 2 pods there have ended.")
     for name in ("b1", "b2"):
         fleet.end(name, AFTER + 30)
     placed = fleet.tried(AFTER + 60)
@@ -171,6 +171,31 @@ def test_it_ends_after_a_time_and_others_have_their_turn(fleet: Fleet) -> None:
     assert fleet.kept_for() == {"first": "b"}
 
 
+def test_it_ends_after_a_time_whoever_is_tried_then(fleet: Fleet) -> None:
+    fleet.come(whole("first"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.come(whole("urgent", priority=9), now=AFTER)
+    fleet.tried(AFTER)
+    assert fleet.kept_for() == {"first": "b"}
+    attempts = sum(len(fleet.engine.attempt_group(AFTER + HELD_FOR)) for _ in range(20))
+    assert attempts <= 3, "nobody is tried again and again"
+    assert fleet.kept_for() == {"urgent": "b"}
+
+
+def test_it_is_not_longer_for_what_disturbs_it(fleet: Fleet) -> None:
+    fleet.come(whole("first"), whole("second"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    for number in range(4):
+        closed = node("b", cards("b", 1), unschedulable=not number % 2, version=number + 5)
+        fleet.engine.observe_node(closed, AFTER + 600.0 * (number + 1))
+        fleet.tried(AFTER + 600.0 * (number + 1) + 20.0)
+        assert list(fleet.kept_for()) == ["first"]
+    fleet.tried(AFTER + HELD_FOR)
+    assert list(fleet.kept_for()) == ["second"]
+
+
 def test_it_ends_with_its_node_and_is_somewhere_else_then(fleet: Fleet) -> None:
     fleet.come(whole("big"))
     fleet.tried(0.0)
@@ -225,7 +250,7 @@ def test_room_is_kept_for_as_many_pods_of_a_group_as_are_needed(fleet: Fleet) ->
     assert fleet.kept_for() == {}
     told = fleet.tried(AFTER)
     assert sorted(fleet.kept_for().items()) == [("g0", "b"), ("g1", "a")]
-    assert told["g1"].message.endswith("room on node a is kept for it, which is enough until 4 pods there have ended.")
+    assert told["g1"].message.endswith("room on node a is kept for it, which is enough once 4 pods there have ended.")
     fleet.come(small("s"), now=AFTER)
     for name in ("b0", "b1", "b2"):
         fleet.end(name, AFTER + 1)
@@ -274,6 +299,35 @@ def test_a_group_whose_node_goes_begins_anew(fleet: Fleet) -> None:
     fleet.come(tenant("c0", "c", 0), now=AFTER + 21)
     fleet.tried(AFTER + 400)
     assert sorted(fleet.kept_for().values()) == ["b", "c"]
+
+
+def test_what_a_group_held_whose_bindings_failed_is_given_up_where_it_does_not_fit_again(fleet: Fleet) -> None:
+    fleet.come(member("g0"), member("g1"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    for name in ("b0", "b1", "b2", *(f"a{number}" for number in range(4))):
+        fleet.end(name, AFTER + 1)
+    assert all(each.outcome is Outcome.PLACED for each in fleet.tried(AFTER + 20).values())
+    fleet.says(minimum=2)
+    for number in range(2):
+        fleet.engine.unreserve(f"uid-g{number}", AFTER + 21)
+    fleet.come(pod("urgent", asks(1, WHOLE), priority=9), now=AFTER + 21)
+    assert fleet.tried(AFTER + 22)["urgent"].outcome is Outcome.PLACED
+    fleet.tried(AFTER + 60)
+    assert fleet.kept_for() == {}
+
+
+def test_a_pod_does_not_wait_for_its_own_group() -> None:
+    fleet = Fleet()
+    for name in ("b0", "b1", "b2", *(f"a{number}" for number in range(4))):
+        fleet.end(name, 0.0)
+    held = allocation("a", ("a-gpu-0", WHOLE, 0))
+    running = {"annotations": {**in_group("team", 2), **held}, "nodeName": "a", "started": True}
+    fleet.come(pod("g0", asks(1, WHOLE), labels={"size": "whole"}, **running))
+    fleet.come(tenant("x0", "b", 0, WHOLE // 2), tenant("x1", "b", 0, WHOLE // 2), member("g1"))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    assert fleet.kept_for() == {"g1": "b"}
 
 
 STEPS = st.lists(

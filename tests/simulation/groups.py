@@ -253,7 +253,12 @@ class GroupsMachine(RestoringMachine):
             REACHED["placed within one rack"] += len(on) > 1
 
     def check_nobody_is_forgotten(self) -> None:
-        """Check that nobody waits who could be placed, alone or with the group."""
+        """Check that nobody waits who could be placed, alone or with the group, and that no room is kept for nothing."""
+        preemptions, queue = self.engine.preemptions, self.engine.queue
+        for hold in self.engine.state.holds:
+            rests = queue.place(hold.uid) is Place.UNSCHEDULABLE
+            known = hold.uid in preemptions.waiting or preemptions.of(hold.uid) is not None
+            assert known or not rests, f"room is kept for {hold.claim.pod}, and nobody knows why"
         no_member_is_forgotten(self.engine)
 
 

@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16
 """Bindings of one group that are tried at a time."""
+_TRIES: Final = 3
+"""So often a Binding is tried that the API server is too busy for, or says nothing of."""
+_AGAIN: Final = 0.2
+"""Seconds until it is tried again where the API server does not say when."""
 _Failure = tuple[Item, Pod, BindResult]
 
 
@@ -74,7 +78,12 @@ class Rehearsals:
             pod = self._engine.state.pod(item.uid)
             if placement is None or pod is None:
                 return None
-            result = await self._sender.rehearse(pod, placement, self._engine.restate(item.decision, placement))
+            decision = self._engine.restate(item.decision, placement)
+            for number in range(_TRIES):
+                result = await self._sender.rehearse(pod, placement, decision)
+                if result.answer not in {Answer.THROTTLED, Answer.UNKNOWN} or number == _TRIES - 1:
+                    break
+                await asyncio.sleep(result.retry_after or _AGAIN)
         return None if result.answer is Answer.BOUND else (item, pod, result)
 
     async def _fail(self, item: Item, pod: Pod, result: BindResult) -> None:

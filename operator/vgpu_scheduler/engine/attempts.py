@@ -67,7 +67,7 @@ class Attempts:
         self.reserver = Reserver(cycle.state, preemptions)
         self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
         near = self._group_attempts.constraints
-        self.waiting_holds = WaitingHolds(cycle, preemptions, groups.priority, near)
+        self.waiting_holds = WaitingHolds(cycle, preemptions, groups, near)
         self.group_preemptions: GroupPreemptions | None = None
         if preemptions.enabled:
             self.group_preemptions = GroupPreemptions(cycle, preemptions, groups.priority, near)

@@ -78,7 +78,7 @@ class Engine:
             self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise, policies
         )
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
-        self.group_progress = GroupProgress(self.groups, policies, self.scheduler_names)
+        self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
         self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()

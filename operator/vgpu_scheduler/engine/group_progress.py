@@ -9,7 +9,8 @@ from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import NO_GROUP_RULES, GroupRules, Policies, WhenStale
+from vgpu_scheduler.policy import Policies, WhenStale
+from vgpu_scheduler.state import State
 
 __all__ = ["GroupProgress", "StaleGroup"]
 
@@ -27,7 +28,7 @@ class StaleGroup:
     message
         What is wrong.
     is_to_end
-        Whether a policy has these pods evicted: others of the group wait, and could start together with them then.
+        Whether the policies of all of them have them evicted: others of the group wait, and no room is made for these.
     """
 
     key: GroupKey
@@ -41,6 +42,8 @@ class GroupProgress:
 
     Parameters
     ----------
+    state
+        Knows for whom room is kept.
     groups
         Knows the groups, and which of them have changed.
     policies
@@ -49,7 +52,8 @@ class GroupProgress:
         Groups without any pod of these are somebody else's.
     """
 
-    def __init__(self, groups: PodGroups, policies: Policies, scheduler_names: Collection[str]) -> None:
+    def __init__(self, state: State, groups: PodGroups, policies: Policies, scheduler_names: Collection[str]) -> None:
+        self._state = state
         self._groups = groups
         self._policies = policies
         self._scheduler_names = scheduler_names
@@ -58,6 +62,8 @@ class GroupProgress:
         self._short: dict[GroupKey, float] = {}
         """Since when a group runs with fewer pods than it needs."""
         self._stale: frozenset[GroupKey] = frozenset()
+        self._generation = -1
+        """Of the policies, when it was looked last."""
 
     @property
     def waiting(self) -> int:
@@ -78,16 +84,17 @@ class GroupProgress:
             How long those waited that have become whole since, in seconds: as many of their pods are bound as are
             needed.
         """
-        touched, self._groups.touched = self._groups.touched, set()
+        touched = self._groups.take_touched(anew=self._generation != self._policies.catalogue.generation)
+        self._generation = self._policies.catalogue.generation
         found: list[float] = []
         for key in sorted(touched):
             standing = self._groups.standing(key)
-            running = self._running(key)
+            is_running = bool(self._running(key))
             if self._waits(standing):
                 self._waiting.setdefault(key, now)
-            elif (since := self._waiting.pop(key, None)) is not None and running:
+            elif (since := self._waiting.pop(key, None)) is not None and is_running and _is_whole(standing):
                 found.append(now - since)
-            if running and not standing.missing_object and standing.settled < standing.minimum:
+            if is_running and not standing.missing_object and standing.needed:
                 self._short.setdefault(key, now)
             else:
                 self._short.pop(key, None)
@@ -101,20 +108,24 @@ class GroupProgress:
 
     def stale_group(self, key: GroupKey, now: float) -> StaleGroup | None:
         """Return a group that has run with too few pods for too long; None if it has not."""
-        running, standing = self._running(key), self._groups.standing(key)
-        rules = self._rules(running)
-        since = self._short.get(key)
-        if since is None or now - since < rules.stale_after or not running or standing.settled >= standing.minimum:
+        running, since = self._running(key), self._short.get(key)
+        if since is None or not running:
+            return None
+        standing, rules = self._groups.standing(key), [self._policies.resolve(pod).groups for pod in running]
+        after = max(each.stale_after for each in rules)
+        if now - since < after or not standing.needed:
             return None
         message = (
-            f"group {key} has run for more than {rules.stale_after:g} s with {standing.settled} of the"
+            f"group {key} has run for more than {after:g} s with {standing.counted} of the"
             f" {standing.minimum} pods that it needs"
         )
-        return StaleGroup(key, running, message, rules.when_stale is WhenStale.EVICT and bool(standing.waiting))
+        ends = all(each.when_stale is WhenStale.EVICT for each in rules)
+        return StaleGroup(key, running, message, ends and self._could_start_anew(standing))
 
-    def _rules(self, running: tuple[Pod, ...]) -> GroupRules:
-        """Return what is in force for a group, by the first of its pods."""
-        return self._policies.resolve(running[0]).groups if running else NO_GROUP_RULES
+    def _could_start_anew(self, standing: GroupStanding) -> bool:
+        """Tell whether pods of a group wait for which no room is made, so that it starts with them if others end."""
+        kept = any(self._state.holds.get(pod.uid) is not None for pod in standing.waiting)
+        return bool(standing.waiting) and not kept
 
     def _running(self, key: GroupKey) -> tuple[Pod, ...]:
         """Return the pods of a group that are bound, have not ended and are this scheduler's, by name."""
@@ -129,3 +140,7 @@ class GroupProgress:
     def _waits(standing: GroupStanding) -> bool:
         """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
         return standing.settled < standing.minimum and (bool(standing.waiting) or standing.counted > standing.settled)
+
+
+def _is_whole(standing: GroupStanding) -> bool:
+    return standing.settled >= standing.minimum

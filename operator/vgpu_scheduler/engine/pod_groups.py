@@ -56,8 +56,6 @@ class PodGroups:
     changed
         The groups whose objects say whether they are scheduled, and may have to say something else since somebody has
         looked at them.
-    touched
-        The groups of which anything has changed since somebody has looked at them.
     """
 
     def __init__(
@@ -77,7 +75,8 @@ class PodGroups:
         self._unlisted: set[str] = set()
         self.trusts_assumed = False
         self.changed: dict[GroupKey, None] = {}
-        self.touched: set[GroupKey] = set()
+        self._touched: set[GroupKey] | None = None
+        """The groups of which anything has changed since somebody has looked at them; None before somebody does."""
         self._members: dict[GroupKey, dict[str, int]] = {}
         """The pods of each group, by UID, with the priority of each."""
         self._levels: defaultdict[GroupKey, Counter[int]] = defaultdict(Counter)
@@ -100,7 +99,7 @@ class PodGroups:
         if said is None:
             return
         self._group_of[pod.uid] = said
-        self.touched.add(said.key)
+        self._touch(said.key)
         members = self._members.setdefault(said.key, {})
         if members.get(pod.uid) != pod.priority:
             self._count_priority(said.key, members.pop(pod.uid, None), -1)
@@ -140,7 +139,7 @@ class PodGroups:
             if not members:
                 del self._members[said.key], self._levels[said.key]
                 self._priorities.pop(said.key, None)
-                self.touched.add(said.key)
+                self._touch(said.key)
                 return
             if said.key in self._priorities:
                 self._order(said.key)
@@ -194,10 +193,19 @@ class PodGroups:
 
     def _wake(self, key: GroupKey) -> None:
         """Have the pods of a group be tried that wait."""
-        self.touched.add(key)
+        self._touch(key)
         for uid in self._members.get(key, ()):
             if self._state.reservation(uid) is None:
                 self._state.wakes.pods[uid] = Hint.GROUP
+
+    def _touch(self, key: GroupKey) -> None:
+        if self._touched is not None:
+            self._touched.add(key)
+
+    def take_touched(self, *, anew: bool) -> set[GroupKey]:
+        """Return the groups of which anything has changed since the last time; all of them the first time, or anew."""
+        touched, self._touched = self._touched, set()
+        return set(self._members).union(touched or ()) if anew or touched is None else touched
 
     def _count_priority(self, key: GroupKey, priority: int | None, number: int) -> None:
         """Count pods of a priority; those of None are not counted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -20,12 +21,14 @@ from vgpu_scheduler.engine.domains import domains_by_free_room
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.preemption.search import VictimSearch
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
+from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, TopologyConstraint, Victim, counted
 from vgpu_scheduler.state import Hold, Phase, Reservation
@@ -36,6 +39,8 @@ HELD_FOR: Final = 3600.0
 """Seconds for which room is kept at most; after that its pods wait as long as before until some is kept again."""
 _ABOVE_ALL: Final = 2**31
 """Higher than any priority: whoever is there leaves at some time."""
+_FRUITLESS_FOR: Final = 60.0
+"""Seconds for which no room is looked for again after there was none, whoever left."""
 _MOST_DOMAINS: Final = 4
 """In so many domains at most room for a group is looked for."""
 _Plan = Callable[[], GroupPlan | PreemptionResult]
@@ -52,8 +57,8 @@ class WaitingHolds:
         Knows what pods claim, and under which policy.
     preemptions
         Knows for whom room is kept.
-    priority
-        Returns the priority of a pod, or of its group.
+    groups
+        Knows which pods belong together.
     constraints
         Returns how near to each other the pods of a group are placed.
     """
@@ -62,15 +67,19 @@ class WaitingHolds:
         self,
         cycle: Cycle,
         preemptions: Preemptions,
-        priority: Callable[[Pod], int],
+        groups: PodGroups,
         constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
     ) -> None:
         self._cycle = cycle
         self._state = cycle.state
         self._preemptions = preemptions
-        self._priority = priority
+        self._priority = groups.priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions))
+        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions, groups))
+        self._begun: dict[str, float] = {}
+        """When room was kept first for pods whose hour goes on, by UID."""
+        self._fruitless: dict[str, float] = {}
+        """Until when no room is looked for again, by UID."""
         self._ended: dict[str, float] = {}
         """When room was given up that was kept for so long that others are to have their turn, by UID."""
         self._together: dict[str, frozenset[str]] = {}
@@ -82,7 +91,7 @@ class WaitingHolds:
         def plan() -> GroupPlan | PreemptionResult:
             return self._planner.plan((pod,), 1, _ABOVE_ALL, self._open(self._state.nodes.rows()), now)
 
-        return self._for((pod,), (decision,), plan, now)[0]
+        return self._for((pod,), 1, (decision,), plan, now)[0]
 
     def for_group(self, group: GroupStanding, decisions: tuple[Decision, ...], now: float) -> tuple[Decision, ...]:
         """Return the decisions about a group that fits nowhere with what is kept for it from now on, if anything is.
@@ -103,7 +112,7 @@ class WaitingHolds:
                     break
             return found
 
-        return self._for(group.waiting, decisions, plan, now)
+        return self._for(group.waiting, group.needed, decisions, plan, now)
 
     def give_up(self, pods: Sequence[Pod]) -> None:
         """Keep no room any more for pods that wait."""
@@ -113,53 +122,66 @@ class WaitingHolds:
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        self._ended.pop(uid, None)
+        for known in (self._ended, self._begun, self._fruitless):
+            known.pop(uid, None)
         self._together.pop(uid, None)
 
     def _for(
-        self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
+        self, pods: Sequence[Pod], needed: int, decisions: tuple[Decision, ...], plan: _Plan, now: float
     ) -> tuple[Decision, ...]:
+        self._end_overdue(now)
+        if any(self._preemptions.of(pod.uid) is not None for pod in pods):
+            return decisions  # others are evicted from the room that is kept for them
+        for pod in pods:
+            if pod.uid not in self._waiting:  # what was kept after its Binding had failed was not enough
+                self._preemptions.withdraw(pod.uid)
         after = self._cycle.classes.policy(pods[0]).groups.hold_after
-        fits_nowhere = all(each.outcome is Outcome.UNSCHEDULABLE and each.preemption is None for each in decisions)
-        if not fits_nowhere or after is None:
+        if after is None or any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions):
             self.give_up(pods)
             return decisions
         held = {pod.uid: hold for pod in pods if (hold := self._state.holds.get(pod.uid)) is not None}
-        if held.keys() - self._waiting.keys():
-            return decisions  # others were evicted from it: that is kept until they have left it
         if held:
-            until = min(self._waiting[uid] for uid in held) + HELD_FOR
             is_whole = all(self._together[uid] <= held.keys() for uid in held)
-            if is_whole and now < until and all(map(self._preemptions.can_be_placed_on, held.values())):
-                return self._told(decisions, until)
+            if is_whole and all(map(self._preemptions.can_be_placed_on, held.values())):
+                return self._told(decisions, min(self._waiting[uid] for uid in held) + HELD_FOR)
             self.give_up(pods)
-            self._ended.update((pod.uid, now) for pod in pods if now >= until)
-        return self._begin(pods, decisions, after, plan, now)
+        due = self._due(pods, needed, after)
+        return self._begin(pods, decisions, plan, now) if now >= due else _again_at(decisions, due)
+
+    def _end_overdue(self, now: float) -> None:
+        """Keep no room any more that was kept for so long that others are to have their turn, whosever it is."""
+        for uid in [uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR]:
+            del self._begun[uid]
+            self._ended[uid] = now
+            if uid in self._waiting:
+                self._preemptions.withdraw(uid)
+
+    def _due(self, pods: Sequence[Pod], needed: int, after: float) -> float:
+        """Return when as many of some pods have waited for long enough as are needed."""
+        since = (max(self._preemptions.evaluator.waiting_since(p), self._ended.get(p.uid, -after)) for p in pods)
+        return sorted(since)[needed - 1] + after
 
     def _begin(
-        self, pods: Sequence[Pod], decisions: tuple[Decision, ...], after: float, plan: _Plan, now: float
+        self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
     ) -> tuple[Decision, ...]:
-        """Keep room for pods if they have waited for long enough, and no others have their turn."""
-        since = (max(self._preemptions.evaluator.waiting_since(p), self._ended.get(p.uid, -after)) for p in pods)
-        due = max(since) + after
-        if now < due:
-            return _again_at(decisions, due)
+        """Keep room for pods if no others have their turn."""
         makers = frozenset[str]().union(*map(self._makers, pods))
         others = [begun + HELD_FOR for uid, begun in self._waiting.items() if makers & self._makers_of(uid)]
-        if others:
-            return _again_at(decisions, max(others))
+        until = max((*others, self._fruitless.get(pods[0].uid, now)))
+        if until > now:
+            return _again_at(decisions, until)
         found = plan()
         if isinstance(found, PreemptionResult):
+            self._fruitless[pods[0].uid] = now + _FRUITLESS_FOR
             return decisions
         together = frozenset(each.pod.uid for each in found.members)
+        begun = min(self._begun.get(uid, now) for uid in together)
         for each in found.members:
             self._together[each.pod.uid] = together
             leaving = found.leaving(each.placement.node)
             self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
-            self._waiting[each.pod.uid] = now
-        for pod in pods:
-            self._ended.pop(pod.uid, None)
-        return self._told(decisions, now + HELD_FOR)
+            self._waiting[each.pod.uid] = self._begun[each.pod.uid] = begun
+        return self._told(decisions, begun + HELD_FOR)
 
     @property
     def _waiting(self) -> dict[str, float]:
@@ -192,20 +214,23 @@ class WaitingHolds:
     def _said(self, hold: Hold) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
         number = sum(held is not None and held.node == hold.node for held in there)
-        left = f"until {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
+        left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
         return f"room on node {hold.node} is kept for it, which is enough {left}."
 
 
 class OnceLeft:
     """Says what pods get once others have ended by themselves, whoever they are: where the fewest have to.
 
+    Nobody waits for pods of the own group: they wait, too.
+
     Parameters
     ----------
-    cycle, preemptions
+    cycle, preemptions, groups
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, preemptions: Preemptions) -> None:
+    def __init__(self, cycle: Cycle, preemptions: Preemptions, groups: PodGroups) -> None:
+        self._key_of = groups.key_of
         self._cycle = cycle
         self._state = cycle.state
         self._evaluator = preemptions.evaluator
@@ -223,7 +248,8 @@ class OnceLeft:
             return PreemptionResult(reason=pod_class.reason)
         ranked = msgspec.structs.replace(pod, priority=beside.priority)
         preemptor = Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)
-        search = VictimSearch(self._state, self._cycle.nominated, self.budgets, self._ends_by_itself)
+        may_end = partial(self._ends_by_itself, self._key_of(pod.uid))
+        search = VictimSearch(self._state, self._cycle.nominated, self.budgets, may_end)
         found = self._cycle.filter(pod, pod_class, beside.rows)
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         best = search.best(preemptor, found, closed, self._evaluator.order).victims
@@ -244,9 +270,11 @@ class OnceLeft:
         """Return those who have to leave."""
         return self._evaluator.victims(best)
 
-    def _ends_by_itself(self, pod: Pod) -> bool:
+    def _ends_by_itself(self, own: GroupKey | None, pod: Pod) -> bool:
         """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
         held = self._state.reservation(pod.uid)
+        if own is not None and self._key_of(pod.uid) == own and not pod.deleting:
+            return False
         if held is None or held.closes_cards or held.phase is Phase.ASSUMED:
             return False
         return not (pod.is_static or pod.is_of_daemon_set)

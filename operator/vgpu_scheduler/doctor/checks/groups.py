@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.objects import parse_time
 from vgpu_scheduler.doctor.seen import Seen
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Pod
@@ -44,13 +45,16 @@ def stale(seen: Seen) -> Iterator[Finding]:
     for pods in running.values():
         first = min(pods, key=lambda pod: (pod.name, pod.uid))
         standing = groups.group_of(first)
-        if standing is None or standing.missing_object or standing.settled >= standing.minimum:
+        if standing is None or standing.missing_object or not standing.needed:
             continue
         started = [pod.start_time for pod in pods]
         youngest = max((each for each in started if each is not None), default=None)
         age = 0.0 if youngest is None or None in started else seen.server.now.timestamp() - youngest
+        created = (parse_time(pod.creation_timestamp) for pod in standing.waiting)
+        came = [seen.age(each) for each in created if each is not None]
+        age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:
-            text = f"{standing.settled} of the {standing.minimum} pods run that group {standing.key} needs"
+            text = f"{standing.counted} of the {standing.minimum} pods run that group {standing.key} needs"
             yield STALE.of(ObjectRef("Pod", first.name, first.namespace), text)
 
 
