@@ -15,7 +15,7 @@ from tests.simulation.restored import RestoringMachine
 from tests.simulation.things import SimThing
 from tests.simulation.world import NAMES, REACHED, SWEPT, Shape
 
-from vgpu_scheduler.engine import Engine, Requeue
+from vgpu_scheduler.engine import Engine, Place, Requeue
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod
@@ -253,7 +253,7 @@ class GroupsMachine(RestoringMachine):
             REACHED["placed within one rack"] += len(on) > 1
 
     def check_nobody_is_forgotten(self) -> None:
-        """Check that nobody waits who could be placed, alone or with the group, and that no room is kept for nothing."""
+        """Check that nobody waits who could be placed, alone or with the group, and no room is kept for nothing."""
         preemptions, queue = self.engine.preemptions, self.engine.queue
         for hold in self.engine.state.holds:
             rests = queue.place(hold.uid) is Place.UNSCHEDULABLE
