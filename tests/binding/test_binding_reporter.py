@@ -13,6 +13,7 @@ from tests.binding.bench import AGENT, PODS, Bench, bench
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import EventSource, Reporter
+from vgpu_scheduler.binding.waiting import Report
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason, EventReason
@@ -56,6 +57,21 @@ async def test_what_is_said_last_is_what_stays(tmp_path: Path) -> None:
         assert say(b, pod, "full")
         assert await condition(b) == ("False", "Unschedulable", "full")
         assert b.sent("patch", "pods/status") == 2
+
+
+async def test_a_nomination_that_had_to_wait_is_asked_for_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        slow = Fault(verb="patch", resource="pods/status", delay=0.2, times=1)
+        b.cluster.inject(slow)
+        assert say(b, pod, "full")
+        await b.until(lambda: slow.times == 0)
+        report = Report(FULL, "room is made")
+        assert await b.reporter.nominated(pod, report, "node-a", lambda: not b.sent("patch", "pods/status")) is None
+        assert b.sent("patch", "pods/status") == 1
+        answer = await b.reporter.nominated(pod, report, "node-a", lambda: True)
+        assert answer is not None
+        assert answer.ok
 
 
 async def test_who_leads_no_more_writes_no_condition_but_its_events(tmp_path: Path) -> None:

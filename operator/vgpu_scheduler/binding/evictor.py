@@ -22,6 +22,7 @@ from vgpu_scheduler.binding.eviction_sender import EvictionSender
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
+from vgpu_scheduler.binding.waiting import Report
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
 from vgpu_scheduler.telemetry import Keyed
@@ -200,7 +201,14 @@ class Evictor:
         self._nominations.add(uid, preemption.node)
         self.stats.nominated += 1
         reason = decision.condition_reason
-        response = await self._context.reporter.nominated(pod, reason, decision.message, note, preemption.node)
+        response = await self._context.reporter.nominated(
+            pod,
+            Report(reason, decision.message, note),
+            preemption.node,
+            lambda: self._context.may_write(self._timeout) and self._is_wanted(uid, preemption),
+        )
+        if response is None and not self._is_wanted(uid, preemption):
+            return False
         if response is None or not response.ok:
             message = "no answer" if response is None else f"{response.status}: {response.message}"
             log.info(Keyed("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))

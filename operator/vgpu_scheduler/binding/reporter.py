@@ -163,20 +163,27 @@ class Reporter:
             self._tell(pod, report)
 
     async def nominated(
-        self, pod: Pod, reason: ConditionReason, message: str, note: str, node: str
+        self, pod: Pod, report: Report, node: str, is_allowed: Callable[[], bool]
     ) -> ApiResponse | None:
         """Say why a pod waits, and that room is made for it on a node, in one write; return the answer, None for none.
 
         The event about it is told as :meth:`not_scheduled` does.
+
+        Parameters
+        ----------
+        is_allowed
+            Tells whether that may be written still: asked right before, for other writes to the pod go first.
         """
-        report = Report(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
+        report = Report(report.reason, cut(report.message, CONDITION_LIMIT), cut(report.note, NOTE_LIMIT))
         now = self._clock.monotonic()
-        is_news = self._waiting.is_news(pod, reason, report.message, now)
+        is_news = self._waiting.is_news(pod, report.reason, report.message, now)
         if is_news:
             self._waiting.report(pod, report, now)
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         try:
             async with self._turn(pod.uid):
+                if not is_allowed():
+                    return None
                 response = await self._patch_condition(about, report, {"nominatedNodeName": node})
         except ApiUnreachableError:
             return None
