@@ -22,7 +22,7 @@ MARK: Final = "<!-- group bursts -->"
 NODES: Final = 500
 GROUPS: Final = 100
 MEMBERS: Final = 16
-TURNS: Final = 3
+TURNS: Final = 2
 """Turns of each scheduler, for groups and for pods without one."""
 POD_GROUPS: Final = f"/apis/{VERSION}/namespaces/default/podgroups"
 TOGETHER, ALONE = f"{GROUPS} groups of {MEMBERS} plain pods", f"{GROUPS * MEMBERS:,} plain pods without a group"
