@@ -92,7 +92,7 @@ class GroupProgress:
             is_running = bool(self._running(key))
             if self._waits(standing):
                 self._waiting.setdefault(key, now)
-            elif (since := self._waiting.pop(key, None)) is not None and is_running and _is_whole(standing):
+            elif (since := self._waiting.pop(key, None)) is not None and is_running and standing.is_whole:
                 found.append(now - since)
             if is_running and not standing.missing_object and standing.needed:
                 self._short.setdefault(key, now)
@@ -139,8 +139,4 @@ class GroupProgress:
     @staticmethod
     def _waits(standing: GroupStanding) -> bool:
         """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
-        return standing.settled < standing.minimum and (bool(standing.waiting) or standing.counted > standing.settled)
-
-
-def _is_whole(standing: GroupStanding) -> bool:
-    return standing.settled >= standing.minimum
+        return not standing.is_whole and (bool(standing.waiting) or standing.counted > standing.settled)

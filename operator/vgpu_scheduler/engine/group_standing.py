@@ -72,6 +72,11 @@ class GroupStanding:
         return max(self.minimum - self.counted, 0)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether as many are bound, or have succeeded, as are needed."""
+        return self.settled >= self.minimum
+
+    @property
     def is_complete(self) -> bool:
         """Whether as many wait as are needed."""
         return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed

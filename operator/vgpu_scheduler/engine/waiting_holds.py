@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -17,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.domains import domains_by_free_room
 from vgpu_scheduler.engine.equivalence import Refused
-from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
+from vgpu_scheduler.engine.preemption.group_preemptions import plan_in_a_domain
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.preemption.search import VictimSearch
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
@@ -41,8 +39,6 @@ _ABOVE_ALL: Final = 2**31
 """Higher than any priority: whoever is there leaves at some time."""
 _FRUITLESS_FOR: Final = 60.0
 """Seconds for which no room is looked for again after there was none, whoever left."""
-_MOST_DOMAINS: Final = 4
-"""In so many domains at most room for a group is looked for."""
 _Plan = Callable[[], GroupPlan | PreemptionResult]
 
 
@@ -100,17 +96,8 @@ class WaitingHolds:
         """
 
         def plan() -> GroupPlan | PreemptionResult:
-            members, nodes = GroupMembers(self._cycle, group), self._state.nodes
-            known = (nodes.row(node) for node in group.nodes)
-            placed = np.array([row for row in known if row is not None], dtype=np.int64)
-            found: GroupPlan | PreemptionResult = PreemptionResult()
-            domains = domains_by_free_room(nodes, self._constraints(group), members.room, placed)
-            for domain in islice(domains, _MOST_DOMAINS):
-                rows = self._open(domain.rows)
-                found = self._planner.plan(members.hardest_first, group.needed, _ABOVE_ALL, rows, now)
-                if isinstance(found, GroupPlan):
-                    break
-            return found
+            near = self._constraints(group)
+            return plan_in_a_domain(self._cycle, self._planner, group, near, _ABOVE_ALL, now, self._open)
 
         return self._for(group.waiting, group.needed, decisions, plan, now)
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import domains_by_free_room
@@ -19,7 +20,7 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Preemption, TopologyConstraint
 
-__all__ = ["GroupPreemptions"]
+__all__ = ["GroupPreemptions", "plan_in_a_domain"]
 
 _MOST_DOMAINS: Final = 4
 """In so many domains at most room is searched that others have to leave."""
@@ -46,7 +47,6 @@ class GroupPreemptions:
         constraints: Callable[[GroupStanding], Sequence[TopologyConstraint]],
     ) -> None:
         self._cycle = cycle
-        self._state = cycle.state
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
         self._priority = priority
@@ -92,18 +92,8 @@ class GroupPreemptions:
         waits = self._evaluator.keeps_waiting(group.waiting, now)
         if waits is not None:
             return waits
-        members, nodes = GroupMembers(self._cycle, group), self._state.nodes
-        known = (nodes.row(node) for node in group.nodes)
-        placed = np.array([row for row in known if row is not None], dtype=np.int64)
-        domains = domains_by_free_room(nodes, self._constraints(group), members.room, placed)
-        pods, priority = members.hardest_first, self._priority(group.waiting[0])
-        first: PreemptionResult | None = None
-        for domain in islice(domains, _MOST_DOMAINS):
-            found = self._planner.plan(pods, group.needed, priority, domain.rows, now)
-            if isinstance(found, GroupPlan):
-                return found
-            first = first or (replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
-        return first or PreemptionResult()
+        priority, near = self._priority(group.waiting[0]), self._constraints(group)
+        return plan_in_a_domain(self._cycle, self._planner, group, near, priority, now)
 
     def preemption_of(self, uid: str, plan: GroupPlan) -> Preemption | None:
         """Return what a pod would get by a plan, with all victims of the group; None if it would get nothing."""
@@ -113,6 +103,38 @@ class GroupPreemptions:
     def _of_members(self, plan: GroupPlan) -> list[Preemption]:
         policies = self._cycle.classes.policy
         return plan.preemptions([policies(each.pod).source_of.get("preemption", "") for each in plan.members])
+
+
+def plan_in_a_domain(
+    cycle: Cycle,
+    planner: GroupPlanner,
+    group: GroupStanding,
+    near: Sequence[TopologyConstraint],
+    priority: int,
+    now: float,
+    open_: Callable[[NDArray[np.int64]], NDArray[np.int64]] = lambda rows: rows,
+) -> GroupPlan | PreemptionResult:
+    """Plan room for a group in the domains with the most free room, one after the other, or say why there is none.
+
+    Parameters
+    ----------
+    near
+        How near to each other its pods are placed.
+    priority
+        Pods of a lower one may leave.
+    open_
+        Returns those of some node rows that the group may go to.
+    """
+    members, nodes = GroupMembers(cycle, group), cycle.state.nodes
+    known = (nodes.row(node) for node in group.nodes)
+    placed = np.array([row for row in known if row is not None], dtype=np.int64)
+    first: PreemptionResult | None = None
+    for domain in islice(domains_by_free_room(nodes, near, members.room, placed), _MOST_DOMAINS):
+        found = planner.plan(members.hardest_first, group.needed, priority, open_(domain.rows), now)
+        if isinstance(found, GroupPlan):
+            return found
+        first = first or (replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
+    return first or PreemptionResult()
 
 
 def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, ...]:
