@@ -63,6 +63,27 @@ def test_a_pod_that_left_its_selection_keeps_no_room() -> None:
     assert under_way(fleet, "high") is not None
 
 
+def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once_they_have_ended() -> None:
+    """The pod that ends there holds no card: nothing that it leaves would help by itself."""
+    fleet = Fleet([node("a", cards("a", 1))])
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    drained = pod_object("drained", {}, scheduler="another", nodeName="a", priority=0, deleting=True, started=True)
+    drained["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    fleet.engine.observe_pod(decode_pod(drained), fleet.now)
+    high = pod_object("high", asks(gpumem=8000), priority=5, version=900)
+    high["status"]["nominatedNodeName"] = "a"
+    fleet.engine.observe_pod(decode_pod(high), fleet.now)
+    fleet.decide()
+    assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
+    fleet.engine.remove_pod("uid-drained", fleet.now)
+    fleet.now += 20.0  # past its back-off
+    fleet.decide()
+    found = under_way(fleet, "high")
+    assert found is not None
+    assert [victim.pod for victim in found.victims] == ["default/low"]
+
+
 def test_a_pod_that_may_preempt_no_more_keeps_no_room_when_it_is_tried_again() -> None:
     fleet = preempting("high")
     fleet.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))

@@ -17,10 +17,11 @@ from vgpu_scheduler.engine.preemption.candidates import Candidates
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
-from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
+from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import Placement, Preemption, Victim
+from vgpu_scheduler.model import Hint, Placement, Preemption, Victim
 from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation
@@ -42,6 +43,8 @@ class PreemptionResult:
         How it gets room; None if it does not.
     reason
         Why not; empty where no policy lets the pod preempt others.
+    helped_by
+        The kinds of change that may make the answer another.
     again_at
         From when on the answer may be another, whatever else happens.
     candidates
@@ -50,6 +53,7 @@ class PreemptionResult:
 
     preemption: Preemption | None = None
     reason: str = ""
+    helped_by: Hint = Hint.BUDGET
     again_at: float | None = None
     candidates: Candidates | None = None
 
@@ -177,9 +181,9 @@ class Evaluator:
         """Say why pods that are placed together may not preempt others now, wherever; None if all of them may."""
         self.attempts += 1
         for pod in pods:
-            reason = ineligible(self.disruption.ranked(pod), self._state, None)
-            if reason:
-                return PreemptionResult(reason=reason)
+            refused = self._ineligible(pod, None)
+            if refused is not None:
+                return refused
             not_yet = self._not_yet(pod, self._policies.resolve(pod).preemption, now)
             if not_yet is not None:
                 return not_yet
@@ -257,9 +261,9 @@ class Evaluator:
 
     def _search(self, pod: Pod, pod_class: Fitted, now: float, beside: Beside | None = None) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
-        reason = ineligible(self.disruption.ranked(pod), self._state, found) if beside is None else ""
-        if reason:
-            return PreemptionResult(reason=reason)
+        refused = self._ineligible(pod, found) if beside is None else None
+        if refused is not None:
+            return refused
         closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         leaving = () if beside is None else beside.leaving
@@ -275,6 +279,12 @@ class Evaluator:
         reason = unschedulable_message(len(self._state.nodes), counts)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         return PreemptionResult(reason=reason, again_at=again_at)
+
+    def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
+        """Say why a pod may not have others end for it now; None if it may."""
+        reason = ineligible(self.disruption.ranked(pod), self._state, found)
+        helped_by = Hint.BUDGET | Hint.RESOURCES if reason == TERMINATING else Hint.BUDGET
+        return PreemptionResult(reason=reason, helped_by=helped_by) if reason else None
 
     def _victim_search(
         self, pod_class: Fitted, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()

@@ -17,8 +17,9 @@ from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.preemption.evaluator import PreemptionResult
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
+from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Preemption, TopologyConstraint
+from vgpu_scheduler.model import Decision, Outcome, Preemption, TopologyConstraint
 
 __all__ = ["GroupPreemptions", "plan_in_a_domain"]
 
@@ -63,7 +64,7 @@ class GroupPreemptions:
             return decisions
         uids = {pod.uid for pod in group.waiting}
         if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.waits_together(uids, group.needed):
-            return _with_reason(decisions, "not eligible due to a terminating pod on the nominated node.")
+            return _with_reason(decisions, TERMINATING)
         for uid in uids:
             self._preemptions.stop(uid)
         if outcomes != {Outcome.UNSCHEDULABLE} or not self.may_preempt(group):
@@ -72,7 +73,9 @@ class GroupPreemptions:
         if isinstance(found, PreemptionResult):
             # Which pods run there, and for how long, is nothing that the version of a node tells.
             return tuple(
-                replace(each, helped_by=each.helped_by | Hint.BUDGET, again_at=_earlier(each.again_at, found.again_at))
+                replace(
+                    each, helped_by=each.helped_by | found.helped_by, again_at=_earlier(each.again_at, found.again_at)
+                )
                 for each in _with_reason(decisions, found.reason)
             )
         preemptions = self._of_members(found)

@@ -10,10 +10,11 @@ from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
+from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Placement, Preemption, Victim, peak
+from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
 from vgpu_scheduler.state import Hold, Phase, Reservation
 
@@ -122,14 +123,13 @@ class Preemptions:
             self.stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
-            reason = "not eligible due to a terminating pod on the nominated node."
-            return replace(decision, message=f"{decision.message} preemption: {reason}", equivalence=None)
+            return replace(decision, message=f"{decision.message} preemption: {TERMINATING}", equivalence=None)
         self.stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
             # Which pods run there, and for how long, is nothing that the version of a node tells.
-            helped_by = decision.helped_by | Hint.BUDGET
+            helped_by = decision.helped_by | answer.helped_by
             return replace(decision, message=message, helped_by=helped_by, per_node=False, again_at=answer.again_at)
         self.begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)

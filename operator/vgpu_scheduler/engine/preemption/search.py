@@ -23,13 +23,15 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Rejection, Rejections
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["BY_PREEMPTION", "VictimSearch", "ineligible"]
+__all__ = ["BY_PREEMPTION", "TERMINATING", "VictimSearch", "ineligible"]
 
 _RESOLVABLE: Final = [int(reason) for reason in CardReason if reason.resolvable]
 _MOST_LOOKED_AT: Final = 128
 """Nodes that are asked about one by one, at most, however many of them turn out to have protected pods."""
 BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
 """Why pods end that were chosen as victims."""
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+"""What is said, as kube-scheduler does, of a pod that others are ending for already."""
 
 
 def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
@@ -50,7 +52,7 @@ def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
     there = (state.pod(held.uid) for held in state.reservations(node))
     lower = (each for each in there if each and each.priority < pod.priority)
     if any(each.deleting and each.disruption in BY_PREEMPTION for each in lower):
-        return "not eligible due to a terminating pod on the nominated node."
+        return TERMINATING
     return ""
 
 
