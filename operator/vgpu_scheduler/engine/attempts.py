@@ -65,7 +65,7 @@ class Attempts:
         self._policies = policies
         self._requeuer = requeuer
         self.reserver = Reserver(cycle.state, preemptions)
-        self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
+        self._group_attempts = GroupAttempts(cycle, policies, self.reserver, groups.priority)
         near = self._group_attempts.constraints
         self.waiting_holds = WaitingHolds(cycle, preemptions, groups, near)
         self.group_preemptions: GroupPreemptions | None = None
@@ -207,9 +207,8 @@ class Attempts:
             self._queue.set_aside(uid, decision.helped_by, now)
         else:
             clock = self._state.nodes.clock if alone and decision.per_node else None
-            equivalence = decision.equivalence if alone else None
             unschedulable_class = self._queue.add_unschedulable(
-                uid, decision.helped_by, now, equivalence, decision.rejected_by, clock, decision.again_at
+                uid, decision.helped_by, now, decision.equivalence, decision.rejected_by, clock, decision.again_at
             )
             pod = self._state.pod(uid)
             if pod is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -57,10 +57,15 @@ class GroupAttempts:
     ----------
     cycle, policies, reserver
         What it works with.
+    priority
+        Returns by which priority the turn of a pod comes.
     """
 
-    def __init__(self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver) -> None:
+    def __init__(
+        self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver, priority: Callable[[Pod], int]
+    ) -> None:
         self._state = cycle.state
+        self._priority = priority
         self._cycle = cycle
         self._policies = policies
         self._reserver = reserver
@@ -81,7 +86,9 @@ class GroupAttempts:
         try:
             for pod in group.waiting:
                 self._policies.decided(pod)
-            return self._in_some_domain(GroupMembers(self._cycle, group), explain=explain)
+            members = GroupMembers(self._cycle, group)
+            decisions = self._in_some_domain(members, explain=explain)
+            return decisions if decisions[0].outcome is Outcome.PLACED else self._as_a_class(members, decisions)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
@@ -101,6 +108,14 @@ class GroupAttempts:
             if decisions[0].outcome is Outcome.ERROR:
                 break
         return first or self._no_room(members, constraints, explain=explain)
+
+    def _as_a_class(self, members: GroupMembers, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+        """Have a group that fits nowhere be tried for all that would get the same answer."""
+        group, asked = members.group, members.equivalence()
+        closed = any(each.helped_by & Hint.REJECTION for each in decisions)  # to this group alone, perhaps
+        near, priority = self.constraints(group), self._priority(group.waiting[0])
+        equivalence = None if asked is None or closed else (_FIT, priority, asked, near)
+        return tuple(replace(each, equivalence=equivalence) for each in decisions)
 
     def _with_own_room_first(self, found: Iterable[Domain], group: GroupStanding) -> Iterable[Domain]:
         """Have domains come first in which room is kept for pods of a group."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -76,6 +77,25 @@ class GroupMembers:
         copies = np.stack([each.counts for each in self._copies.values()])
         copies = np.full_like(copies, _MANY) if self._cycle.state.holds else copies
         return GroupRoom(waiting, copies, self.group.followed_by)
+
+    def equivalence(self) -> Hashable:
+        """Return what of its pods the answer depends on: equal for groups that get the same one.
+
+        Returns
+        -------
+        Hashable
+            None for a group that stands for itself: pods of it are placed already, one has room of its own, or is
+            refused.
+        """
+        if self.group.counted:
+            return None
+        found = Counter[Hashable]()
+        for pod in self.group.waiting:
+            pod_class = self._cycle.classes.of(pod)
+            if isinstance(pod_class, Refused) or pod.nominated_node_name or self._cycle.state.holds.get(pod.uid):
+                return None
+            found[pod_class.equivalence(pod)] += 1
+        return self.group.needed, self.group.followed_by, frozenset(found.items())
 
     @cached_property
     def hardest_first(self) -> list[Pod]:

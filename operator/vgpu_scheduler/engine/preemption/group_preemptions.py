@@ -64,7 +64,7 @@ class GroupPreemptions:
             return decisions
         uids = {pod.uid for pod in group.waiting}
         if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.waits_together(uids, group.needed):
-            return _with_reason(decisions, TERMINATING)
+            return tuple(replace(each, equivalence=None) for each in _with_reason(decisions, TERMINATING))
         for uid in uids:
             self._preemptions.stop(uid)
         if outcomes != {Outcome.UNSCHEDULABLE} or not self.may_preempt(group):
@@ -81,7 +81,7 @@ class GroupPreemptions:
         preemptions = self._of_members(found)
         self._preemptions.begin_together(found, preemptions, self._priority(group.waiting[0]), now)
         theirs = {member.pod.uid: each for member, each in zip(found.members, preemptions, strict=True)}
-        return tuple(replace(decision, preemption=theirs.get(decision.uid)) for decision in decisions)
+        return tuple(replace(each, preemption=theirs.get(each.uid), equivalence=None) for each in decisions)
 
     def may_preempt(self, group: GroupStanding) -> bool:
         """Tell whether policies let all pods of a group preempt others."""
