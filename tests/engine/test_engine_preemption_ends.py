@@ -69,7 +69,9 @@ def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once
     fleet.come("low", 0, asks(gpumem=8000))
     fleet.decide()
     drained = pod_object("drained", {}, scheduler="another", nodeName="a", priority=0, deleting=True, started=True)
-    drained["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    drained["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    ]
     fleet.engine.observe_pod(decode_pod(drained), fleet.now)
     high = pod_object("high", asks(gpumem=8000), priority=5, version=900)
     high["status"]["nominatedNodeName"] = "a"

@@ -137,7 +137,7 @@ class SchedulingQueue:
             return
         self._priorities[uid] = priority
         entry = self._entries.get(uid)
-        if entry is not None and entry.place is Place.TRYING:
+        if entry is not None and entry.place in {Place.TRYING, Place.BACKOFF}:
             entry.priority = priority
         elif entry is not None and entry.priority != priority:
             self.add(uid, priority, entry.came)
