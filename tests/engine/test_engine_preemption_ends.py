@@ -86,6 +86,19 @@ def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once
     assert [victim.pod for victim in found.victims] == ["default/low"]
 
 
+def test_who_gives_up_those_it_waited_for_looks_for_others_at_its_next_attempt() -> None:
+    fleet = preempting("high")
+    engine = fleet.engine
+    engine.observe_pod(waiting("high", labels={"changed": "yes"}), fleet.now)
+    fleet.decide()
+    assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
+    engine.preemptions.retry("uid-high", fleet.now, 0.0)
+    assert under_way(fleet, "high") is None
+    fleet.now += 20.0
+    fleet.decide()
+    assert under_way(fleet, "high") is not None
+
+
 def test_a_pod_that_may_preempt_no_more_keeps_no_room_when_it_is_tried_again() -> None:
     fleet = preempting("high")
     fleet.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))

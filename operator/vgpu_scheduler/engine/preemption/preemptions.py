@@ -123,7 +123,8 @@ class Preemptions:
             self.stop(pod.uid)
             return decision
         if self._is_waiting_for_victims(pod.uid) and self.can_be_placed_on(self._state.holds.get(pod.uid)):
-            return replace(decision, message=f"{decision.message} preemption: {TERMINATING}", equivalence=None)
+            message = f"{decision.message} preemption: {TERMINATING}"
+            return replace(decision, message=message, equivalence=None, per_node=False)
         self.stop(pod.uid)
         answer = self.evaluator.search(pod, now)
         if answer.preemption is None:
