@@ -19,6 +19,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import decode_policy
+from vgpu_scheduler.runtime.collecting import settle_memory, tune_garbage_collector
 
 MARK: Final = "<!-- preemption -->"
 NODES, CARDS, PODS_PER_NODE = 5000, 8, 30
@@ -124,7 +125,9 @@ def searched(engine: Engine, kind: str, pods: Sequence[Pod], before: Callable[[i
 
 def measure(nodes: int = NODES) -> tuple[float, list[Search]]:
     """Return the milliseconds of the first search, which reads all nodes, and the quantiles of those after it."""
+    tune_garbage_collector()
     engine = crowded(nodes)
+    settle_memory()  # as the operator does once it has read everything
     first = asking("first", memory=29_000)
     engine.state.observe_pod(first, {})
     engine.cycle.decide(first)

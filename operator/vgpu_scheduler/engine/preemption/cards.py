@@ -107,7 +107,7 @@ class CardSearch:
         number = np.array([[len(card.ending(unit)) for unit in card.units] for card in cards])
         first = sets.argmax(axis=1)  # the most important one: of the highest priority, and the oldest of these
         violations = np.zeros(on.shape[0], dtype=np.int64)
-        for of_card, card in enumerate(cards):
+        for of_card, card in enumerate(cards if budgets else ()):
             here = on == of_card
             violations[here] = card.violations(sets[gone[here]], budgets)
         by_cost: tuple[NDArray[Any], ...] = (  # as in Victims.cost; of equals the less important pods end

@@ -91,9 +91,8 @@ class PossibleVictims:
             return None
         if self._exceed:
             return unit
-        unbound = self.unbound([unit])  # nobody has to evict these
-        evicted = (each for each in unit if not each.deleting and each.uid not in unbound)
-        return None if any(map(self._has_several_budgets, evicted)) else unit
+        kept = {each.uid for each in unit if not each.deleting and self._has_several_budgets(each)}
+        return None if kept and kept - self.unbound([unit]) else unit  # nobody has to evict who is not bound
 
     def _has_several_budgets(self, pod: Pod) -> bool:
         """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""
