@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.binding.quick import QuickBench
 from tests.engine.builders import asks, in_group, pod_object
@@ -30,6 +32,8 @@ class Lanes(QuickBench):
         super().__init__(nodes, patience=0.0, longest_wait=LONGEST)
         self.order: list[str] = []
         """The pods that were bound, in that order."""
+        self.bound_at: dict[str, float] = {}
+        """When each was, in seconds."""
         self.served: set[str] = set()
 
     def come(self, name: str, node: str, group: str = "", size: int = 0, **more: Any) -> None:
@@ -51,6 +55,7 @@ class Lanes(QuickBench):
             await asyncio.sleep(0)
         bound = [name for name, pod in self.api.pods.items() if pod["spec"].get("nodeName") and name not in self.order]
         self.order += sorted(bound)
+        self.bound_at.update(dict.fromkeys(bound, self.clock.seconds))
 
     def waiting(self) -> list[str]:
         """Return the pods that are bound and not served."""
@@ -141,5 +146,52 @@ async def play(rng: random.Random) -> None:
             assert b.clock.seconds < 10_000, f"{everybody - set(b.order)} wait for ever"
             places = [b.api.pods[name]["spec"]["nodeName"] for name in b.waiting()]
             assert len(set(places)) == len(places), "two pods wait for the plugins of one node"
+    finally:
+        await b.binder.stop(0.0)
+
+
+_NODES = 5
+_CROSSING = {"one": range(3), "two": range(2, 5)}
+"""Two groups, each with a pod on three fifths of the nodes."""
+_SERVED_AFTER = 1.0
+"""Seconds that a plugin takes."""
+_BUSY = 0.6
+"""For how much of the time it serves single pods."""
+_STEP = 0.25
+"""Seconds."""
+_COMING = 80.0
+"""Seconds for which single pods come."""
+
+
+async def test_groups_that_cross_at_most_double_how_long_single_pods_wait() -> None:
+    alone = [waited for seed in range(3) for waited in await waits(seed, {})]
+    beside = [waited for seed in range(3) for waited in await waits(seed, _CROSSING)]
+    assert len(alone) > 500
+    assert np.quantile(alone, 0.99) < np.quantile(beside, 0.99) <= 2 * np.quantile(alone, 0.99)
+
+
+async def waits(seed: int, groups: Mapping[str, Sequence[int]]) -> list[float]:
+    """Return how long single pods wait to be bound, in seconds, while groups come in between."""
+    rng, b, came = random.Random(seed), Lanes(_NODES), dict[str, float]()
+    coming = dict(groups)
+    try:
+        while b.clock.seconds < _COMING or len(b.order) < len(b.api.pods):
+            for node in range(_NODES) if b.clock.seconds < _COMING else ():
+                if rng.random() < _BUSY * _STEP / _SERVED_AFTER:
+                    name = f"single-{len(came)}"
+                    came[name] = b.clock.seconds
+                    b.come(name, f"n{node}")
+            while coming and b.clock.seconds > _COMING / 4:
+                group, nodes = coming.popitem()
+                for node in nodes:
+                    b.come(f"{group}-{node}", f"n{node}", group, len(nodes))
+            b.submit()
+            await b.turns(_STEP)
+            for name in b.waiting():
+                if b.clock.seconds >= b.bound_at[name] + _SERVED_AFTER:
+                    b.answer(name)
+                    b.engine.remove_pod(f"uid-{name}", b.clock.seconds)
+            assert b.clock.seconds < 10 * _COMING, "somebody waits for ever"
+        return [b.bound_at[name] - seconds for name, seconds in came.items()]
     finally:
         await b.binder.stop(0.0)
