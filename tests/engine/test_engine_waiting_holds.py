@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from tests.engine.builders import allocation, asks, cards, engine_with, in_group, make_engine, node, pod
+from tests.engine.test_engine_native_groups import OLDER, described
+from tests.engine.test_engine_sweeps import swept
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
@@ -145,6 +147,21 @@ def test_higher_priorities_look_past_it(fleet: Fleet) -> None:
     placed = fleet.tried(AFTER + 2)["urgent"].placement
     assert placed is not None
     assert placed.node == "b"
+
+
+@pytest.mark.parametrize("told", [9, None], ids=["a higher one", "none"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_priority_of_a_group_counts_for_its_pods(fleet: Fleet, told: int | None, size: int) -> None:
+    spec: dict[str, Any] = {} if told is None else {"priority": told}
+    swept(fleet.engine, OLDER, [described(size, **spec)], 10)
+    fleet.come(whole("big", priority=5))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    fleet.end("b0", AFTER + 1)
+    group = {"schedulingGroup": {"podGroupName": "team"}}
+    fleet.come(*(small(f"urgent{number}", **group) for number in range(size)), now=AFTER + 1)
+    outcome = fleet.tried(AFTER + 2)["urgent0"].outcome
+    assert outcome is (Outcome.UNSCHEDULABLE if told is None else Outcome.PLACED)
 
 
 def test_one_pod_at_a_time_has_room_kept_of_a_maker(fleet: Fleet) -> None:

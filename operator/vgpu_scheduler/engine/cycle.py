@@ -83,6 +83,7 @@ class Cycle:
         explain: bool = False,
         within: NDArray[np.int64] | None = None,
         changed: NDArray[np.int64] | None = None,
+        priority: int | None = None,
     ) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
@@ -95,7 +96,10 @@ class Cycle:
         changed
             The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
             is remembered. All without it.
+        priority
+            Room that is kept for lower ones is open to it: that of its group, or its own without it.
         """
+        priority = pod.priority if priority is None else priority
         if changed is None:
             pod_class = self.classes.of(pod, beyond_any_card=not explain)
         else:
@@ -122,7 +126,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            taken = self._room_of_others(pod, pod_class, within) if self.state.holds else None
+            taken = self._room_of_others(pod, pod_class, within, priority) if self.state.holds else None
             return taken or self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
@@ -186,11 +190,13 @@ class Cycle:
             return None
         return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
-    def _room_of_others(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
+    def _room_of_others(
+        self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None, priority: int
+    ) -> Decision | None:
         """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
         ways = []
         for node in self.state.holds.nodes():
-            room = self.state.holds.open_to(node, pod.uid, pod.priority)
+            room = self.state.holds.open_to(node, pod.uid, priority)
             lower = [
                 hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]

@@ -163,7 +163,7 @@ class GroupAttempts:
         hints, before = Hint.NONE, self._reserver.before()
         try:
             for number, (pod, rows) in enumerate(pods):
-                decision = self._cycle.decide(pod, explain=explain, within=rows)
+                decision = self._cycle.decide(pod, explain=explain, within=rows, priority=self._priority(pod))
                 if decision.placement is None:
                     others.append(decision)
                     if len(placed) + len(pods) - number - 1 < needed:

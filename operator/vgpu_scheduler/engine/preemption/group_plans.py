@@ -176,7 +176,7 @@ class _Planning:
 
     def place(self, pod: Pod) -> PreemptionResult | None:
         """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""
-        decision = self._cycle.decide(pod, within=self._rows)
+        decision = self._cycle.decide(pod, within=self._rows, priority=self._priority)
         placement = decision.placement
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
