@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 from hypothesis import given, settings
-from tests.engine.builders import allocation, asks, cards, engine_with, in_group, make_engine, node, pod
+from tests.engine.builders import allocation, asks, cards, engine_with, make_engine, node, pod
 from tests.engine.test_engine_native_groups import OLDER, described
 from tests.engine.test_engine_sweeps import swept
 from tests.policy.resources import policy
@@ -174,6 +174,22 @@ def test_one_pod_at_a_time_has_room_kept_of_a_maker(fleet: Fleet) -> None:
     assert fleet.kept_for() == {"second": "b"}
 
 
+def test_cards_of_each_maker_have_a_turn_of_their_own(fleet: Fleet) -> None:
+    def of_dcu(memory: int) -> dict[str, Any]:
+        return {"limits": {"hygon.com/dcunum": "1", "hygon.com/dcumem": str(memory)}}
+
+    notes, offers = {"hami.io/node-dcu-register": "dcu-0,4,8000,100,DCU-Z100,0,true:"}, {"hygon.com/dcunum": "4"}
+    fleet.engine.observe_node(node("d", annotations=notes, allocatable=offers), 0.0)
+    fleet.come(pod("there", of_dcu(WHOLE // 4)))
+    assert fleet.tried(0.0)["there"].outcome is Outcome.PLACED
+    fleet.engine.confirmed("uid-there")
+    for name in ("first", "second"):
+        fleet.come(whole(name), pod(f"{name}-dcu", of_dcu(WHOLE), labels={"size": "whole"}))
+    fleet.tried(0.0)
+    fleet.tried(AFTER)
+    assert fleet.kept_for() == {"first": "b", "first-dcu": "d"}
+
+
 def test_it_ends_after_a_time_and_others_have_their_turn(fleet: Fleet) -> None:
     fleet.come(whole("first"), whole("second"))
     fleet.tried(0.0)
@@ -223,11 +239,14 @@ def test_it_ends_with_its_node_and_is_somewhere_else_then(fleet: Fleet) -> None:
     assert fleet.kept_for() == {"big": "a"}
 
 
-def test_nothing_is_kept_where_those_who_are_there_never_end() -> None:
+@pytest.mark.parametrize("static", [True, False])
+def test_nothing_is_kept_where_those_who_are_there_never_end(*, static: bool) -> None:
     engine = engine_with([node("a", cards("a", 1))])
     engine.effective_policies.observe(policy("patience", {"groups": {"holdAfter": "0s"}}))
-    fixed = pod("fixed", asks(1, 8000), annotations=allocation("a", ("a-gpu-0", 8000, 0)), nodeName="a", started=True)
-    engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind="DaemonSet"), 0.0)
+    notes = allocation("a", ("a-gpu-0", 8000, 0)) | ({"kubernetes.io/config.mirror": "x"} if static else {})
+    fixed = pod("fixed", asks(1, 8000), annotations=notes, nodeName="a", started=True)
+    kind = "Node" if static else "DaemonSet"
+    engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind=kind), 0.0)
     engine.observe_pod(whole("big"), 0.0)
     engine.attempt_group(0.0)
     assert list(engine.state.holds) == []
@@ -254,97 +273,6 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
-
-
-def member(name: str, **more: Any) -> Pod:
-    """Return a pod of a group of two that need a whole card each."""
-    return pod(name, asks(1, WHOLE), labels={"size": "whole"}, annotations=in_group("team", 2), **more)
-
-
-def test_room_is_kept_for_as_many_pods_of_a_group_as_are_needed(fleet: Fleet) -> None:
-    fleet.come(member("g0"), member("g1"))
-    fleet.tried(0.0)
-    assert fleet.kept_for() == {}
-    told = fleet.tried(AFTER)
-    assert sorted(fleet.kept_for().items()) == [("g0", "b"), ("g1", "a")]
-    assert told["g1"].message.endswith("room on node a is kept for it, which is enough once 4 pods there have ended.")
-    fleet.come(small("s"), now=AFTER)
-    for name in ("b0", "b1", "b2"):
-        fleet.end(name, AFTER + 1)
-    decisions = fleet.tried(AFTER + 20)
-    assert all(each.outcome is Outcome.UNSCHEDULABLE for each in decisions.values())
-    assert sorted(fleet.kept_for()) == ["g0", "g1"], "the one that would fit waits for the other"
-    for number in range(4):
-        fleet.end(f"a{number}", AFTER + 30)
-    placed = fleet.tried(AFTER + 60)
-    assert {name: each.outcome for name, each in placed.items() if name != "s"} == {
-        "g0": Outcome.PLACED,
-        "g1": Outcome.PLACED,
-    }
-    assert fleet.kept_for() == {}
-    assert not fleet.engine.state.drift()
-
-
-def test_a_group_for_which_there_is_never_room_keeps_none(fleet: Fleet) -> None:
-    pods = [
-        pod(f"g{number}", asks(1, WHOLE), labels={"size": "whole"}, annotations=in_group("team", 3))
-        for number in range(3)
-    ]
-    fleet.come(*pods)
-    fleet.tried(0.0)
-    fleet.tried(AFTER)
-    assert fleet.kept_for() == {}
-
-
-def test_a_group_that_has_lost_a_pod_keeps_nothing(fleet: Fleet) -> None:
-    fleet.come(member("g0"), member("g1"))
-    fleet.tried(0.0)
-    fleet.tried(AFTER)
-    fleet.end("g1", AFTER + 1)
-    fleet.tried(AFTER + 20)
-    assert fleet.kept_for() == {}
-
-
-def test_a_group_whose_node_goes_begins_anew(fleet: Fleet) -> None:
-    fleet.come(member("g0"), member("g1"))
-    fleet.tried(0.0)
-    fleet.tried(AFTER)
-    fleet.engine.remove_node("a", now=AFTER + 1)
-    fleet.tried(AFTER + 20)
-    assert fleet.kept_for() == {}
-    fleet.engine.observe_node(node("c", cards("c", 1)), AFTER + 21)
-    fleet.come(tenant("c0", "c", 0), now=AFTER + 21)
-    fleet.tried(AFTER + 400)
-    assert sorted(fleet.kept_for().values()) == ["b", "c"]
-
-
-def test_what_a_group_held_whose_bindings_failed_is_given_up_where_it_does_not_fit_again(fleet: Fleet) -> None:
-    fleet.come(member("g0"), member("g1"))
-    fleet.tried(0.0)
-    fleet.tried(AFTER)
-    for name in ("b0", "b1", "b2", *(f"a{number}" for number in range(4))):
-        fleet.end(name, AFTER + 1)
-    assert all(each.outcome is Outcome.PLACED for each in fleet.tried(AFTER + 20).values())
-    fleet.says(minimum=2)
-    for number in range(2):
-        fleet.engine.unreserve(f"uid-g{number}", AFTER + 21)
-    fleet.come(pod("urgent", asks(1, WHOLE), priority=9), now=AFTER + 21)
-    assert fleet.tried(AFTER + 22)["urgent"].outcome is Outcome.PLACED
-    fleet.tried(AFTER + 60)
-    assert fleet.kept_for() == {}
-
-
-def test_a_pod_does_not_wait_for_its_own_group() -> None:
-    fleet = Fleet()
-    for name in ("b0", "b1", "b2", *(f"a{number}" for number in range(4))):
-        fleet.end(name, 0.0)
-    held = allocation("a", ("a-gpu-0", WHOLE, 0))
-    running = {"annotations": {**in_group("team", 2), **held}, "nodeName": "a", "started": True}
-    fleet.come(pod("g0", asks(1, WHOLE), labels={"size": "whole"}, **running))
-    fleet.come(tenant("x0", "b", 0, WHOLE // 2), tenant("x1", "b", 0, WHOLE // 2), member("g1"))
-    fleet.tried(0.0)
-    fleet.tried(AFTER)
-    assert fleet.kept_for() == {"g1": "b"}
 
 
 STEPS = st.lists(
