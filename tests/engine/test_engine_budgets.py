@@ -64,17 +64,17 @@ def test_a_consistent_list_shows_what_is_gone(engine: Engine) -> None:
     ("after", "hint"),
     [
         (budget(version=2, allowed=1, disrupted=("p",)), Hint.NONE),
-        (budget(version=2, allowed=0, disrupted=("p",)), Hint.NONE),
+        (budget(version=2, allowed=0, disrupted=("p",)), Hint.BUDGET_TIGHTENED),
         (budget(version=2, allowed=2, disrupted=("p",)), Hint.BUDGET),
         (budget(version=2, allowed=1, disrupted=("p", "q")), Hint.BUDGET),
-        (budget(version=2, allowed=1, disrupted=("p",), selector={}), Hint.BUDGET),
+        (budget(version=2, allowed=1, disrupted=("p",), selector={}), Hint.BUDGET | Hint.BUDGET_TIGHTENED),
         (budget(version=1, allowed=2, disrupted=("p",)), Hint.BUDGET),
         (budget(version=0, allowed=9), Hint.NONE),
     ],
     ids=["the same", "fewer", "more", "one that counts no more", "of other pods", "read again", "older"],
 )
-def test_a_budget_wakes_somebody_only_where_more_pods_may_end(engine: Engine, after: Any, hint: Hint) -> None:
-    assert engine.budgets.observe(budget(allowed=1, disrupted=("p",))) == Hint.NONE, "a new one forbids at most"
+def test_a_budget_says_whether_more_pods_may_end_or_fewer(engine: Engine, after: Any, hint: Hint) -> None:
+    assert engine.budgets.observe(budget(allowed=1, disrupted=("p",))) == Hint.BUDGET_TIGHTENED
     assert engine.budgets.observe(after) == hint
 
 
@@ -90,4 +90,4 @@ def test_the_queue_hears_of_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
     for found in (budget(), budget(version=2, allowed=1)):
         observe(engine, found)
     engine.kinds["PodDisruptionBudget"].remove(budget(version=3), 3, 0.0)
-    assert heard == [Hint.NONE, Hint.BUDGET, Hint.BUDGET]
+    assert heard == [Hint.BUDGET_TIGHTENED, Hint.BUDGET, Hint.BUDGET]

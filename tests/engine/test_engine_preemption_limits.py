@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.engine.builders import asks, cards, node
 from tests.engine.preemption_fleet import CREATED, Fleet
@@ -94,3 +95,21 @@ def test_each_attempt_to_preempt_is_counted_also_where_the_pod_may_not_yet() -> 
     fleet.now = 121.0
     fleet.decide()
     assert evaluator.attempts == 3
+
+
+def test_who_needs_more_evictions_than_are_allowed_is_tried_again_once_a_budget_is_tightened() -> None:
+    fleet = Fleet([node("a", cards("a", 2))], preemption={"mayPreempt": True, "perHour": 1, "budgets": "Exceed"})
+    for name, priority, memory in (("one", 0, 4000), ("two", 0, 4000), ("alone", 1, 8000)):
+        fleet.come(name, priority, asks(gpumem=memory), labels={"app": "kept"})
+    fleet.decide()
+    kind = fleet.engine.kinds["PodDisruptionBudget"]
+    kind.observe(budget("kept", 2), fleet.now)
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert fleet.last["high"].message.endswith("allows 1 more evictions within the hour, and 2 are needed.")
+    fleet.now += 20.0
+    kind.observe(msgspec.structs.replace(budget("kept", 0), resource_version=2), fleet.now)
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert found is not None
+    assert [victim.pod for victim in found.victims] == ["default/alone"]

@@ -21,13 +21,16 @@ class DisruptionBudgets:
         Returns
         -------
         Hint
-            Whether pods may end now that could not before.
+            Whether pods may end now that could not before, or fewer.
         """
         before = self._store.get(budget.key)
         if not self._store.put(budget.key, budget):
             return Hint.NONE
         self._all = None
-        return Hint.NONE if before is None or _as_tight(before, budget) else Hint.BUDGET
+        if before is None:
+            return Hint.BUDGET_TIGHTENED
+        tightened = Hint.NONE if _as_tight(budget, before) else Hint.BUDGET_TIGHTENED
+        return tightened if _as_tight(before, budget) else tightened | Hint.BUDGET
 
     def remove(self, budget: DisruptionBudget, version: int | None = None) -> Hint:
         """Take in that a budget is gone, as of a version; its own unless one is given.
@@ -55,6 +58,6 @@ class DisruptionBudgets:
         return self._all
 
 
-def _as_tight(before: DisruptionBudget, after: DisruptionBudget) -> bool:
-    """Tell whether a budget lets no pod end that it did not let end before."""
-    return before.selector == after.selector and after.allowed <= before.allowed and after.disrupted <= before.disrupted
+def _as_tight(one: DisruptionBudget, other: DisruptionBudget) -> bool:
+    """Tell whether the other state of a budget lets no pod end that this one does not let end."""
+    return one.selector == other.selector and other.allowed <= one.allowed and other.disrupted <= one.disrupted

@@ -53,6 +53,8 @@ class Hint(IntFlag):
     GROUP = 65536
     """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this hint to all: pods
     are woken by name."""
+    BUDGET_TIGHTENED = 131072
+    """A disruption budget came, or lets fewer pods end than before: other victims cost least, who may be fewer."""
 
 
 class EventReason(StrEnum):

@@ -372,7 +372,8 @@ class Evaluator:
         kind, namespace, name = over.key
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
-        return PreemptionResult(reason=reason, again_at=self.limits.again_at(over.key, moment) - self.unix_ahead)
+        again_at = self.limits.again_at(over.key, moment) - self.unix_ahead
+        return PreemptionResult(reason=reason, helped_by=Hint.BUDGET | Hint.BUDGET_TIGHTENED, again_at=again_at)
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
