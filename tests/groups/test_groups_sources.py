@@ -99,6 +99,17 @@ def test_an_object_says_how_many_pods_are_needed(name: str) -> None:
     assert kind.path.endswith("/podgroups")
 
 
+@pytest.mark.parametrize(
+    ("topology", "refused"),
+    [({"mode": "soft", "highestTierAllowed": 1}, False), ({"mode": "hard"}, True), ({"highestTierAllowed": 2}, True)],
+    ids=["soft", "hard", "hard by default"],
+)
+def test_nodes_that_volcano_puts_near_each_other_are_not_known(topology: dict[str, Any], refused: bool) -> None:  # noqa: FBT001
+    found = KINDS["PodGroup.scheduling.volcano.sh"].decode(obj(minMember=3, networkTopology=topology))
+    assert found.minimum == 3
+    assert found.unsupported == ("spec.networkTopology, unless its mode is soft," if refused else "")
+
+
 @pytest.mark.parametrize("minimum", [-1, "three", 2**31, 1.5])
 def test_an_object_that_cannot_be_read_is_named_with_its_field(minimum: object) -> None:
     with pytest.raises(DecodeError, match=r"^PodGroup\.scheduling\.x-k8s\.io team/job: spec\.minMember"):

@@ -61,8 +61,13 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
+class _WireNetworkTopology(Wire):
+    mode: str = "hard"
+
+
 class _WireSpec(Wire):
     min_member: int = 1
+    network_topology: _WireNetworkTopology | None = None
 
 
 class _WirePodGroup(Wire):
@@ -71,14 +76,16 @@ class _WirePodGroup(Wire):
 
 
 def _build(kind: str, wire: _WirePodGroup) -> PodGroup:
-    meta, minimum = wire.metadata, (wire.spec or _WireSpec()).min_member
+    meta, spec = wire.metadata, wire.spec or _WireSpec()
+    is_fixed = spec.network_topology is not None and spec.network_topology.mode != "soft"
     return PodGroup(
         kind=kind,
         uid=meta.uid,
         namespace=meta.namespace or "default",
         name=meta.name,
         resource_version=meta.version,
-        minimum=_number(minimum, 0, "spec.minMember"),
+        minimum=_number(spec.min_member, 0, "spec.minMember"),
+        unsupported="spec.networkTopology, unless its mode is soft," if is_fixed else "",
     )
 
 
@@ -95,6 +102,8 @@ def _decoder(kind: str) -> Decode[PodGroup]:
 
 def decode_pod_group(kind: str, obj: Encoded) -> PodGroup:
     """Read an object that describes a group of pods by ``spec.minMember``.
+
+    Volcano's may ask for nodes that its own HyperNodes put near each other, which nobody reads here.
 
     Parameters
     ----------
