@@ -51,6 +51,7 @@ NOT_OURS = {
     "UnexpectedAdmissionError OutOfcpu failurePolicy: Ignore selector pods/binding get list False true false "
     "apiserver_request_duration_seconds apiserver_admission_webhook_admission_duration_seconds maxSkew hostPort "
     "spec.nodeName PodScheduled",
+    "volcano": "networkTopology",
     "shown": "yes allow reason other failed expired limits.<resource> kopf for … ended",
 }
 VERBS = {
