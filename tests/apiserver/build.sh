@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl, Helm, and controllers of jobs.
+# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl, Helm, controllers of jobs, Kueue.
 #
 # `build.sh MODULE…` builds modules and prints their folders; with Go, that takes minutes the first time:
 #   kubernetes  etcd, kube-apiserver, kubectl, kube-controller-manager, kube-scheduler
 #   helm        Helm
 #   controllers the controllers of JobSet and LeaderWorkerSet, with the folders config of their modules
+#   kueue       Kueue, with the folder config of its module
 #   older       an API server of a version that does less, beside the same etcd and kubectl
 # `build.sh --find MODULE` builds nothing and prints the module's folder.
 #
@@ -32,6 +33,7 @@ describe() { # sets what is known of a module
     older) folder=older requirement=k8s.io/kubernetes name=kubernetes minutes=4 binaries=(kube-apiserver) ;;
     helm) folder=helm requirement=helm.sh/helm/v4 name=helm minutes=3 binaries=(helm) ;;
     controllers) folder=controllers requirement=sigs.k8s.io/jobset name=controllers minutes=3 binaries=(jobset lws) ;;
+    kueue) folder=kueue requirement=sigs.k8s.io/kueue name=kueue minutes=4 binaries=(kueue) ;;
     *) echo "build.sh: there is no module $1" >&2; exit 2 ;;
   esac
   version=$(required "$requirement")
@@ -49,7 +51,7 @@ compile() {
   pkg=k8s.io/component-base/version
   flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=$major -X $pkg.gitMinor=$minor"
   if [ "$1" = helm ]; then flags="-s -w -X helm.sh/helm/v4/internal/version.version=$version"; fi
-  if [ "$1" = controllers ]; then flags="-s -w"; fi
+  if [ "$1" = controllers ] || [ "$1" = kueue ]; then flags="-s -w"; fi
   mkdir -p "$assets"
   exec 9>"$cache/build.lock"
   if ! flock --nonblock 9; then
@@ -62,12 +64,13 @@ compile() {
     echo "building $binary $version ($number/${#binaries[@]}), ${SECONDS} s so far; $1 takes about $minutes minutes on two cores" >&2
     package=./cmd/$binary
     if [ "$1" = helm ]; then package=helm.sh/helm/v4/cmd/helm; fi
-    if [ "$1" = controllers ]; then
+    if [ "$1" = controllers ] || [ "$1" = kueue ]; then
       package=sigs.k8s.io/$binary
       rm -rf "$assets/$binary.config"
       (cd "$here/$folder" && go mod download && cp -r "$(go list -m -f '{{.Dir}}' "$package")/config" "$assets/$binary.config")
       chmod -R u+w "$assets/$binary.config"
       if [ "$binary" = lws ]; then package=$package/cmd; fi
+      if [ "$binary" = kueue ]; then package=$package/cmd/kueue; fi
     fi
     (cd "$here/$folder" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") 9>&- >&2
     mv "$assets/.$binary" "$assets/$binary"
