@@ -1,4 +1,4 @@
-"""The binaries of the control plane, Helm, and controllers of jobs: found where ``make assets`` has put them."""
+"""The binaries of the control plane, Helm, controllers of jobs, Kueue: found where ``make assets`` has put them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def job_controllers() -> Path:
         If they were not built.
     """
     return _found("controllers")
+
+
+def kueue() -> Path:
+    """Return the folder of the controller ``kueue``; ``kueue.config`` has what comes with it.
+
+    Raises
+    ------
+    AssetsUnavailableError
+        If it was not built.
+    """
+    return _found("kueue")
 
 
 def _found(module: str) -> Path:

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from tests.apiserver.binaries import job_controllers
 from tests.apiserver.certificates import Authority
 from tests.apiserver.control_plane import ControlPlane, free_ports, poll
 
-__all__ = ["JOB_SET", "LEADER_WORKER_SET", "JobController"]
+__all__ = ["JOB_SET", "LEADER_WORKER_SET", "JobController", "are_served", "controller", "is_ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class JobController:
         binaries = job_controllers()
         config = binaries / f"{self.name}.config"
         plane.kubectl("apply", "--server-side", "-f", str(config / self.definitions))
-        if not poll(lambda: _are_served(plane), 60):
+        if not poll(lambda: are_served(plane), 60):
             raise RuntimeError(f"the definitions of {self.name} are not served")
         webhooks, health = free_ports(2)
         authority = Authority(folder, self.name)
@@ -62,22 +62,11 @@ class JobController:
         authority.sign(certificates / "tls.crt", certificates / "tls.key")
         settings = folder / f"{self.name}.yaml"
         settings.write_text(json.dumps(self._settings(webhooks, health, certificates)))
-        log_file = folder / f"{self.name}.log"
-        environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-        with log_file.open("wb") as log:
-            command = [str(binaries / self.name), f"--config={settings}"]
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
-        try:
-            if not poll(lambda: process.poll() is not None or _is_ready(health), 60) or process.poll() is not None:
-                raise RuntimeError(f"{self.name} is not ready:\n{log_file.read_text(errors='replace')[-4000:]}")
+        command = [str(binaries / self.name), f"--config={settings}"]
+        with controller(command, plane.kubeconfig(), folder, lambda: is_ready(health)):
             made = list(self._configurations(config / self.webhooks, webhooks, authority.bundle))
             plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(made))
             yield
-            if process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended:\n{log_file.read_text(errors='replace')[-4000:]}")
-        finally:
-            process.terminate()
-            process.wait(10)
 
     def _settings(self, webhooks: int, health: int, certificates: Path) -> dict[str, Any]:
         return {
@@ -106,14 +95,34 @@ class JobController:
             yield made
 
 
-def _are_served(plane: ControlPlane) -> bool:
+@contextlib.contextmanager
+def controller(command: list[str], kubeconfig: Path, folder: Path, ready: Callable[[], bool]) -> Iterator[None]:
+    """Run a controller for the time of the block, once it is ready."""
+    name = Path(command[0]).name
+    log_file = folder / f"{name}.log"
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+    try:
+        if not poll(lambda: process.poll() is not None or ready(), 60) or process.poll() is not None:
+            raise RuntimeError(f"{name} is not ready:\n{log_file.read_text(errors='replace')[-4000:]}")
+        yield
+        if process.poll() is not None:
+            raise RuntimeError(f"{name} ended:\n{log_file.read_text(errors='replace')[-4000:]}")
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def are_served(plane: ControlPlane) -> bool:
     """Tell whether all definitions are in force."""
     _, found = plane.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     conditions = [each["status"].get("conditions") or [] for each in found["items"]]
     return all({"Established": "True"}.items() <= {c["type"]: c["status"] for c in each}.items() for each in conditions)
 
 
-def _is_ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
+    """Tell whether a controller answers so at a port of the loopback address."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             return bool(answer.status == 200)

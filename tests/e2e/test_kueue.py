@@ -1,0 +1,236 @@
+"""The real controller of Kueue on a real API server, as the recipe configures it: its queues, and this scheduler's cards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.apiserver.binaries import AssetsUnavailableError, kueue
+from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.kueue_controller import KUEUE_ACCOUNT, running_kueue
+from tests.conftest import running, unavailable
+from tests.e2e.conftest import MANIFESTS, OLDER, USERS, Cluster, allocations, install, opened, slice_pod
+
+from vgpu_devcluster.process import OperatorProcess
+
+Obj = dict[str, Any]
+RECIPE = MANIFESTS / "examples" / "kueue"
+GROUP = MANIFESTS / "examples" / "group-kueue.yaml"
+TEAMS = ("team-a", "team-b")
+GIB = 1024
+"""In MiB."""
+IN_GIB = {"Gi": 1, "": 1 / 1024**3}
+pytestmark = pytest.mark.skipif(OLDER, reason="what Kueue does does not depend on the API server")
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with Kueue, and with the files of the recipe."""
+    try:
+        kueue()
+    except AssetsUnavailableError as error:
+        unavailable(str(error))
+    users = {**USERS, KUEUE_ACCOUNT: ["system:serviceaccounts", "system:authenticated"]}
+    for plane in running(ControlPlane(service_accounts=True, users=users)):
+        install(plane)
+        configuration = yaml.safe_load((RECIPE / "configuration.yaml").read_text())
+        folder = tmp_path_factory.mktemp("kueue")
+        with plane.controllers("job-controller"), running_kueue(plane, folder, configuration):
+            for file in ("queues", "memory-required"):
+                plane.kubectl("apply", "-f", str(RECIPE / f"{file}.yaml"))
+            for team in TEAMS:
+                plane.create_namespace(team, exist_ok=True)
+            yield plane
+
+
+class Teams:
+    """What a test sees of the two teams.
+
+    Attributes
+    ----------
+    cluster
+        Two nodes with two cards of 40 GiB each.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def get(self, path: str) -> Obj:
+        async with self.cluster.http.get(path) as answer:
+            return dict(await answer.json())
+
+    async def submit(self, team: str, name: str) -> None:
+        """Submit the job of the recipe under a name, and its group, too."""
+        job = yaml.safe_load((RECIPE / "job.yaml").read_text().replace("train", name))
+        async with self.cluster.http.post(f"/apis/batch/v1/namespaces/{team}/jobs", json=job) as answer:
+            assert answer.status == 201, await answer.text()
+
+    async def create(self, team: str, pod: Obj) -> tuple[int, str]:
+        """Create a pod in the queue of a team; return the status and the text of the answer."""
+        labels = {"kueue.x-k8s.io/queue-name": "gpus", **pod["metadata"].get("labels", {})}
+        body = {**pod, "metadata": {**pod["metadata"], "labels": labels}}
+        async with self.cluster.http.post(f"/api/v1/namespaces/{team}/pods", json=body) as answer:
+            return answer.status, await answer.text()
+
+    async def pods(self, team: str, job: str = "") -> list[Obj]:
+        """Return the pods of a team, or of its job, that have not ended."""
+        label = f"?labelSelector=batch.kubernetes.io/job-name={job}" if job else ""
+        found = (await self.get(f"/api/v1/namespaces/{team}/pods{label}"))["items"]
+        return [pod for pod in found if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
+
+    async def suspended(self, team: str, job: str) -> bool:
+        return bool((await self.get(f"/apis/batch/v1/namespaces/{team}/jobs/{job}"))["spec"]["suspend"])
+
+    async def reasons(self, team: str) -> str:
+        """Return what Kueue says of the workloads of a team."""
+        found = (await self.get(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{team}/workloads"))["items"]
+        conditions = [each for workload in found for each in workload.get("status", {}).get("conditions", ())]
+        return "\n".join(f"{each['type']} {each['status']}: {each['message']}" for each in conditions)
+
+    async def counted(self, team: str) -> tuple[float, float]:
+        """Return how many GiB Kueue says that the queue of a team uses, and how many of them are borrowed."""
+        status = (await self.get(f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{team}"))["status"]
+        (resource,) = status["flavorsUsage"][0]["resources"]
+        return gib(resource["total"]), gib(resource["borrowed"])
+
+    async def booked(self, team: str) -> float:
+        """Return how many GiB of cards the pods of a team hold."""
+        nodes = allocations(await self.pods(team)).values()
+        return sum(memory for cards in nodes for _, memory, _ in cards.values()) / GIB
+
+    async def until_running(self, team: str, number: int, job: str = "") -> None:
+        async def run() -> bool:
+            pods = await self.pods(team, job)
+            return len(pods) == number == sum(pod["status"]["phase"] == "Running" for pod in pods)
+
+        await self._until(run, f"{number} pods of {team} {job} to run")
+
+    async def until_counted(self, team: str, used: int, borrowed: int = 0) -> None:
+        async def counts() -> bool:
+            return await self.counted(team) == (used, borrowed)
+
+        await self._until(counts, f"{team} to use {used} GiB")
+
+    async def until_said(self, team: str, text: str) -> None:
+        async def said() -> bool:
+            return text in await self.reasons(team)
+
+        await self._until(said, text)
+
+    async def until_told(self, team: str, prefix: str, text: str) -> None:
+        """Wait until this scheduler says something of a pod."""
+
+        async def told() -> bool:
+            found = [pod for pod in await self.pods(team) if pod["metadata"]["name"].startswith(prefix)]
+            return any(text in condition.get("message", "") for pod in found for condition in conditions(pod))
+
+        await self._until(told, text)
+
+    async def _until(self, condition: Any, what: str) -> None:
+        try:
+            await self.cluster.until(condition, what, within=30)
+        except AssertionError as error:
+            seen = {team: [await self.reasons(team), await self.pods(team)] for team in TEAMS}
+            raise AssertionError(json.dumps(seen, indent=1)) from error
+
+    async def assert_agreed(self) -> None:
+        """Kueue counts what this scheduler has given out."""
+        for team in TEAMS:
+            assert (await self.counted(team))[0] == await self.booked(team), team
+
+
+def gib(quantity: str) -> float:
+    unit = "Gi" if quantity.endswith("Gi") else ""
+    return float(quantity.removesuffix(unit)) * IN_GIB[unit]
+
+
+def conditions(pod: Obj) -> list[Obj]:
+    return list(pod["status"].get("conditions", ()))
+
+
+@pytest.fixture
+async def teams(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Teams]:
+    """The teams, with the operator running."""
+    async with opened(plane, tmp_path) as cluster:
+        await cluster.nodes.register(["one", "two"], ("A100-40G",) * 2)
+        await cluster.nodes.start()
+        process = cluster.operator()
+        process.start()
+        try:
+            await process.until_leading()
+            yield Teams(cluster)
+            for team in TEAMS:
+                kinds = "jobs,pods,workloads"
+                await asyncio.to_thread(plane.kubectl, "delete", kinds, "--all", "-n", team, "--force")
+        finally:
+            process.stop()
+
+
+async def test_jobs_stay_within_quotas_borrow_wait_and_are_reclaimed(teams: Teams) -> None:
+    await teams.submit("team-a", "within")
+    await teams.until_running("team-a", 2, "within")
+    await teams.until_counted("team-a", 64)
+    await teams.assert_agreed()
+    await teams.submit("team-a", "borrows")
+    await teams.until_running("team-a", 2, "borrows")
+    await teams.until_counted("team-a", 128, borrowed=48)
+    await teams.assert_agreed()
+
+    await teams.submit("team-a", "beyond")
+    await teams.until_said("team-a", "QuotaReserved False: couldn't assign flavors to pod set main: insufficient")
+    assert await teams.suspended("team-a", "beyond")
+    assert not await teams.pods("team-a", "beyond")
+    for pod in await teams.pods("team-a", "within"):
+        await teams.cluster.nodes.finish("team-a", pod["metadata"]["name"])
+    await teams.until_running("team-a", 2, "beyond")
+    await teams.until_counted("team-a", 128, borrowed=48)
+    await teams.assert_agreed()
+
+    await teams.submit("team-b", "own")
+    await teams.until_running("team-b", 2, "own")
+    await teams.until_counted("team-b", 64)
+    await teams.until_running("team-a", 2)
+    await teams.until_counted("team-a", 64)
+    await teams.assert_agreed()
+    assert "Evicted True: Preempted to accommodate a workload" in await teams.reasons("team-a")
+    assert not teams.cluster.nodes.violations
+
+
+async def test_a_group_that_is_admitted_waits_whole_where_cards_are_fragmented(teams: Teams) -> None:
+    for number in range(4):
+        status, text = await teams.create("team-b", slice_pod(f"filler-{number}", gpu=1, gpumem=24 * GIB))
+        assert status == 201, text
+    await teams.until_running("team-b", 4)
+    await teams.until_counted("team-b", 96, borrowed=16)
+    await teams.assert_agreed()
+
+    group = GROUP.read_text().replace("gpumem: 8000", f"gpumem: {32 * GIB}")
+    for pod in yaml.safe_load_all(group):
+        status, text = await teams.create("team-a", pod)
+        assert status == 201, text
+        assert {"name": "kueue.x-k8s.io/admission"} in json.loads(text)["spec"]["schedulingGates"]
+    await teams.until_told("team-a", "kueue-", "CardInsufficientMemory")
+    await teams.cluster.nodes.delete("team-b", "filler-0")
+    await teams.until_told("team-a", "kueue-", "at most 1 of them")
+    assert not any(pod["spec"].get("nodeName") for pod in await teams.pods("team-a")), "one fits, and may not run alone"
+    await teams.until_counted("team-a", 64)
+    assert await teams.booked("team-a") == 0, "Kueue counts what it admits, placed or not"
+    await teams.cluster.nodes.delete("team-b", "filler-1")
+    await teams.until_running("team-a", 2)
+    await teams.until_counted("team-b", 48)
+    await teams.assert_agreed()
+    assert not teams.cluster.nodes.violations
+
+
+async def test_what_cannot_be_counted_does_not_run(teams: Teams) -> None:
+    status, text = await teams.create("team-a", slice_pod("whole", gpu=1))
+    assert (status, "ask for nvidia.com/gpumem as well" in text) == (422, True), text
+    percent = slice_pod("percent", gpu=1)
+    percent["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] = "50"
+    status, text = await teams.create("team-a", percent)
+    assert status == 422, text
