@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ IN_GIB = {"Gi": 1, "": 1 / 1024**3}
 pytestmark = pytest.mark.skipif(OLDER, reason="what Kueue does does not depend on the API server")
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with Kueue, and with the files of the recipe."""
+def queued(folder: Path, **changes: Obj) -> Iterator[ControlPlane]:
+    """Run a control plane with Kueue, and with the files of the recipe."""
     try:
         kueue()
     except AssetsUnavailableError as error:
@@ -39,13 +39,18 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     for plane in running(ControlPlane(service_accounts=True, users=users)):
         install(plane)
         configuration = yaml.safe_load((RECIPE / "configuration.yaml").read_text())
-        folder = tmp_path_factory.mktemp("kueue")
-        with plane.controllers("job-controller"), running_kueue(plane, folder, configuration):
+        with plane.controllers("job-controller"), running_kueue(plane, folder, {**configuration, **changes}):
             for file in ("queues", "memory-required"):
                 plane.kubectl("apply", "-f", str(RECIPE / f"{file}.yaml"))
             for team in TEAMS:
                 plane.create_namespace(team, exist_ok=True)
             yield plane
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The recipe as it is."""
+    yield from queued(tmp_path_factory.mktemp("kueue"))
 
 
 class Teams:
@@ -135,8 +140,15 @@ class Teams:
         try:
             await self.cluster.until(condition, what, within=30)
         except AssertionError as error:
-            seen = {team: [await self.reasons(team), await self.pods(team)] for team in TEAMS}
-            raise AssertionError(json.dumps(seen, indent=1)) from error
+            seen = "\n".join([await self._seen(team) for team in TEAMS])
+            raise AssertionError(f"{error}\n{seen}") from error
+
+    async def _seen(self, team: str) -> str:
+        lines = [f"{team}: {await self.counted(team)} counted", await self.reasons(team)]
+        for pod in await self.pods(team):
+            lines.append(f"{pod['metadata']['name']} {pod['status']['phase']} {pod['spec'].get('schedulingGates')}")
+            lines.extend(f"  {each['type']} {each['status']} {each.get('message', '')}" for each in conditions(pod))
+        return "\n".join(lines)
 
     async def assert_agreed(self) -> None:
         """Kueue counts what this scheduler has given out."""
@@ -153,10 +165,10 @@ def conditions(pod: Obj) -> list[Obj]:
     return list(pod["status"].get("conditions", ()))
 
 
-@pytest.fixture
-async def teams(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Teams]:
-    """The teams, with the operator running."""
-    async with opened(plane, tmp_path) as cluster:
+@asynccontextmanager
+async def of_two_teams(plane: ControlPlane, folder: Path) -> AsyncIterator[Teams]:
+    """Run the operator beside Kueue."""
+    async with opened(plane, folder) as cluster:
         await cluster.nodes.register(["one", "two"], ("A100-40G",) * 2)
         await cluster.nodes.start()
         process = cluster.operator()
@@ -169,6 +181,22 @@ async def teams(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Teams]:
                 await asyncio.to_thread(plane.kubectl, "delete", kinds, "--all", "-n", team, "--force")
         finally:
             process.stop()
+
+
+@pytest.fixture
+async def teams(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Teams]:
+    """The teams with the recipe as it is."""
+    async with of_two_teams(plane, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def impatient(tmp_path: Path) -> AsyncIterator[Teams]:
+    """The teams with a Kueue that soon takes back what does not run."""
+    strategy = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 1}
+    for plane in queued(tmp_path, waitForPodsReady={"timeout": "3s", "requeuingStrategy": strategy}):
+        async with of_two_teams(plane, tmp_path) as found:
+            yield found
 
 
 async def test_jobs_stay_within_quotas_borrow_wait_and_are_reclaimed(teams: Teams) -> None:
@@ -215,22 +243,51 @@ async def test_a_group_that_is_admitted_waits_whole_where_cards_are_fragmented(t
         assert status == 201, text
         assert {"name": "kueue.x-k8s.io/admission"} in json.loads(text)["spec"]["schedulingGates"]
     await teams.until_told("team-a", "kueue-", "CardInsufficientMemory")
-    await teams.cluster.nodes.delete("team-b", "filler-0")
+    await teams.cluster.nodes.finish("team-b", "filler-0")
     await teams.until_told("team-a", "kueue-", "at most 1 of them")
     assert not any(pod["spec"].get("nodeName") for pod in await teams.pods("team-a")), "one fits, and may not run alone"
     await teams.until_counted("team-a", 64)
     assert await teams.booked("team-a") == 0, "Kueue counts what it admits, placed or not"
-    await teams.cluster.nodes.delete("team-b", "filler-1")
+    await teams.cluster.nodes.finish("team-b", "filler-1")
     await teams.until_running("team-a", 2)
     await teams.until_counted("team-b", 48)
     await teams.assert_agreed()
     assert not teams.cluster.nodes.violations
 
 
-async def test_what_cannot_be_counted_does_not_run(teams: Teams) -> None:
-    status, text = await teams.create("team-a", slice_pod("whole", gpu=1))
-    assert (status, "ask for nvidia.com/gpumem as well" in text) == (422, True), text
+async def test_what_is_admitted_and_has_no_cards_goes_back_into_its_queue(impatient: Teams) -> None:
+    blockers = [slice_pod(f"blocker-{number}", gpu=1, gpumem=30 * GIB) for number in range(4)]
+    await impatient.cluster.create(*blockers)
+    await impatient.until_running("default", 4)
+    await impatient.submit("team-a", "train")
+    await impatient.until_told("team-a", "train-", "CardInsufficientMemory")
+    for pod in yaml.safe_load_all(GROUP.read_text().replace("gpumem: 8000", f"gpumem: {16 * GIB}")):
+        status, text = await impatient.create("team-b", pod)
+        assert status == 201, text
+    for team in TEAMS:
+        await impatient.until_said(team, "PodsReady timeout")
+
+    async def deleted() -> bool:
+        return all(pod["metadata"].get("deletionTimestamp") for pod in await impatient.pods("team-b"))
+
+    await impatient.cluster.until(deleted, "the pods of the group to be deleted")
+    for blocker in blockers:
+        await impatient.cluster.nodes.finish("default", blocker["metadata"]["name"])
+    await impatient.until_running("team-a", 2, "train")
+    await impatient.until_counted("team-a", 64)
+
+
+async def test_what_cannot_be_counted_is_refused_and_what_is_uncertain_counts_more(teams: Teams) -> None:
     percent = slice_pod("percent", gpu=1)
     percent["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] = "50"
-    status, text = await teams.create("team-a", percent)
-    assert status == 422, text
+    for pod in (slice_pod("whole", gpu=1), percent):
+        status, text = await teams.create("team-a", pod)
+        assert (status, "ask for nvidia.com/gpumem as well" in text) == (422, True), text
+    double = slice_pod("double", gpu=1, gpumem=8 * GIB)
+    (container,) = double["spec"]["containers"]
+    double["spec"]["containers"] = [container, {**container, "name": "second"}]
+    status, text = await teams.create("team-a", double)
+    assert status == 201, text
+    await teams.until_running("team-a", 1)
+    await teams.until_counted("team-a", 32)
+    assert await teams.booked("team-a") == 16
