@@ -1,10 +1,10 @@
-"""The real controller of Kueue on a real API server, as the recipe configures it: its queues, and this scheduler's cards."""
+"""The real controller of Kueue on a real API server, as the recipe configures it: queues are its, cards are ours."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,6 @@ from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.kueue_controller import KUEUE_ACCOUNT, running_kueue
 from tests.conftest import running, unavailable
 from tests.e2e.conftest import MANIFESTS, OLDER, USERS, Cluster, allocations, install, opened, slice_pod
-
-from vgpu_devcluster.process import OperatorProcess
 
 Obj = dict[str, Any]
 RECIPE = MANIFESTS / "examples" / "kueue"
@@ -69,18 +67,27 @@ class Teams:
         async with self.cluster.http.get(path) as answer:
             return dict(await answer.json())
 
-    async def submit(self, team: str, name: str) -> None:
-        """Submit the job of the recipe under a name, and its group, too."""
+    async def submit(self, team: str, name: str, **limits: int) -> None:
+        """Submit the job of the recipe under a name, which is also that of its group, with other limits of its pods."""
         job = yaml.safe_load((RECIPE / "job.yaml").read_text().replace("train", name))
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        container["resources"]["limits"].update({f"nvidia.com/{key}": value for key, value in limits.items()})
         async with self.cluster.http.post(f"/apis/batch/v1/namespaces/{team}/jobs", json=job) as answer:
             assert answer.status == 201, await answer.text()
 
-    async def create(self, team: str, pod: Obj) -> tuple[int, str]:
-        """Create a pod in the queue of a team; return the status and the text of the answer."""
-        labels = {"kueue.x-k8s.io/queue-name": "gpus", **pod["metadata"].get("labels", {})}
+    async def create(self, team: str, pod: Obj, queue: str = "gpus") -> tuple[int, str]:
+        """Create a pod in a queue of a team; return the status and the text of the answer."""
+        labels = {**pod["metadata"].get("labels", {}), **({"kueue.x-k8s.io/queue-name": queue} if queue else {})}
         body = {**pod, "metadata": {**pod["metadata"], "labels": labels}}
         async with self.cluster.http.post(f"/api/v1/namespaces/{team}/pods", json=body) as answer:
             return answer.status, await answer.text()
+
+    async def create_group(self, team: str, memory: int) -> None:
+        """Create the group of plain pods, each with so many MiB of a card; Kueue gates them."""
+        for pod in yaml.safe_load_all(GROUP.read_text().replace("gpumem: 8000", f"gpumem: {memory}")):
+            status, text = await self.create(team, pod)
+            assert status == 201, text
+            assert json.loads(text)["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
 
     async def pods(self, team: str, job: str = "") -> list[Obj]:
         """Return the pods of a team, or of its job, that have not ended."""
@@ -111,7 +118,7 @@ class Teams:
     async def until_running(self, team: str, number: int, job: str = "") -> None:
         async def run() -> bool:
             pods = await self.pods(team, job)
-            return len(pods) == number == sum(pod["status"]["phase"] == "Running" for pod in pods)
+            return [pod["status"]["phase"] for pod in pods] == ["Running"] * number
 
         await self._until(run, f"{number} pods of {team} {job} to run")
 
@@ -136,7 +143,7 @@ class Teams:
 
         await self._until(told, text)
 
-    async def _until(self, condition: Any, what: str) -> None:
+    async def _until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
         try:
             await self.cluster.until(condition, what, within=30)
         except AssertionError as error:
@@ -229,7 +236,8 @@ async def test_jobs_stay_within_quotas_borrow_wait_and_are_reclaimed(teams: Team
     assert not teams.cluster.nodes.violations
 
 
-async def test_a_group_that_is_admitted_waits_whole_where_cards_are_fragmented(teams: Teams) -> None:
+@pytest.mark.parametrize("workload", ["kueue", "train"])
+async def test_what_is_admitted_waits_whole_where_cards_are_fragmented(teams: Teams, workload: str) -> None:
     for number in range(4):
         status, text = await teams.create("team-b", slice_pod(f"filler-{number}", gpu=1, gpumem=24 * GIB))
         assert status == 201, text
@@ -237,14 +245,13 @@ async def test_a_group_that_is_admitted_waits_whole_where_cards_are_fragmented(t
     await teams.until_counted("team-b", 96, borrowed=16)
     await teams.assert_agreed()
 
-    group = GROUP.read_text().replace("gpumem: 8000", f"gpumem: {32 * GIB}")
-    for pod in yaml.safe_load_all(group):
-        status, text = await teams.create("team-a", pod)
-        assert status == 201, text
-        assert {"name": "kueue.x-k8s.io/admission"} in json.loads(text)["spec"]["schedulingGates"]
-    await teams.until_told("team-a", "kueue-", "CardInsufficientMemory")
+    if workload == "train":
+        await teams.submit("team-a", workload, gpu=1, gpumem=32 * GIB)
+    else:
+        await teams.create_group("team-a", 32 * GIB)
+    await teams.until_told("team-a", workload, "CardInsufficientMemory")
     await teams.cluster.nodes.finish("team-b", "filler-0")
-    await teams.until_told("team-a", "kueue-", "at most 1 of them")
+    await teams.until_told("team-a", workload, "at most 1 of them")
     assert not any(pod["spec"].get("nodeName") for pod in await teams.pods("team-a")), "one fits, and may not run alone"
     await teams.until_counted("team-a", 64)
     assert await teams.booked("team-a") == 0, "Kueue counts what it admits, placed or not"
@@ -261,9 +268,7 @@ async def test_what_is_admitted_and_has_no_cards_goes_back_into_its_queue(impati
     await impatient.until_running("default", 4)
     await impatient.submit("team-a", "train")
     await impatient.until_told("team-a", "train-", "CardInsufficientMemory")
-    for pod in yaml.safe_load_all(GROUP.read_text().replace("gpumem: 8000", f"gpumem: {16 * GIB}")):
-        status, text = await impatient.create("team-b", pod)
-        assert status == 201, text
+    await impatient.create_group("team-b", 16 * GIB)
     for team in TEAMS:
         await impatient.until_said(team, "PodsReady timeout")
 
@@ -283,11 +288,17 @@ async def test_what_cannot_be_counted_is_refused_and_what_is_uncertain_counts_mo
     for pod in (slice_pod("whole", gpu=1), percent):
         status, text = await teams.create("team-a", pod)
         assert (status, "ask for nvidia.com/gpumem as well" in text) == (422, True), text
+    status, text = await teams.create("team-a", slice_pod("past-the-queue", gpu=1, gpumem=GIB), queue="")
+    assert json.loads(text)["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}], "it waits for a queue"
     double = slice_pod("double", gpu=1, gpumem=8 * GIB)
     (container,) = double["spec"]["containers"]
     double["spec"]["containers"] = [container, {**container, "name": "second"}]
     status, text = await teams.create("team-a", double)
     assert status == 201, text
-    await teams.until_running("team-a", 1)
     await teams.until_counted("team-a", 32)
-    assert await teams.booked("team-a") == 16
+
+    async def bound() -> bool:
+        return await teams.booked("team-a") == 16
+
+    await teams.cluster.until(bound, "the pod with two containers to be bound")
+    assert [pod["metadata"]["name"] for pod in await teams.pods("team-a") if pod["spec"].get("nodeName")] == ["double"]
