@@ -84,10 +84,14 @@ def _settings(configuration: Mapping[str, Any], webhooks: int, health: int, cert
 
 
 def _mounted(plane: ControlPlane, folder: Path) -> bool:
-    """Put the certificate that it made into place, the key first; tell whether it is there."""
+    """Put the certificate that it made into place, once, the key first; tell whether it is there."""
+    if (folder / "tls.crt").exists():
+        return True
     _, secret = plane.request("GET", _SECRET)
     for file in ("tls.key", "tls.crt"):
         if (data := secret.get("data", {}).get(file)) is None:
             return False
-        (folder / file).write_bytes(base64.b64decode(data))
+        written = folder / f"{file}.new"
+        written.write_bytes(base64.b64decode(data))
+        written.replace(folder / file)
     return True
