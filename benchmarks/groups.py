@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.runtime.collecting import settle_memory, tune_garbage_collector
 
 MARK: Final = "<!-- groups -->"
 NODES: Final = 5000
@@ -88,9 +89,11 @@ def _row(kind: str, seconds: Sequence[float]) -> Row:
 
 def measure(nodes: int = NODES) -> list[Row]:
     """Return a row for each kind of group."""
+    tune_garbage_collector()
     engine = Engine(EngineOptions([hami_dialect()]))
     for number in range(nodes):
         engine.observe_node(decode_node(node(number)), 0.0)
+    settle_memory()  # as the operator does once it has read everything
     return [
         one_by_one(engine, f"{MEMBERS} pods, each by itself", 8000),
         attempted(engine, f"group of {MEMBERS}", 1, 8000, Outcome.PLACED),
