@@ -285,7 +285,7 @@ async def test_what_is_admitted_and_has_no_cards_goes_back_into_its_queue(impati
 async def test_what_cannot_be_counted_is_refused_and_what_is_uncertain_counts_more(teams: Teams) -> None:
     percent = slice_pod("percent", gpu=1)
     percent["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] = "50"
-    for pod in (slice_pod("whole", gpu=1), percent):
+    for pod in (slice_pod("whole", gpu=1), slice_pod("nothing", gpu=1, gpumem=0), percent):
         status, text = await teams.create("team-a", pod)
         assert (status, "ask for nvidia.com/gpumem as well" in text) == (422, True), text
     status, text = await teams.create("team-a", slice_pod("past-the-queue", gpu=1, gpumem=GIB), queue="")
