@@ -52,6 +52,24 @@ async def test_a_nomination_of_an_earlier_leader_is_taken_back_and_one_of_anybod
         assert len(b.eviction_api.read) == 1
 
 
+async def test_a_nomination_is_taken_back_of_a_pod_that_was_placed_when_a_leader_took_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(monkeypatch) as b:
+        high = b.api.pods["high"] = pod_object("high", asks(gpumem=8000), priority=5)
+        nominate(high, "n", "vgpu-scheduler")
+        b.see(PODS, high)
+        assert b.engine.attempt_group(b.clock.seconds)[0].placement is not None
+        await b.evictor.take_over()
+        await some_looks()
+        b.clock.seconds += 3600.0
+        await some_looks()
+        assert not b.eviction_api.wrote, "it is about to be bound"
+        b.engine.unreserve("uid-high", b.clock.seconds)
+        await b.until(lambda: b.eviction_api.wrote == ["PATCH high/status"])
+        assert "nominatedNodeName" not in high["status"]
+
+
 def half_ends(b: EvictorBench, manager: str) -> None:
     """Have half of the card be left by a pod that a drain has evicted, and a pod be nominated that needs all of it."""
     b.runs("high-low", memory=4000, priority=1)

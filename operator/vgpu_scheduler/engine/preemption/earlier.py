@@ -82,20 +82,21 @@ class EarlierNominations:
         return [(pod.uid, pod.nominated_node_name) for pod in found if pod.uid in wanted]
 
     def nominated(self) -> list[tuple[str, str]]:
-        """Return the pods of ours that wait and are nominated to a node, by UID, with that node."""
+        """Return the pods of ours that are not bound and are nominated to a node, by UID, with that node.
+
+        Those that are placed are among them: they wait again where they cannot be bound.
+        """
         return [(pod.uid, pod.nominated_node_name) for pod in self._nominated()]
 
     def _nominated(self) -> list[Pod]:
         nominations = self._state.nominations
         known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        return [pod for pod in known if pod is not None and self._is_ours_and_waits(pod)]
-
-    def _is_ours_and_waits(self, pod: Pod) -> bool:
-        ours = pod.scheduler_name in self._scheduler_names
-        return ours and self._waits(pod) and self._state.reservation(pod.uid) is None
+        return [pod for pod in known if pod and pod.scheduler_name in self._scheduler_names and self._waits(pod)]
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state
+        if state.reservation(pod.uid) is not None:
+            return False
         is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
         return is_new and pod.preemption_policy != "Never" and self._preemptions.rules_of(pod.uid).may_preempt
 
