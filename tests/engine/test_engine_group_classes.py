@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
+from tests.engine.test_engine_native_groups import OLDER, described
 from tests.engine.test_engine_pod_groups import attempt, member
+from tests.engine.test_engine_sweeps import swept
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
@@ -52,3 +55,21 @@ def test_groups_that_do_not_ask_the_same_are_each_tried(other: list[Pod]) -> Non
     engine = full(*(member(f"x{n}", "x/2", 8000) for n in range(2)), *other)
     engine.observe_node(node("b", cards("b", 1)), 10.0)
     assert len(rounds(engine, 20.0)) == 2
+
+
+def test_groups_whose_objects_ask_for_the_same_nearness_are_tried_as_one() -> None:
+    engine = engine_with([node("a", cards("a", 2), labels={"rack": "x"})], [pod("before", asks(2, 8000))])
+    rounds(engine, 0.0)
+    near = {"topology": [{"key": "rack"}]}
+    objects = [
+        msgspec.structs.replace(described(2, schedulingConstraints=near), name=name, uid=name)
+        for name in ("one", "two")
+    ]
+    swept(engine, OLDER, objects, 10)
+    for each in objects:
+        for number in range(2):
+            group = {"schedulingGroup": {"podGroupName": each.name}}
+            engine.observe_pod(pod(f"{each.name}{number}", asks(1, 8000), **group), 0.0)
+    assert len(rounds(engine, 0.0)) == 2
+    engine.observe_node(node("b", cards("b", 1), labels={"rack": "x"}), 10.0)
+    assert [sorted(each) for each in rounds(engine, 20.0)] == [["one0", "one1"]]

@@ -113,7 +113,8 @@ class GroupAttempts:
         """Have a group that fits nowhere be tried for all that would get the same answer."""
         group, asked = members.group, members.equivalence()
         closed = any(each.helped_by & Hint.REJECTION for each in decisions)  # to this group alone, perhaps
-        near, priority = self.constraints(group), self._priority(group.waiting[0])
+        near = tuple((each.key, each.required) for each in self.constraints(group))  # whoever says so
+        priority = self._priority(group.waiting[0])
         equivalence = None if asked is None or closed else (_FIT, priority, asked, near)
         return tuple(replace(each, equivalence=equivalence) for each in decisions)
 
