@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.builders import asks, cards, in_group, node
+from tests.engine.builders import allocation, asks, cards, in_group, node
 from tests.engine.preemption_fleet import CREATED, Fleet
 from tests.engine.test_engine_preemption import budget
 from tests.engine.test_engine_preemption_whole_groups import pod_group, runs, units
@@ -14,7 +14,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.model import Decision, Hint, Outcome
 
 
 class Groups(Fleet):
@@ -235,6 +235,20 @@ def test_room_is_made_within_one_domain() -> None:
         fleet.end(f"uid-low-{name}")
     fleet.decide()
     assert fleet.where(2) == ["b", "c"]
+
+
+def test_what_may_change_the_answer_of_any_domain_has_the_group_be_tried_again() -> None:
+    """In the first domain somebody of higher priority is in the way, in the second one the limit of evictions."""
+    fleet = Groups("a", "b", racks={"a": "x", "b": "y"}, gpus=2, perHour=1)
+    fleet.run("top", 20, "a", allocation("a", ("a-gpu-0", 8000, 0)))
+    for number in range(2):
+        runs(fleet, f"low{number}", 0, "b")
+    notes = {**in_group("gang", 2), "kueue.x-k8s.io/podset-required-topology": "rack"}
+    for member in range(2):
+        fleet.come(f"gang-{member}", 9, asks(gpumem=8000), annotations=notes)
+    fleet.decide()
+    decision = fleet.last["gang-0"]
+    assert decision.helped_by & Hint.BUDGET_TIGHTENED
 
 
 def test_a_budget_counts_the_victims_of_all_pods() -> None:

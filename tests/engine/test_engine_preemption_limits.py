@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.engine import preemption_fleet
 from tests.engine.builders import asks, cards, node
 from tests.engine.preemption_fleet import CREATED, Fleet
 from tests.engine.test_engine_preemption import budget
@@ -109,6 +110,29 @@ def test_who_needs_more_evictions_than_are_allowed_is_tried_again_once_a_budget_
     assert fleet.last["high"].message.endswith("allows 1 more evictions within the hour, and 2 are needed.")
     fleet.now += 20.0
     kind.observe(msgspec.structs.replace(budget("kept", 0), resource_version=2), fleet.now)
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert found is not None
+    assert [victim.pod for victim in found.victims] == ["default/alone"]
+
+
+def test_who_needs_more_evictions_than_are_allowed_is_tried_again_once_another_pod_has_run_long_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = {"mayPreempt": True, "perHour": 1, "minRuntime": "50s"}
+    fleet = Fleet([node(name, cards(name, 1), labels={"name": name}) for name in "ab"], preemption=rules)
+    fleet.engine.preemptions.evaluator.unix_ahead = NEW_YEAR
+    monkeypatch.setattr(preemption_fleet, "CREATED", "2025-12-31T23:00:00Z")
+    for name in ("one", "two"):
+        fleet.come(name, 0, asks(gpumem=4000), nodeSelector={"name": "a"})
+    fleet.decide()
+    monkeypatch.setattr(preemption_fleet, "CREATED", CREATED)
+    fleet.come("alone", 1, asks(gpumem=8000), nodeSelector={"name": "b"})
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert fleet.last["high"].message.endswith("allows 1 more evictions within the hour, and 2 are needed.")
+    fleet.now = 51.0
     fleet.decide()
     found = fleet.last["high"].preemption
     assert found is not None

@@ -14,7 +14,7 @@ from tests.simulation.preemption import PreemptionMachine
 from tests.simulation.things import SimThing
 from tests.simulation.world import REACHED, Shape
 
-from vgpu_scheduler.engine.preemption.evaluator import PreemptionResult
+from vgpu_scheduler.engine.preemption import PreemptionResult
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision

@@ -112,16 +112,16 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
-        group, priority = self.together(pod), self._groups.priority(pod)
+        group = self.together(pod)
         if group is None:
-            return self._cycle.decide(pod, explain=True, priority=priority)
+            return self._cycle.decide(pod, explain=True)
         if not group.is_ready:
             return waits_for_others(pod, group)
         before = self.reserver.before()
         decisions = self.decide_group(group, explain=True)
         try:
             own = next((decision for decision in decisions if decision.uid == pod.uid), None)
-            return self._cycle.decide(pod, explain=True, priority=priority) if own is None else own
+            return self._cycle.decide(pod, explain=True) if own is None else own
         finally:
             self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 
@@ -218,10 +218,7 @@ class Attempts:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
             self._policies.decided(pod)
-            priority = self._groups.priority(pod)
-            decision = self._cycle.decide(pod, explain=explain, changed=changed, priority=priority)
-            if priority != pod.priority:  # its class does not tell that it is open to more, or to less
-                decision = replace(decision, equivalence=None)
+            decision = self._cycle.decide(pod, explain=explain, changed=changed)
             if decision.placement is not None:
                 self._state.wakes.hints |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's

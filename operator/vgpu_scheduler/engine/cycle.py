@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +54,8 @@ class Cycle:
         Which writes to storage objects are denied; none without it.
     prices
         Learns what cards are worth, where policies say so; without it, prices stay as they are.
+    priority
+        Returns the priority that counts for a pod: its group's, or its own.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Cycle:
         closed_nodes: ClosedNodes | None = None,
         storage: StorageAccess | None = None,
         prices: PriceLearner | None = None,
+        priority: Callable[[Pod], int] = lambda pod: pod.priority,
     ) -> None:
+        self._priority = priority
         self.state = classes.state
         self.classes = classes
         self.on_node = OnNode(classes, closed_nodes)
@@ -74,7 +78,7 @@ class Cycle:
 
     def on(self, state: State) -> Cycle:
         """Return the same on another state, where no node is closed and prices stay as they are."""
-        return Cycle(self.classes.on(state))
+        return Cycle(self.classes.on(state), priority=self._priority)
 
     def decide(
         self,
@@ -83,7 +87,6 @@ class Cycle:
         explain: bool = False,
         within: NDArray[np.int64] | None = None,
         changed: NDArray[np.int64] | None = None,
-        priority: int | None = None,
     ) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
@@ -96,10 +99,7 @@ class Cycle:
         changed
             The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
             is remembered. All without it.
-        priority
-            Room that is kept for lower ones is open to it: that of its group, or its own without it.
         """
-        priority = pod.priority if priority is None else priority
         if changed is None:
             pod_class = self.classes.of(pod, beyond_any_card=not explain)
         else:
@@ -126,7 +126,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            taken = self._room_of_others(pod, pod_class, within, priority) if self.state.holds else None
+            taken = self._room_of_others(pod, pod_class, within) if self.state.holds else None
             return taken or self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
@@ -190,13 +190,11 @@ class Cycle:
             return None
         return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
-    def _room_of_others(
-        self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None, priority: int
-    ) -> Decision | None:
+    def _room_of_others(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
         """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
         ways = []
         for node in self.state.holds.nodes():
-            room = self.state.holds.open_to(node, pod.uid, priority)
+            room = self.state.holds.open_to(node, pod.uid, self._priority(pod))
             lower = [
                 hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]
@@ -339,6 +337,8 @@ class Cycle:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
             return None  # what is kept for a pod is in the way of all others only
+        if self._priority(pod) != pod.priority:
+            return None  # more room that is kept for others is open to it than to its equals, or less
         equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
         return (replaced_with(pod), equivalence) if hints & Hint.REJECTION else equivalence

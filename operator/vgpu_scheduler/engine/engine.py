@@ -87,7 +87,7 @@ class Engine:
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)
         self.storage = StorageAccess(self.queue, wakes)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
-        self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes))
+        self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
         self.effective_policies = EffectivePolicies(classes)
         self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         names, protected = self.scheduler_names, options.protected_namespaces

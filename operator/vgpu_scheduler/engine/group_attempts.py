@@ -113,9 +113,10 @@ class GroupAttempts:
         """Have a group that fits nowhere be tried for all that would get the same answer."""
         group, asked = members.group, members.equivalence()
         closed = any(each.helped_by & Hint.REJECTION for each in decisions)  # to this group alone, perhaps
+        refused = any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions)
         near = tuple((each.key, each.required) for each in self.constraints(group))  # whoever says so
         priority = self._priority(group.waiting[0])
-        equivalence = None if asked is None or closed else (_FIT, priority, asked, near)
+        equivalence = None if asked is None or closed or refused else (_FIT, priority, asked, near)
         return tuple(replace(each, equivalence=equivalence) for each in decisions)
 
     def _with_own_room_first(self, found: Iterable[Domain], group: GroupStanding) -> Iterable[Domain]:
@@ -164,7 +165,7 @@ class GroupAttempts:
         hints, before = Hint.NONE, self._reserver.before()
         try:
             for number, (pod, rows) in enumerate(pods):
-                decision = self._cycle.decide(pod, explain=explain, within=rows, priority=self._priority(pod))
+                decision = self._cycle.decide(pod, explain=explain, within=rows)
                 if decision.placement is None:
                     others.append(decision)
                     if len(placed) + len(pods) - number - 1 < needed:

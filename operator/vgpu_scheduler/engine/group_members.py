@@ -85,7 +85,7 @@ class GroupMembers:
         -------
         Hashable
             None for a group that stands for itself: pods of it are placed already, one has room of its own, or is
-            refused.
+            refused, or more than single nodes have a say: what its pods say of each other is no part of any class.
         """
         if self.group.counted:
             return None
@@ -94,8 +94,11 @@ class GroupMembers:
             pod_class = self._cycle.classes.of(pod)
             if isinstance(pod_class, Refused) or pod.nominated_node_name or self._cycle.state.holds.get(pod.uid):
                 return None
+            if pod_class.cluster is not None:
+                return None
             found[pod_class.equivalence(pod)] += 1
-        return self.group.needed, self.group.followed_by, frozenset(found.items())
+        # Quotas may keep the pods of a namespace from being placed together, each of which they let in.
+        return self.group.key.namespace, self.group.needed, self.group.followed_by, frozenset(found.items())
 
     @cached_property
     def hardest_first(self) -> list[Pod]:

@@ -19,11 +19,12 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
+from vgpu_scheduler.engine.preemption.evaluator import Beside
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.group_preemptions import plan_in_a_domain
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
+from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.search import VictimSearch
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.groups import GroupKey

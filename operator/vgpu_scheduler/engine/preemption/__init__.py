@@ -1,7 +1,7 @@
 """Preemption: which pods of lower priority would have to end so that a pod gets its room."""
 
 from vgpu_scheduler.engine.preemption.candidates import NOT_HELPFUL, Candidates
-from vgpu_scheduler.engine.preemption.evaluator import PreemptionResult
+from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION, VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 

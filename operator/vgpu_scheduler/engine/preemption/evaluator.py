@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted, Refused
-from vgpu_scheduler.engine.preemption.candidates import Candidates
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
+from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
 from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, ineligible
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
@@ -31,31 +31,6 @@ __all__ = ["Beside", "Evaluator", "PreemptionResult"]
 
 _Covering = tuple[str, LabelSelector | None, int]
 """A budget, as far as it matters to a pod that it covers: its UID, whom it selects, and how many it allows."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionResult:
-    """What was found for a pod: how it gets room, or why it does not now, and when that may be otherwise.
-
-    Attributes
-    ----------
-    preemption
-        How it gets room; None if it does not.
-    reason
-        Why not; empty where no policy lets the pod preempt others.
-    helped_by
-        The kinds of change that may make the answer another.
-    again_at
-        From when on the answer may be another, whatever else happens.
-    candidates
-        What was found on the nodes that were compared: on no other one do victims cost less; None where none were.
-    """
-
-    preemption: Preemption | None = None
-    reason: str = ""
-    helped_by: Hint = Hint.BUDGET
-    again_at: float | None = None
-    candidates: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,14 +225,15 @@ class Evaluator:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
         for right, (until, exceeding) in self._denied.items():
             if now < until and (rules.budgets is Budgets.EXCEED or not exceeding):
-                return PreemptionResult(reason=f"the right to evict is missing: {right}.", again_at=until)
+                reason = f"the right to evict is missing: {right}."
+                return PreemptionResult(reason=reason, again_at=until, is_eligible=False)
         may_at = self.waiting_since(pod) + rules.delay
         if not rules.delay or now >= may_at:
             return None
         reason = f"not eligible before {rules.delay:g} seconds have passed since its creation."
         if pod.uid in self._ungated:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
-        return PreemptionResult(reason=reason, again_at=may_at)
+        return PreemptionResult(reason=reason, again_at=may_at, is_eligible=False)
 
     def _search(self, pod: Pod, pod_class: Fitted, now: float, beside: Beside | None = None) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
@@ -270,21 +246,22 @@ class Evaluator:
         search = self._victim_search(pod_class, now, may_end, leaving)
         preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
         best = search.best(preemptor, found, closed, self.order)
+        again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         if best.victims is None and best.over_limit is not None:
-            return self._answer(preemptor, pod_class, best.over_limit, now, leaving)
+            answer = self._answer(preemptor, pod_class, best.over_limit, now, leaving)
+            return replace(answer, again_at=earliest(answer.again_at, again_at))
         if best.victims is not None:
             answer = self._answer(preemptor, pod_class, best.victims, now, leaving)
             return replace(answer, candidates=best.compared)
         counts = search.refusals(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
-        again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         return PreemptionResult(reason=reason, again_at=again_at)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
         reason = ineligible(self.disruption.ranked(pod), self._state, found)
         helped_by = Hint.BUDGET | Hint.RESOURCES if reason == TERMINATING else Hint.BUDGET
-        return PreemptionResult(reason=reason, helped_by=helped_by) if reason else None
+        return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
     def _victim_search(
         self, pod_class: Fitted, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()

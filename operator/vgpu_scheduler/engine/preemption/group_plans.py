@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption.evaluator import Beside, PreemptionResult
+from vgpu_scheduler.engine.preemption.evaluator import Beside
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
+from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
@@ -124,11 +125,14 @@ class GroupPlanner:
             The only nodes that they may go to, shape (n,).
         """
         planning = _Planning(self._cycle, self._evaluator, priority, rows, now)
+        refusals = list[PreemptionResult]()
         with planning.undone():
             for number, pod in enumerate(pods):
                 answer = planning.place(pod)
+                refusals += [] if answer is None else [answer]
                 if answer is not None and len(planning.members) + len(pods) - number - 1 < needed:
-                    return replace(answer, reason=f"pod {pod.key}: {answer.reason}" if answer.reason else "")
+                    reason = f"pod {pod.key}: {answer.reason}" if answer.reason else ""
+                    return replace(answer, reason=reason).among(refusals)
                 if len(planning.members) == needed:
                     break
             left = planning.whom_nobody_can_put_back()
@@ -176,7 +180,7 @@ class _Planning:
 
     def place(self, pod: Pod) -> PreemptionResult | None:
         """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""
-        decision = self._cycle.decide(pod, within=self._rows, priority=self._priority)
+        decision = self._cycle.decide(pod, within=self._rows)
         placement = decision.placement
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:

@@ -14,9 +14,9 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import domains_by_free_room
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
-from vgpu_scheduler.engine.preemption.evaluator import PreemptionResult
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
+from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
 from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Preemption, TopologyConstraint
@@ -74,7 +74,10 @@ class GroupPreemptions:
             # Which pods run there, and for how long, is nothing that the version of a node tells.
             return tuple(
                 replace(
-                    each, helped_by=each.helped_by | found.helped_by, again_at=_earlier(each.again_at, found.again_at)
+                    each,
+                    helped_by=each.helped_by | found.helped_by,
+                    equivalence=found.equivalence(each.equivalence),
+                    again_at=earliest(each.again_at, found.again_at),
                 )
                 for each in _with_reason(decisions, found.reason)
             )
@@ -131,13 +134,13 @@ def plan_in_a_domain(
     members, nodes = GroupMembers(cycle, group), cycle.state.nodes
     known = (nodes.row(node) for node in group.nodes)
     placed = np.array([row for row in known if row is not None], dtype=np.int64)
-    first: PreemptionResult | None = None
+    refusals = list[PreemptionResult]()
     for domain in islice(domains_by_free_room(nodes, near, members.room, placed), _MOST_DOMAINS):
         found = planner.plan(members.hardest_first, group.needed, priority, open_(domain.rows), now)
         if isinstance(found, GroupPlan):
             return found
-        first = first or (replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
-    return first or PreemptionResult()
+        refusals.append(replace(found, reason=f"in {domain.name}: {found.reason}") if domain.name else found)
+    return refusals[0].among(refusals) if refusals else PreemptionResult()
 
 
 def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, ...]:
@@ -145,7 +148,3 @@ def _with_reason(decisions: Sequence[Decision], reason: str) -> tuple[Decision, 
     if not reason:
         return tuple(decisions)
     return tuple(replace(each, message=f"{each.message} preemption: {reason}") for each in decisions)
-
-
-def _earlier(one: float | None, other: float | None) -> float | None:
-    return min((each for each in (one, other) if each is not None), default=None)

@@ -130,8 +130,14 @@ class Preemptions:
         if answer.preemption is None:
             message = f"{decision.message} preemption: {answer.reason}" if answer.reason else decision.message
             # Which pods run there, and for how long, is nothing that the version of a node tells.
-            helped_by = decision.helped_by | answer.helped_by
-            return replace(decision, message=message, helped_by=helped_by, per_node=False, again_at=answer.again_at)
+            return replace(
+                decision,
+                message=message,
+                helped_by=decision.helped_by | answer.helped_by,
+                equivalence=answer.equivalence(decision.equivalence),
+                per_node=False,
+                again_at=answer.again_at,
+            )
         self.begin(pod, answer.preemption, now)
         return replace(decision, preemption=answer.preemption, equivalence=None, per_node=False)
 
