@@ -173,7 +173,10 @@ async def test_groups_that_cross_at_most_double_how_long_single_pods_wait() -> N
 
 
 async def waits(seed: int, groups: Mapping[str, Sequence[int]]) -> list[float]:
-    """Return how long single pods wait on nodes that are not slow, in seconds, while groups come in between."""
+    """Return how long single pods wait on nodes that are not slow, in seconds, while groups come in between.
+
+    The slow node is so for less than half of what its pods wait at most: for longer a group is not passed.
+    """
     rng, b, came = random.Random(seed), Lanes(_NODES), dict[str, float]()
     coming = dict(groups)
     try:
