@@ -9,6 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
+from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -80,9 +81,10 @@ def listed_cards(node: Object, annotation: str) -> list[str]:
 
 
 def copy_of(world: World, name: str, copy: str) -> list[Object]:
-    """Return the objects of a new node like one that is there, with cards of its own.
+    """Return the objects of a new node like one that is there, with cards of its own, the node last.
 
-    It is empty and healthy: nothing closes it, all of its cards are in service, and its plugins serve.
+    It is healthy: nothing closes it, all of its cards are in service, and its plugins serve. Nothing runs on it but
+    what comes to each node of its kind: the pods of DaemonSets and of the kubelet itself.
 
     Parameters
     ----------
@@ -107,9 +109,33 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
     cards = list(_hardware(world, like, beside))
     _check_offered(world, like, beside)
     node = _renamed(like, copy, cards)
-    node["metadata"]["uid"] = world.new_uid()
-    node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
-    return [node] if beside is None else [_renamed(beside, copy, cards), node]
+    labels = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
+    node["metadata"] |= {"uid": world.new_uid(), "labels": labels}
+    listed = [] if beside is None else [_renamed(beside, copy, cards)]
+    return [*_node_bound(world, name, copy, cards), *listed, node]
+
+
+def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterator[Object]:
+    """Yield the pods that come to a new node like another one by themselves, as those run there: one of each maker."""
+    made: set[object] = set()
+    for pod in sorted(world.bound.values(), key=lambda pod: (pod.deleting, pod.key)):
+        if pod.node_name != name or not is_node_bound(pod):
+            continue
+        written = world.written(pod)
+        maker = controller_of(written)
+        if pod.is_of_daemon_set and (pod.namespace, maker) in made:
+            continue
+        made.add((pod.namespace, maker))
+        yield _pod_on(written, name, copy, cards)
+
+
+def _pod_on(written: Object, name: str, copy: str, cards: list[str]) -> Object:
+    """Return a pod as it would run on a new node; of cards it holds what it holds of those that they are like."""
+    made = _renamed(written, copy, cards)
+    metadata = {key: value for key, value in made["metadata"].items() if key != "deletionTimestamp"}
+    notes = {key: copy if text == name else text for key, text in metadata["annotations"].items()}
+    made["metadata"] = {**metadata, "name": f"{written['metadata']['name']}-{copy}", "annotations": notes}
+    return {**made, "spec": {**written["spec"], "nodeName": copy}}
 
 
 def _as_new(world: World, node: Object) -> Object:

@@ -74,7 +74,7 @@ _SEED: Final = 42
     "added",
     multiple=True,
     metavar="NODE[=N]|FILE",
-    help="Add an empty node like one that is there, or N of them, or the nodes of a file.",
+    help="Add a node like one that is there, with its DaemonSets, or N of them, or the nodes of a file.",
 )
 @click.option("--without", multiple=True, metavar="node/NAME|pod/NS/NAME", help="Leave a node or a pod out.")
 @click.option(
