@@ -19,6 +19,7 @@ from vgpu_scheduler.model import Amounts, CardReason, NearMiss, PodClaims, Short
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
+from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
@@ -352,11 +353,11 @@ def _less_of_a_node(asked: Asked, message: str) -> Iterator[str]:
     """Yield what nodes have too little left of: how much that is is not told.
 
     That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
-    ask for no card.
+    ask for no card, nor for less of one whose dialect is not in the settings.
     """
     resources = set(_INSUFFICIENT.findall(message))
     about_cards = any(reason.text in message for reason in CardReason)
-    devices = {name for dialect in asked.dialects for name in dialect.claims.resources}
+    devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
     for amount in asked.amounts:
         for part in amount.parts:
             if part.resource not in resources or not part.written or (part.resource in devices and about_cards):
@@ -366,7 +367,7 @@ def _less_of_a_node(asked: Asked, message: str) -> Iterator[str]:
                 none = f"nodes have none or too few of {part.resource}"
                 yield (
                     f"ask for less than {part.written} of {where}: {none}"
-                    if amount.steps > 1
+                    if amount.steps > 1 and devices[part.resource] in served
                     else (f"{none}: whoever runs them can say which cards there are")
                 )
             elif amount.steps > 1:

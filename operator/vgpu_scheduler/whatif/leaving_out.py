@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
+from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -43,14 +44,14 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
 def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     """Yield the resources that can be left out together: those of a maker with its cards, or one without the others.
 
-    Some cards are kept, and memory is: a container without its share of it gets whole cards. Of the names of several
-    dialects, all those of one can be.
+    Memory is kept: a container without its share of it gets whole cards. Of the names of several dialects, all those of
+    one can be, and so can those of one that is not in the settings.
     """
     asked = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
     known = {
         name: about for each in waiting.world.engine.dialects for name, about in each.inventory.device_resources.items()
     }
-    owned = {name for each in waiting.world.engine.dialects for name in each.claims.resources}
+    owned, elsewhere = card_names(waiting.world.engine.dialects), dict[str, list[str]]()
     of_cards = {name for name in asked if name in known}
     memories = {each.inventory.memory for each in waiting.world.engine.dialects}
     owners = _by_owner(waiting, asked)
@@ -62,12 +63,16 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
         if about is None:
             if name not in owned:
                 yield (name,)
+            else:
+                elsewhere.setdefault(owned[name], []).append(name)
         elif about.dimension == _COUNT:
             own = {other for other in of_cards if known[other].vendor == about.vendor}
             if own != of_cards:
                 yield (name, *sorted(own - {name}))
         elif about.dimension not in memories:
             yield (name,)
+    served = {each.name for each in waiting.world.engine.dialects}
+    yield from (tuple(names) for dialect, names in elsewhere.items() if dialect not in served)
 
 
 def _by_owner(waiting: WaitingPod, asked: Iterable[str]) -> list[tuple[str, ...]]:

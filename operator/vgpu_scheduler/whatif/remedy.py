@@ -15,6 +15,7 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
+from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.turns import placed
@@ -111,6 +112,7 @@ class WaitingPod:
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
+        self._names = card_names(world.engine.dialects)
 
     @property
     def limited(self) -> bool:
@@ -155,11 +157,15 @@ class WaitingPod:
         return list(islice(found, self.most_nodes))
 
     def read(self, written: Object) -> Pod | None:
-        """Return the pod as it would be if it were written so; None where that cannot be read."""
+        """Return the pod as it would be if it were written so.
+
+        None where that cannot be read, and where it would have no card any more: that is no remedy for a pod of cards.
+        """
         try:
-            return created(self.world, self.world.pod(written, again=True), self.pod.uid)
+            read = created(self.world, self.world.pod(written, again=True), self.pod.uid)
         except WorldError:
             return None
+        return read if asks_for_any(self._names, read) or not asks_for_any(self._names, self.pod) else None
 
     def node(self, written: Object | None = None) -> str:
         """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere.
