@@ -80,3 +80,41 @@ def test_what_two_containers_share_is_shared_between_them() -> None:
     amounts = [[int(_limits(dict(remedy.pod), n)[name]) for n in range(2)] for name in (MEMORY, CORES)]
     assert [sum(each) for each in amounts] == [8000, 50]
     assert all(min(each) > max(each) // 2 for each in amounts)
+
+
+def uneven(seed: int) -> list[Object]:
+    """Return a node, or quotas, with too little memory and compute for the first of several containers."""
+    rng = np.random.default_rng(seed)
+    memory, cores = 1000 * int(rng.integers(8, 14)), int(rng.integers(50, 90))
+    asked = pod("asked", {GPU: 1, MEMORY: memory, CORES: cores})
+    for number in range(int(rng.integers(1, 3))):
+        limits = {GPU: "1", MEMORY: str(int(rng.integers(100, 600)))}
+        limits |= {CORES: str(int(rng.integers(1, 6)))} if rng.random() < 0.5 else {}
+        asked["spec"]["containers"].append({"name": f"small{number}", "resources": {"limits": limits}})
+    left = {"gpumem": int(rng.integers(memory // 2, memory)), "gpucores": int(rng.integers(cores // 2, cores))}
+    if rng.random() < 0.5:
+        return [node("a", 4), quota("q", **left), asked]
+    return [node("a", 1), running("r", "a", "GPU-a-0", 16384 - left["gpumem"], 100 - left["gpucores"]), asked]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_no_amount_is_made_smaller_that_could_stay_beside_less_of_the_others(seed: int) -> None:
+    objects = uneven(seed)
+    _, found = less_of(objects)
+    assert found
+    for remedy in found:
+        containers = dict(remedy.pod or {})["spec"]["containers"]
+        before = [_limits(objects[-1], number) for number in range(len(containers))]
+        changed = [
+            (number, name)
+            for number, container in enumerate(containers)
+            for name, amount in container["resources"]["limits"].items()
+            if str(amount) != str(before[number].get(name))
+        ]
+        assert {number for number, _ in changed} == {0}
+        for kept in changed:
+            listed = [dict(each) for each in before]
+            for number, name in changed:
+                listed[number] |= {} if (number, name) == kept else {name: "1"}
+            again = [{**each, "resources": {"limits": listed[n]}} for n, each in enumerate(containers)]
+            assert not node_of(objects, {**objects[-1], "spec": {"containers": again}})

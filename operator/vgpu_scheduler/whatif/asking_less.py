@@ -15,6 +15,7 @@ from vgpu_scheduler.whatif.searching import largest_that_fits
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
 Object = Mapping[str, Any]
+_Chosen = Sequence[int | None]
 
 _PARTS: Final = 1024
 """Into so many parts amounts are divided that are made smaller together."""
@@ -37,37 +38,67 @@ def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
 def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search the largest amounts with which the pod fits together, where less of no single one would do.
 
-    All are made smaller by the same part first; then each is raised as far as the others let it be.
+    Those that have to be smaller are made so by the same part first; then each is raised as far as the others let it.
     """
-    single = [each for each in waiting.amounts() if len(each.parts) == 1]  # others say the same of several at once
-    choices = [(each, steps) for each in single if (steps := valid_steps(waiting, each))]
+    several = _Several(waiting)
+    chosen = several.that_have_to_be_less()
+    if found := largest_that_fits(lambda part: several.node(several.of_part(chosen, part)), range(_PARTS)):
+        chosen = several.of_part(chosen, found[0])
+    for number, steps in enumerate(chosen):
+        if steps is not None:
+            before, after = chosen[:number], chosen[number + 1 :]
+            most = largest_that_fits(lambda some: several.node([*before, some, *after]), several.steps[number])  # noqa: B023
+            chosen[number] = most[0] if most else steps
+    texts = [each.worded(steps) for each, steps in zip(several.amounts, chosen, strict=True) if steps is not None]
+    if texts and (node := several.node(chosen)):
+        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, several.written(chosen))
 
-    def written_with(chosen: Sequence[int | None]) -> Object:
-        written = waiting.written
-        for (amount, _), steps in zip(choices, chosen, strict=True):
+
+class _Several:
+    """Amounts of a pod that may be smaller together, and the steps of each with which it asks for what is understood.
+
+    What is chosen of each is a number of steps, or None where it stays.
+    """
+
+    def __init__(self, waiting: WaitingPod) -> None:
+        self._waiting = waiting
+        single = [each for each in waiting.amounts() if len(each.parts) == 1]  # others say the same of several at once
+        listed = [(each, steps) for each in single if (steps := valid_steps(waiting, each))]
+        self.amounts = [amount for amount, _ in listed]
+        self.steps = [steps for _, steps in listed]
+
+    def written(self, chosen: _Chosen) -> Object:
+        """Return the pod as it would be written."""
+        written = self._waiting.written
+        for amount, steps in zip(self.amounts, chosen, strict=True):
             written = written if steps is None else amount.applied(written, steps)
         return written
 
-    def node_with(chosen: Sequence[int | None]) -> str:
-        written = written_with(chosen)
-        return "" if gets_around_limits(waiting, written) else waiting.node(written)
+    def node(self, chosen: _Chosen) -> str:
+        """Return where it would go; empty where it fits nowhere."""
+        written = self.written(chosen)
+        return "" if gets_around_limits(self._waiting, written) else self._waiting.node(written)
 
-    def part_of_all(part: int) -> list[int | None]:
-        return [steps[max(bisect_right(steps, amount.steps * part // _PARTS), 1) - 1] for amount, steps in choices]
+    def that_have_to_be_less(self) -> list[int | None]:
+        """Return the least of the amounts that have to be smaller, so that none of them could stay beside the others.
 
-    found = largest_that_fits(lambda part: node_with(part_of_all(part)), range(_PARTS)) if len(choices) > 1 else None
-    if found is None:
-        return
-    chosen = part_of_all(found[0])
-    for number, (_, steps) in enumerate(choices):
-        before, after = chosen[:number], chosen[number + 1 :]
-        if node_with([*before, None, *after]):
-            chosen[number] = None
-        elif most := largest_that_fits(lambda some: node_with([*before, some, *after]), steps):  # noqa: B023
-            chosen[number] = most[0]
-    texts = [amount.worded(steps) for (amount, _), steps in zip(choices, chosen, strict=True) if steps is not None]
-    if texts and (node := node_with(chosen)):
-        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written_with(chosen))
+        What is not said stays if it may, then what is little. All stay where even the least of all does not fit.
+        """
+        chosen: list[int | None] = [steps[0] for steps in self.steps]
+        if len(chosen) < 2 or not self.node(chosen):
+            return [None] * len(chosen)
+        for number in sorted(range(len(chosen)), key=lambda n: (not self.amounts[n].unsaid, self.amounts[n].steps)):
+            staying = [*chosen[:number], None, *chosen[number + 1 :]]
+            if self.node(staying):
+                chosen = staying
+        return chosen
+
+    def of_part(self, chosen: _Chosen, part: int) -> list[int | None]:
+        """Return the same part of each of the amounts that are to be smaller."""
+        return [
+            None if now is None else steps[max(bisect_right(steps, amount.steps * part // _PARTS), 1) - 1]
+            for amount, steps, now in zip(self.amounts, self.steps, chosen, strict=True)
+        ]
 
 
 def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> tuple[int, str] | None:
