@@ -13,6 +13,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import ClusterView
+from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.settings import Settings
@@ -30,6 +31,7 @@ from vgpu_scheduler.whatif import (
 )
 from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.tables import few
 
 __all__ = ["Known", "known_of", "known_of_all", "show_known"]
 
@@ -187,16 +189,59 @@ def known_of_all(
             found if found.is_kept or found.unknown else replace(found, copies=_let_in(world, pod, count))
             for pod, found in alone
         ]
-    told: list[Known] = []
-    placed: dict[str, _Before] = {}
-    for pods, waits in ((waiting, True), (new, False)):
-        for pod in sorted(pods, key=lambda pod: -pod.priority):
+    in_turn = [(pod, True) for pod in _in_turn(world, waiting)] + [(pod, False) for pod in _in_turn(world, new)]
+    kept_groups: dict[GroupKey, str] = {}
+    while True:
+        told: dict[str, Known] = {}
+        placed: dict[str, _Before] = {}
+        for pod, waits in in_turn:
             before = placed.setdefault(pod.namespace, _Before())
-            told.append(known_of(world, pod, seen, settings, waits=waits, before=before))
-            if not told[-1].is_kept:
+            found = known_of(world, pod, seen, settings, waits=waits, before=before)
+            group = _group_of(world, pod)
+            if group in kept_groups and not found.is_kept:
+                found = replace(found, reasons=(kept_groups[group],))
+            told[pod.uid] = found
+            if not found.is_kept:
                 before.counted.update(counted_for_quotas(world, pod))
-                before.unknown += bool(told[-1].unknown)
-    return told
+                before.unknown += bool(found.unknown)
+        more = _groups_kept(world, [pod for pod, _ in in_turn if told[pod.uid].is_kept])
+        if more.keys() <= kept_groups.keys():
+            return list(told.values())
+        kept_groups = more | kept_groups
+
+
+def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
+    """Return pods by priority, those that are placed together when the first of them has its turn."""
+    priority = world.engine.groups.priority
+    turns: dict[object, list[Pod]] = {}
+    for pod in sorted(pods, key=lambda pod: -priority(pod)):
+        turns.setdefault(_group_of(world, pod) or pod.uid, []).append(pod)
+    return [pod for together in turns.values() for pod in together]
+
+
+def _group_of(world: World, pod: Pod) -> GroupKey | None:
+    """Return the group with others of which a pod is placed; None where it is placed by itself."""
+    said = world.engine.groups.membership(pod)
+    if said is None or said.problem or not world.engine.groups.standing(said.key).needed:
+        return None
+    return said.key
+
+
+def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:
+    """Say of each group why none of it is placed, where so many of it are kept that fewer than it needs are left."""
+    by_group: dict[GroupKey, list[str]] = {}
+    for pod in kept:
+        if group := _group_of(world, pod):
+            by_group.setdefault(group, []).append(pod.name)
+    found: dict[GroupKey, str] = {}
+    for group, names in by_group.items():
+        standing = world.engine.groups.standing(group)
+        if len(standing.waiting) - len(names) < standing.needed:
+            found[group] = (
+                f"it is placed together with others of group {group}, of which {standing.needed} are needed at once,"
+                f" and {few(names, 'pods')} {'is' if len(names) == 1 else 'are'} kept waiting"
+            )
+    return found
 
 
 def _let_in(world: World, pod: Pod, count: int) -> int:

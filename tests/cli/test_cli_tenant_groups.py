@@ -1,0 +1,51 @@
+"""What somebody with rights in one namespace is told of groups: whether enough of one get in at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.cli.test_cli_tenants import asking
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
+
+EVERYTHING = frozenset(KINDS.values())
+ANNOTATION = "gang.scheduling.koordinator.sh"
+
+
+def drawn(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return pods of two groups and of none, in any order, of different priorities."""
+    needs = {name: int(rng.integers(2, 4)) for name in ("g", "h")}
+    priorities = {name: int(rng.integers(0, 2)) for name in ("g", "h", "")}
+    pods = []
+    for number, name in enumerate(rng.permutation(["g", "g", "g", "h", "h", "h", "", ""]).tolist()):
+        made = pod(f"p{number}", {GPU: 1, MEMORY: 1000}, priority=priorities[name], schedulerName="vgpu-scheduler")
+        made["metadata"]["namespace"] = "team"
+        if name:
+            notes = {f"{ANNOTATION}/name": name, f"{ANNOTATION}/min-available": str(needs[name])}
+            made["metadata"]["annotations"] = notes
+        pods.append(made)
+    return pods
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_group_of_which_the_quota_lets_too_few_in_waits_whole(api: Api, tmp_path: Path, seed: int) -> None:
+    """As many get in as for an administrator in whose cluster nothing but the quota keeps anybody."""
+    rng = np.random.default_rng(seed)
+    api.objects[:] = [node("a", 4), quota(gpumem=1500 + 1000 * int(rng.integers(1, 9))), held(1000)]
+    pods = drawn(rng)
+    path = asking(tmp_path, *pods)
+    placed = [each["pod"] for each in json.loads(run("simulate", "-f", path, "-o", "json").stdout) if each["node"]]
+    api.refused = EVERYTHING
+    told = json.loads(run("simulate", "-f", path, "-n", "team", "-o", "json").stdout)
+    get_in = {each["pod"] for each in told if not (each["exceeded"] or each["reasons"] or each["refused"])}
+    assert len(get_in) == len(placed)
+    groups: dict[str, list[bool]] = {}
+    for each in pods:
+        if notes := each["metadata"].get("annotations"):
+            groups.setdefault(" ".join(sorted(notes.values())), []).append(f"team/{each['metadata']['name']}" in get_in)
+    assert all(not any(there) or sum(there) >= int(words.split()[0]) for words, there in groups.items())
