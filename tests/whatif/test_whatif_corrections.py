@@ -10,6 +10,8 @@ from tests.whatif.test_whatif_condition_remedies import HAMI, answer
 from tests.whatif.test_whatif_remedies import pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
+from vgpu_scheduler.dialects.koordinator import names
+from vgpu_scheduler.dialects.volcano.names import PODGROUP_POLICY
 from vgpu_scheduler.whatif import RemedyKind, remedies
 from vgpu_scheduler.whatif.corrections import corrected
 
@@ -150,3 +152,49 @@ def test_more_than_one_and_a_fraction_is_rounded_up() -> None:
         _, without_nodes, with_nodes = told("hami", pod("p", amounts))
         assert without_nodes[0] == with_nodes[0].text
         assert without_nodes[0].startswith(f"ask {meant} of {name}, which is ")
+
+
+REFUSED_FOR = {
+    "koordinator": (
+        ("labels", names.ISOLATION_LABEL),
+        ("annotations", names.HINT_ANNOTATION),
+        ("annotations", names.JOINT_ANNOTATION),
+        ("annotations", names.PARTITION_ANNOTATION),
+    ),
+    "volcano": (("annotations", PODGROUP_POLICY),),
+}
+"""Labels and annotations for which a dialect refuses a pod, and says so."""
+
+
+@pytest.mark.parametrize("dialect", REFUSED_FOR)
+@pytest.mark.parametrize("seed", range(40))
+def test_marks_that_are_to_be_removed_are(dialect: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    known = REFUSED_FOR[dialect]
+    chosen = [known[int(n)] for n in rng.choice(len(known), size=int(rng.integers(1, len(known) + 1)), replace=False)]
+    metadata: Object = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
+    for kind, name in chosen:
+        metadata[kind] = {**metadata[kind], name: "anything"}
+    node, without_nodes, with_nodes = told(dialect, pod("p", asked(dialect, rng), metadata=metadata))
+    assert not node
+    (remedy,) = with_nodes
+    assert remedy.kind is RemedyKind.CORRECT
+    assert remedy.node
+    assert [remedy.text] == without_nodes
+    assert all(f"leave out its {kind.removesuffix('s')} {name}" in remedy.text for kind, name in chosen)
+    assert remedy.pod["metadata"]["labels"] == {"app": "x"}
+    assert remedy.pod["metadata"]["annotations"] == {"note": "y"}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_count_that_volcano_misses_is_added(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = asked("volcano", rng)
+    del chosen[NUMBER]
+    chosen = {name: amount for name, amount in chosen.items() if name == MEMORY or rng.random() < 0.5}
+    node, without_nodes, with_nodes = told("volcano", pod("p", chosen))
+    assert not node
+    (remedy,) = with_nodes
+    assert remedy.kind is RemedyKind.CORRECT
+    assert remedy.node
+    assert [remedy.text] == without_nodes == [f"add {NUMBER}: 1 to the limits of container main"]

@@ -20,7 +20,7 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.card_names import card_names
-from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.constraints import HOST_PORT, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.needs import Asked, Need, claims_of, met_together
@@ -38,6 +38,7 @@ _KEEPS_FROM_NODES: Final = {
     "affinity.podAffinity": (filters.INTER_POD_AFFINITY,),
     "affinity.podAntiAffinity": (filters.INTER_POD_ANTI_AFFINITY,),
     "topologySpreadConstraints": (filters.SPREAD, filters.SPREAD_LABEL),
+    HOST_PORT: (filters.PORTS,),
 }
 """Fields of a pod's spec, with what nodes reject it for because of them."""
 _KEEPS_FROM_CARDS: Final = {

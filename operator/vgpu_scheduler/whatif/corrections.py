@@ -28,7 +28,7 @@ _MOST_OF_A_CARD: Final = 2**20
 _MOST_ROUNDS: Final = 16
 """What is refused is told one after the other."""
 _WITHOUT_COUNT: Final = re.compile(
-    r'container "(?P<container>[^"]+)": \S+ is given without .*: add (?P<count>\S+): 1\b'
+    r'container "(?P<container>[^"]+)": \S+ (?:is given )?without .*[:;] add (?P<count>\S+): 1\b'
 )
 _IN_BYTES: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is more than any card has, '
@@ -37,6 +37,7 @@ _IN_BYTES: Final = re.compile(
 _NOT_WHOLE: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
 )
+_TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _MILLI: Final = 1000
 _PERCENT: Final = 100
 _UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
@@ -130,6 +131,10 @@ def _accepted(world: World, written: Object) -> Corrected | None:
         in_unit = f", which is {unit}," if unit else ""
         said = f"ask {meant} of {resource}{in_unit} instead of {text} in container {name}"
         return _set(written, name, resource, str(meant), said)
+    if found := _TO_REMOVE.search(refusal):
+        return _without_mark(
+            written, f"{found['kind']}s", found["name"], f"leave out its {found['kind']} {found['name']}"
+        )
     for path in _UNSUPPORTED.findall(refusal):
         if (without := _without(written, path)) is not None:
             return Corrected(without, (f"leave out {path}",))
@@ -176,6 +181,16 @@ def _set(written: Object, container: str, resource: str, amount: str, text: str)
 
             return Corrected(_with_amounts(written, field, index, dict.fromkeys(places, change)), (text,))
     return None
+
+
+def _without_mark(written: Object, kind: str, name: str, text: str) -> Corrected | None:
+    """Return a pod without a label or an annotation; None where it has none of that name."""
+    metadata = written.get("metadata") or {}
+    marks = metadata.get(kind) or {}
+    if name not in marks:
+        return None
+    kept = {key: value for key, value in marks.items() if key != name}
+    return Corrected({**written, "metadata": {**metadata, kind: kept}}, (text,))
 
 
 def _without(written: Object, path: str) -> Object | None:
