@@ -8,7 +8,9 @@ import pytest
 from tests.engine.builders import make_engine, pod_object
 
 from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
@@ -114,3 +116,19 @@ def test_limits_of_quotas(key: str, says: list[str]) -> None:
     quota = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": {key: "1"}}}
     found = list(ALL.of_quota(decode_quota(quota)))
     assert [text[: len(start)] for text, start in zip(found, says, strict=True)] == says
+
+
+@pytest.mark.parametrize("amount", [101, 120, 150, 200, 1000])
+@pytest.mark.parametrize("maker", [each.key for each in vendors()])
+def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(maker: str, amount: int) -> None:
+    dialect = hami_dialect()
+    vendor = next(each for each in vendors() if each.key == maker)
+    for name, *_ in vendor.claims.dimensions:
+        limits = {vendor.claims.counts[0]: "1", name: str(amount)}
+        spec = {"containers": [{"name": "main", "resources": {"limits": limits, "requests": limits}}]}
+        asked = decode_pod({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+        try:
+            dialect.claims.read(asked)
+        except ClaimError:
+            (container,) = asked.spec.containers
+            assert not [text for text in dialect.claims.usage_warnings(container, {}) if "counts as" in text]

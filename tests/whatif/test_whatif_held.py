@@ -31,7 +31,7 @@ def held(rng: np.random.Generator, how: str, objects: list[Object]) -> str:
             if how != "quota":
                 del limits[MEMORY]
             objects.append(_quota(MEMORY, limit := used + int(rng.integers(0, adds))))
-            return f"asks for {'at least ' * (how != 'quota')}{adds} MiB, of {used} of {limit} MiB of limits.{MEMORY}"
+            return f"asks for {'at least ' * (how != 'quota')}{adds} MiB, and {used} of {limit} MiB of limits.{MEMORY}"
         case "gate":
             asked["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
             return "waiting for scheduling gates: [example.com/g]"

@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.constraints import HOST_PORT, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
-from vgpu_scheduler.whatif.needs import Asked, Need, claims_of, met_together
+from vgpu_scheduler.whatif.needs import Asked, Need, claims_of, instead_of_percent, met_together
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
@@ -59,6 +59,7 @@ _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
 _LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 _COUNTS: Final = re.compile(r"(?:: |, )\d+ (.+?)(?=, \d+ |\.\s|\.$)")
+_WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
@@ -134,7 +135,10 @@ def remedies_from_condition(
     of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
-    return ConditionRemedies(near_miss, quotas.reports, tuple(dict.fromkeys(remedies)))
+    each_once: dict[str, str] = {}
+    for text in remedies:
+        each_once.setdefault(_WHY.sub("", text), text)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()))
 
 
 def gate_remedies(pod: Pod) -> Iterator[str]:
@@ -316,7 +320,9 @@ def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
         return 0 < quotas.asked(resource, claims) <= left
 
     leaves = f"limits.{resource} leaves {left} {report.unit}"
-    return Need(fits, concerns, f"ask for no more than the {left} that limits.{resource} leaves", leaves)
+    amount = instead_of_percent(asked, resource, left, fits)
+    otherwise = f"{amount} ({leaves})" if amount else f"ask for no more than the {left} that limits.{resource} leaves"
+    return Need(fits, concerns, otherwise, leaves)
 
 
 def _within_limits(asked: Asked, message: str, quotas: _Quotas) -> Iterator[str]:

@@ -32,9 +32,9 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
     over = list(_quotas(world, pod))
     if over:
         asked = ", ".join(
-            f"it asks for {'at least ' * (not exact)}{least} {r.unit}, of {r}" for r, least, exact in over
+            f"it asks for {'at least ' * (not exact)}{least} {r.unit}, and {r} are used" for r, least, exact in over
         )
-        return f"a quota of namespace {pod.namespace} does not let it in: {asked} are used"
+        return f"a quota of namespace {pod.namespace} does not let it in: {asked}"
     if not decision.another_node_helps:
         return decision.message
     return ""

@@ -8,12 +8,13 @@ from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, PodClaims
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
+from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Asked", "Need", "met_together"]
+__all__ = ["Asked", "Need", "instead_of_percent", "met_together"]
 
 Object = Mapping[str, Any]
 
@@ -69,6 +70,36 @@ class Asked:
 def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
     """Return the claims of one container."""
     return next((each.claims for each in claims if each.name == container), ())
+
+
+def instead_of_percent(asked: Asked, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> str:
+    """Say how much of a resource one container may ask that asks for percent of cards; empty where not just one does.
+
+    Parameters
+    ----------
+    most
+        More is not looked for.
+    fits
+        Whether claims do.
+    """
+    for dialect in asked.owners:
+        about, known = dialect.inventory.device_resources.get(resource), dialect.inventory.device_resources
+        percent = [
+            (amount, part)
+            for amount in asked.amounts
+            for part in amount.parts
+            if about is not None
+            and (other := known.get(part.resource)) is not None
+            and (other.vendor, other.dimension, other.percent) == (about.vendor, about.dimension, True)
+        ]
+        if len(percent) == 1 and dialect.inventory.memory_unit != 1:
+            ((now, part),) = percent
+            amount = Amount(now.field, now.index, now.container, (Part(resource),), most + 1)
+            found = asked.most(amount, fits, without_resources(asked.written, {part.resource}))
+            if found is not None:
+                where = f"in container {now.container}"
+                return f"ask {found} of {resource} {where} instead of {part.written} of {part.resource}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

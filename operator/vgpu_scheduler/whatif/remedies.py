@@ -6,7 +6,8 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -34,6 +35,10 @@ from vgpu_scheduler.whatif.world import World
 Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
+_CORRECTED: Final = re.compile(
+    r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?:, which is [^,]*,)? instead of (?P<written>\S+)"
+    r" in container (?P<container>\S+)"
+)
 _MOST_OF_A_KIND: Final = 3
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
@@ -79,17 +84,38 @@ def _found(waiting: WaitingPod) -> list[Remedy]:
     if node := waiting.node(meant.written):
         return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
     first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
-    return [first, *(_after(first, remedy) for remedy in _searched(waiting.rewritten(meant.written)))]
+    found = _searched(waiting.rewritten(meant.written))
+    return [first, *(_after(meant.texts, meant.written, remedy) for remedy in found)]
 
 
-def _after(first: Remedy, remedy: Remedy) -> Remedy:
-    """Return what is to be done after something else as one remedy."""
-    return replace(
-        remedy,
-        text=f"{first.text} and {remedy.text}",
-        pod=remedy.pod or first.pod,
-        nameless=remedy.nameless and f"{first.text} and {remedy.nameless}",
-    )
+def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:
+    """Return what is to be done after corrections as one remedy; what it asks otherwise is not corrected before.
+
+    Parameters
+    ----------
+    first, meant
+        The corrections, and the pod with them.
+    """
+
+    def worded(text: str) -> str:
+        kept = []
+        for correction in first:
+            if (found := _CORRECTED.fullmatch(correction)) and (again := _asked_again(text, **found.groupdict())):
+                text = again
+            else:
+                kept.append(correction)
+        return " and ".join([*kept, text])
+
+    nameless = remedy.nameless and worded(remedy.nameless)
+    return replace(remedy, text=worded(remedy.text), pod=remedy.pod or meant, nameless=nameless)
+
+
+def _asked_again(text: str, amount: str, resource: str, written: str, container: str) -> str:
+    """Return a sentence that asks a corrected amount otherwise, with what is written; empty where it does not."""
+    of, where = re.escape(resource), re.escape(container)
+    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ less)?(?= and |$)"
+    again, count = re.subn(pattern, lambda _: f"of {resource} instead of {written} in container {container}", text)
+    return again if count else ""
 
 
 def _searched(waiting: WaitingPod) -> list[Remedy]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
 from vgpu_scheduler.kube import Container
+from vgpu_scheduler.model import NO_TERMS
 
 _CORES, _MEMORY = 2, 1
 _WHOLE = 100
@@ -62,11 +64,20 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
     for name, dimension, percent in claims.dimensions:
         of_whole = percent or (dimension == _CORES and claims.units == _WHOLE)
         most = _WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else _WHOLE
-        if of_whole and (amounts.get(name) or 0) > most:
+        if of_whole and (amounts.get(name) or 0) > most and _is_understood(container, vendor, mode):
             yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:
             yield f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}: only the plugin knows its meaning"
+
+
+def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
+    """Tell whether a pod is not refused for what a container asks of a maker's cards: then nothing counts as less."""
+    try:
+        vendor.claims.read(vendor.key, container, NO_TERMS, mode)
+    except ClaimError:
+        return False
+    return True
 
 
 def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[str]:

@@ -1,0 +1,79 @@
+"""An advice is given once, and names what is to be asked of a resource once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_less_of_several import quota
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, PERCENT, node, pod, running, world_of
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import World, ask, make_dialect, quotas_of, remedies, remedies_from_condition
+
+Object = dict[str, Any]
+
+ASKED = re.compile(r"ask (?:for )?\S+ of (\S+?)[ ,].*?in container (\w+)")
+
+
+def told_to_a_tenant(*objects: Object) -> tuple[str, list[str]]:
+    """Return where a pod goes, and what somebody is told who sees its namespace alone."""
+    world, waiting = world_of(*objects)
+    decision = ask(world, waiting).decision
+    alone = World(EngineOptions([make_dialect("hami")]))
+    alone.add([each for each in objects[:-1] if each["kind"] != "Node"])
+    standing = quotas_of(alone, "default")
+    found = remedies_from_condition(alone, alone.pod(world.written(waiting)), decision.message, "", standing)
+    return decision.placement.node if decision.placement else "", list(found.remedies)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_tenant_is_told_each_change_once_whatever_it_is_for(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, cores = int(rng.integers(2000, 9000)), int(rng.integers(20, 90))
+    limits = quota("q", gpumem=int(rng.integers(memory, 2 * memory)), gpucores=int(rng.integers(cores, 2 * cores)))
+    taken = [running(f"r{n}", "a", f"GPU-a-{n}", 100, 0) for n in range(2)]
+    full = [
+        {**each, "metadata": {**each["metadata"], "namespace": "other"}} for each in taken[: int(rng.integers(0, 2))]
+    ]
+    asked = pod("asked", {GPU: 2, MEMORY: memory, CORES: cores})
+    node_, told = told_to_a_tenant(node("a", int(rng.integers(1, 3))), limits, *full, asked)
+    assert not node_
+    bare = [re.sub(r" \([^)]*\)", "", text) for text in told]
+    assert len(set(bare)) == len(bare), told
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_percentage_under_a_quota_is_told_the_amount_that_it_leaves(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, percent, count = int(rng.integers(100, 6000)), int(rng.integers(50, 101)), int(rng.integers(1, 3))
+    asked = pod("asked", {GPU: count, PERCENT: percent})
+    objects = [node("a", 3), quota("q", gpumem=1000 + left), running("r", "a", "GPU-a-2", 1000)]
+    node_, told = told_to_a_tenant(*objects, asked)
+    assert not node_
+    amount = left // count
+    assert told[0].startswith(f"ask {amount} of {MEMORY} in container main instead of {percent} of {PERCENT} (")
+    for more, fits in ((0, True), (1, False)):
+        made, waiting = world_of(*objects, pod("asked", {GPU: count, MEMORY: amount + more}))
+        assert bool(ask(made, waiting).node) is fits
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_corrected_and_asked_otherwise_is_said_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    by_quota = bool(seed % 2)
+    amounts: Object = {GPU: f"{int(rng.integers(1, 3))}500m", MEMORY: int(rng.integers(100, 9000))}
+    if by_quota:
+        amounts = {GPU: 1, MEMORY: f"{int(rng.integers(2, 9))}Gi"}
+    limits = [quota("q", gpumem=int(rng.integers(500, 2000)))] if by_quota else []
+    world, waiting = world_of(node("a", 1), *limits, pod("asked", amounts))
+    found = remedies(world, waiting)
+    assert any(remedy.node and remedy.text.startswith("ask ") for remedy in found)
+    for remedy in found:
+        asked = ASKED.findall(remedy.text)
+        assert len(set(asked)) == len(asked), remedy.text
+        if remedy.node and remedy.pod is not None and not remedy.objects:
+            again, otherwise = world_of(node("a", 1), *limits, dict(remedy.pod))
+            assert ask(again, otherwise).node == remedy.node
