@@ -7,6 +7,8 @@ from typing import Final
 
 _FEW: Final = 16
 """Amounts in a row that are tried one by one."""
+_SOME: Final = 64
+"""Amounts in a row that are tried so where the least of them does not fit: some makers cut cards in few sizes."""
 
 NodeWith = Callable[[int], str]
 """Returns the node that a pod goes to with an amount; empty where it fits nowhere."""
@@ -23,7 +25,7 @@ def largest_that_fits(node_with: NodeWith, amounts: Sequence[int]) -> tuple[int,
         In rising order.
     """
     for row in _evenly_spaced(amounts):
-        if len(row) > _FEW:
+        if len(row) > _FEW and (len(row) > _SOME or node_with(row[0])):
             found = _bisect(node_with, row)
         else:
             found = next(((amount, node) for amount in reversed(row) if (node := node_with(amount))), None)
