@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,7 @@ fault the same is checked (`tests/faults/invariants.py`):
 
 `make faults` plays each fault once and writes this page, `make faults ARGS="--times 20"` plays each 20 times. Each run
 of a fault has another seed, which says which writes fail, in which order pods come and go, and when a process dies.
-CI plays each once.
+CI plays each once; `--only TEXT` plays those with this text in their names, and leaves the other rows as they are.
 
 """
 
@@ -52,14 +53,11 @@ class Record:
         How often, and the seeds and first lines of what failed.
     injected
         What was done, and how often.
-    seconds
-        How long it all took.
     """
 
     played: int = 0
     failures: list[str] = field(default_factory=list)
     injected: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
 
 
 async def play(plane: Plane, faults: Sequence[Fault], seeds: Iterable[int], records: dict[str, Record]) -> None:
@@ -95,42 +93,65 @@ async def play_once(stage: Stage, fault: Fault, seed: int, record: Record) -> No
         record.failures.append(f"seed {seed}: {outcome.splitlines()[0]}")  # the rest is printed
         await stage.dismiss()
     record.played += 1
-    took = time.monotonic() - began
-    record.seconds += took
-    print(f"{title(fault)}, seed {seed}: {took:.1f} s, {outcome}", flush=True)
+    print(f"{title(fault)}, seed {seed}: {time.monotonic() - began:.1f} s, {outcome}", flush=True)
 
 
 def title(fault: Fault) -> str:
     return f"{fault.group}: {fault.name}"
 
 
-def rendered(faults: Sequence[Fault], records: dict[str, Record], times: int, seed: int) -> str:
-    """Return the page."""
-    failed = sum(len(record.failures) for record in records.values())
-    done = sum(sum(record.injected.values()) for record in records.values())
-    stories = sum(record.played for record in records.values())
-    seconds = sum(record.seconds for record in records.values())
+def rendered(records: Mapping[str, Record], before: str) -> str:
+    """Return the page: a row of each fault that was played, and those of the others as they are on the page before."""
+    rows, failures = _known_rows(before), _known_failures(before)
+    for fault in FAULTS:
+        record = records.get(title(fault))
+        if record is not None:
+            rows[title(fault)] = _row(fault, record)
+            failures[title(fault)] = record.failures
+    cells = {name: row.split(" | ") for name, row in rows.items()}
+    runs = sum(int(each[2]) for each in cells.values())
+    injected = sum(int(count) for each in cells.values() for count in re.findall(r": (\d+)(?:;|$)", each[3]))
+    failed = sum(int(each[5].rstrip(" |")) for each in cells.values())
     lines = [
-        f"This page: {len(faults)} faults, each played {times} times (seeds {seed} to {seed + times - 1}):",
-        f"{stories} runs, {done} injected faults, {failed} failures, {seconds / 60:.0f} minutes.",
+        f"This page: {len(rows)} faults, {runs} runs, {injected} injected faults, {failed} failures. Each row is of",
+        "the last time that its fault was played.",
         "",
     ]
-    for group in dict.fromkeys(fault.group for fault in faults):
+    for group in dict.fromkeys(fault.group for fault in FAULTS):
         lines += [f"## {group[0].upper()}{group[1:]}", ""]
         lines += [
             "| fault | how | runs | injected, and how often | also checked | failures |",
             "|---|---|---|---|---|---|",
         ]
-        for fault in faults:
-            if fault.group == group:
-                record = records[title(fault)]
-                injected = "; ".join(f"{what}: {count}" for what, count in sorted(record.injected.items()))
-                cells = (fault.name, fault.how, record.played, injected, fault.checked, len(record.failures))
-                lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+        lines += [rows[title(fault)] for fault in FAULTS if fault.group == group and title(fault) in rows]
         lines.append("")
-    failures = [f"- {name}: {text}" for name, record in records.items() for text in record.failures]
-    lines += ["## Failures", "", *(failures or ["None."]), ""]
+    told = [f"- {name}: {text}" for name, texts in failures.items() if name in rows for text in texts]
+    lines += ["## Failures", "", *(told or ["None."]), ""]
     return _HEAD + "\n".join(lines)
+
+
+def _row(fault: Fault, record: Record) -> str:
+    injected = "; ".join(f"{what}: {count}" for what, count in sorted(record.injected.items()))
+    cells = (fault.name, fault.how, record.played, injected, fault.checked, len(record.failures))
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _known_rows(page: str) -> dict[str, str]:
+    """Return the rows of a page by the titles of their faults, of those that there still are."""
+    of_group = {section.partition("\n")[0].lower(): section for section in re.split(r"^## ", page, flags=re.MULTILINE)}
+    found: dict[str, str] = {}
+    for fault in FAULTS:
+        lines = of_group.get(fault.group.lower(), "").splitlines()
+        found.update((title(fault), line) for line in lines if line.startswith(f"| {fault.name} | "))
+    return found
+
+
+def _known_failures(page: str) -> dict[str, list[str]]:
+    lines = re.findall(r"^- (.+?): (seed \d+: .*)$", page.partition("## Failures")[2], flags=re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    for name, text in lines:
+        found.setdefault(name, []).append(text)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Play faults on the operator.")
     parser.add_argument("--times", type=int, default=1, help="how often each fault is played")
     parser.add_argument("--seed", type=int, default=1, help="of the first time; each further one has the next")
-    parser.add_argument("--only", default="", help="those with this text in their names; nothing is written then")
+    parser.add_argument("--only", default="", help="those with this text in their names; other rows stay")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
     parser.add_argument("--servers", type=int, default=1, help="on how many API servers they are played at a time")
     parser.add_argument("--embedded", action="store_true", help="on the embedded API server; nothing is written then")
@@ -147,8 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults = [fault for fault in FAULTS if options.only in title(fault) and (fault.embedded or not options.embedded)]
     records = {title(fault): Record() for fault in faults}
     asyncio.run(play_beside(planes, faults, range(options.seed, options.seed + options.times), records))
-    if not options.only and not options.embedded:
-        options.report.write_text(rendered(faults, records, options.times, options.seed))
+    if not options.embedded:
+        before = options.report.read_text() if options.report.exists() else ""
+        options.report.write_text(rendered(records, before))
     return 1 if any(record.failures for record in records.values()) else 0
 
 
