@@ -64,7 +64,10 @@ class GroupMembers:
         self._cycle = cycle
         self.group = group
         self.pods = {pod.uid: pod for pod in group.waiting}
-        self.kind_of = {pod.uid: self._kind(pod) for pod in group.waiting}
+        self._classes = {pod.uid: cycle.classes.of(pod) for pod in group.waiting}
+        self.kind_of: dict[str, Hashable] = {
+            uid: None if isinstance(found, Refused) else found.node for uid, found in self._classes.items()
+        }
         self._by_kind: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
             self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
@@ -91,7 +94,7 @@ class GroupMembers:
             return None
         found = Counter[Hashable]()
         for pod in self.group.waiting:
-            pod_class = self._cycle.classes.of(pod)
+            pod_class = self._classes[pod.uid]
             if isinstance(pod_class, Refused) or pod.nominated_node_name or self._cycle.state.holds.get(pod.uid):
                 return None
             if pod_class.cluster is not None:
@@ -151,10 +154,6 @@ class GroupMembers:
             number = -1 if row is None else int(nodes.label_column(key)[row])
             found.append(nodes.label_values(key)[number] if number >= 0 else "")
         return tuple(found), node
-
-    def _kind(self, pod: Pod) -> Hashable:
-        found = self._cycle.classes.of(pod)
-        return None if isinstance(found, Refused) else found.node
 
     def _hardness(self, kind: Hashable) -> tuple[int, int, tuple[int, ...], str, str]:
         first = self._by_kind[kind][0]
