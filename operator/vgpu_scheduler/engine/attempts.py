@@ -65,7 +65,7 @@ class Attempts:
         self._policies = policies
         self._requeuer = requeuer
         self.reserver = Reserver(cycle.state, preemptions)
-        self._group_attempts = GroupAttempts(cycle, policies, self.reserver, groups.priority)
+        self._group_attempts = GroupAttempts(cycle, policies, self.reserver)
         near = self._group_attempts.constraints
         self.waiting_holds = WaitingHolds(cycle, preemptions, groups, near)
         self.group_preemptions: GroupPreemptions | None = None

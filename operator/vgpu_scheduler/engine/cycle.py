@@ -56,6 +56,11 @@ class Cycle:
         Learns what cards are worth, where policies say so; without it, prices stay as they are.
     priority
         Returns the priority that counts for a pod: its group's, or its own.
+
+    Attributes
+    ----------
+    priority
+        The same.
     """
 
     def __init__(
@@ -66,7 +71,7 @@ class Cycle:
         prices: PriceLearner | None = None,
         priority: Callable[[Pod], int] = lambda pod: pod.priority,
     ) -> None:
-        self._priority = priority
+        self.priority = priority
         self.state = classes.state
         self.classes = classes
         self.on_node = OnNode(classes, closed_nodes)
@@ -78,7 +83,7 @@ class Cycle:
 
     def on(self, state: State) -> Cycle:
         """Return the same on another state, where no node is closed and prices stay as they are."""
-        return Cycle(self.classes.on(state), priority=self._priority)
+        return Cycle(self.classes.on(state), priority=self.priority)
 
     def decide(
         self,
@@ -194,7 +199,7 @@ class Cycle:
         """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
         ways = []
         for node in self.state.holds.nodes():
-            room = self.state.holds.open_to(node, pod.uid, self._priority(pod))
+            room = self.state.holds.open_to(node, pod.uid, self.priority(pod))
             lower = [
                 hold.priority for uid in room if uid != pod.uid and (hold := self.state.holds.get(uid)) is not None
             ]
@@ -337,7 +342,7 @@ class Cycle:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
             return None  # what is kept for a pod is in the way of all others only
-        if self._priority(pod) != pod.priority:
+        if self.priority(pod) != pod.priority:
             return None  # more room that is kept for others is open to it than to its equals, or less
         equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -57,15 +57,10 @@ class GroupAttempts:
     ----------
     cycle, policies, reserver
         What it works with.
-    priority
-        Returns by which priority the turn of a pod comes.
     """
 
-    def __init__(
-        self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver, priority: Callable[[Pod], int]
-    ) -> None:
+    def __init__(self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver) -> None:
         self._state = cycle.state
-        self._priority = priority
         self._cycle = cycle
         self._policies = policies
         self._reserver = reserver
@@ -115,7 +110,7 @@ class GroupAttempts:
         closed = any(each.helped_by & Hint.REJECTION for each in decisions)  # to this group alone, perhaps
         refused = any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions)
         near = tuple((each.key, each.required) for each in self.constraints(group))  # whoever says so
-        priority = self._priority(group.waiting[0])
+        priority = self._cycle.priority(group.waiting[0])
         equivalence = None if asked is None or closed or refused else (_FIT, priority, asked, near)
         return tuple(replace(each, equivalence=equivalence) for each in decisions)
 
