@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint, WakeSet
+from vgpu_scheduler.state.holds import KeptRoom
 from vgpu_scheduler.state.indexes import Indexes
-from vgpu_scheduler.state.kept_room import KeptRoom
 from vgpu_scheduler.state.reservations import Phase, Reservation
 
 __all__ = ["Books"]

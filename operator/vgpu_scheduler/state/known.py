@@ -10,10 +10,9 @@ from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses, WakeSet
 from vgpu_scheduler.state.books import Books
-from vgpu_scheduler.state.holds import Holds
+from vgpu_scheduler.state.holds import Holds, Supposed
 from vgpu_scheduler.state.in_use import Trial
 from vgpu_scheduler.state.indexes import Indexes
-from vgpu_scheduler.state.kept_room import Supposed
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
