@@ -1,18 +1,14 @@
-"""What a source of pod groups is, and what it reads from a pod."""
+"""What a source of pod groups is, what it reads from a pod, and of which kinds the objects are that describe groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from vgpu_scheduler.groups.pod_group import PodGroupKind
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import quoted
+from vgpu_scheduler.kube import Decode, Pod, PodGroup
 
-__all__ = ["GroupKey", "GroupSource", "Membership", "first_value", "read_minimum"]
-
-_MOST_DIGITS: Final = 9
+__all__ = ["GroupKey", "GroupSource", "Membership", "PodGroupKind"]
 
 
 class GroupKey(NamedTuple):
@@ -58,6 +54,35 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGroupKind:
+    """A kind of objects that describe groups: every ecosystem calls them PodGroup, and defines its own.
+
+    Somebody else's CustomResourceDefinition makes it known, or a version of Kubernetes.
+
+    Attributes
+    ----------
+    name
+        ``PodGroup`` with its API group, and its version where there are several of it.
+    path
+        Where all objects of the kind are listed and watched.
+    decode
+        Reads one; raises :class:`DecodeError`.
+    condition
+        The type of the condition that tells whether a group is scheduled; empty where none is written.
+    """
+
+    name: str
+    path: str
+    decode: Decode[PodGroup]
+    condition: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """API group and version, as objects write them."""
+        return self.path.removeprefix("/apis/").rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSource:
     """Reads groups as one ecosystem writes them.
 
@@ -77,19 +102,3 @@ class GroupSource:
     membership: Callable[[Pod], Membership | None]
     kinds: tuple[PodGroupKind, ...] = ()
     needs_object: bool = False
-
-
-def first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:
-    """Return the first of some keys that has a value, and the value; two empty texts if none has."""
-    return next(((key, values[key]) for key in keys if values.get(key)), ("", ""))
-
-
-def read_minimum(text: str, field: str) -> tuple[int, str]:
-    """Return a number of pods, and what is wrong with a text that is none, naming the field; empty if nothing is.
-
-    Where the text is none, the number is 1.
-    """
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-    if is_number and int(text) >= 1:
-        return int(text), ""
-    return 1, f"{field}: {quoted(text)} is no number of pods: it must be a whole number from 1 on"

@@ -1,0 +1,183 @@
+"""Which group a pod belongs to, as each ecosystem writes it; the first that finds one counts.
+
+Each source reads the labels, annotations or a field of a pod, and, where it has one, the object that describes the
+group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind
+from vgpu_scheduler.kube import Pod, decode_native_pod_group, decode_pod_group
+from vgpu_scheduler.model import quoted
+
+__all__ = ["GROUP_SOURCES", "POD_GROUP_KINDS", "membership"]
+
+_MOST_DIGITS: Final = 9
+
+
+def _first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:
+    """Return the first of some keys that has a value, and the value; two empty texts if none has."""
+    return next(((key, values[key]) for key in keys if values.get(key)), ("", ""))
+
+
+def _read_minimum(text: str, field: str) -> tuple[int, str]:
+    """Return a number of pods, and what is wrong with a text that is none, naming the field; empty if nothing is.
+
+    Where the text is none, the number is 1.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if is_number and int(text) >= 1:
+        return int(text), ""
+    return 1, f"{field}: {quoted(text)} is no number of pods: it must be a whole number from 1 on"
+
+
+def _pod_group_kind(api_group: str, version: str) -> PodGroupKind:
+    """Return the kind ``PodGroup`` of an API group, whose ``spec.minMember`` says how many pods it needs."""
+    name = f"PodGroup.{api_group}"
+    return PodGroupKind(name, f"/apis/{api_group}/{version}/podgroups", partial(decode_pod_group, name))
+
+
+_NATIVE_API_GROUP: Final = "scheduling.k8s.io"
+_NATIVE_FIELD: Final = "spec.schedulingGroup.podGroupName"
+
+
+def _native_kind(version: str, condition: str) -> PodGroupKind:
+    name = f"PodGroup.{version}.{_NATIVE_API_GROUP}"
+    path = f"/apis/{_NATIVE_API_GROUP}/{version}/podgroups"
+    return PodGroupKind(name, path, partial(decode_native_pod_group, name, condition), condition)
+
+
+def _in_native(pod: Pod) -> Membership | None:
+    return (
+        Membership(GroupKey("kubernetes", pod.namespace, pod.pod_group), f"field {_NATIVE_FIELD}")
+        if pod.pod_group
+        else None
+    )
+
+
+NATIVE: Final = GroupSource(
+    "kubernetes",
+    _in_native,
+    (_native_kind("v1beta1", "PodGroupInitiallyScheduled"), _native_kind("v1alpha2", "PodGroupScheduled")),
+    needs_object=True,
+)
+"""Kubernetes' own PodGroups, which ``spec.schedulingGroup`` of a pod names.
+
+They are of Kubernetes 1.36 (``scheduling.k8s.io/v1alpha2``, behind the feature gate GenericWorkload) and 1.37
+(``v1beta1``); see https://github.com/kubernetes/api, ``scheduling/v1alpha2/types.go`` (v0.36.3) and
+``scheduling/v1beta1/types.go`` (v0.37.2). An API server without the gate drops the field of the pod: one that names a
+group is never placed without it.
+"""
+
+
+_COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_COSCHEDULING_KIND: Final = _pod_group_kind("scheduling.x-k8s.io", "v1alpha1")
+
+_BEFORE_LABELS: Final = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
+_BEFORE_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+_BEFORE_KIND: Final = _pod_group_kind("scheduling.sigs.k8s.io", "v1alpha1")
+
+
+def _in_coscheduling(pod: Pod) -> Membership | None:
+    name = pod.labels.get(_COSCHEDULING_LABEL)
+    return Membership(GroupKey("coscheduling", pod.namespace, name), f"label {_COSCHEDULING_LABEL}") if name else None
+
+
+def _in_coscheduling_before(pod: Pod) -> Membership | None:
+    label, name = _first_value(pod.labels, _BEFORE_LABELS)
+    if not name:
+        return None
+    key, text = GroupKey("coscheduling-before", pod.namespace, name), pod.labels.get(_BEFORE_MINIMUM)
+    if text is None:
+        return Membership(key, f"label {label}")
+    return Membership(key, f"label {label}", *_read_minimum(text, f"label {_BEFORE_MINIMUM}"))
+
+
+COSCHEDULING: Final = GroupSource("coscheduling", _in_coscheduling, (_COSCHEDULING_KIND,))
+"""The coscheduling plugin of kubernetes-sigs/scheduler-plugins; KubeRay and Kubeflow Trainer write for it.
+
+A label of the pod names a PodGroup, whose ``minMember`` says how many pods have to be placed
+(https://github.com/kubernetes-sigs/scheduler-plugins, ``apis/scheduling/v1alpha1/types.go``, v0.31). Its
+``scheduleTimeoutSeconds`` bounds how long pods of an incomplete group keep room while they wait: here they keep none.
+"""
+COSCHEDULING_BEFORE: Final = GroupSource(
+    "coscheduling-before", _in_coscheduling_before, (_BEFORE_KIND, _COSCHEDULING_KIND)
+)
+"""The coscheduling plugin as it was until v0.24, and as Koordinator reads it still; some clusters keep the
+labels beside newer objects.
+"""
+
+
+_GANG: Final = "gang.scheduling.koordinator.sh/name"
+_GANG_MINIMUM: Final = "gang.scheduling.koordinator.sh/min-available"
+
+
+def _in_koordinator(pod: Pod) -> Membership | None:
+    name = pod.annotations.get(_GANG)
+    if not name:
+        return None
+    minimum, problem = _read_minimum(pod.annotations.get(_GANG_MINIMUM, ""), f"annotation {_GANG_MINIMUM}")
+    return Membership(GroupKey("koordinator", pod.namespace, name), f"annotation {_GANG}", minimum, problem)
+
+
+KOORDINATOR: Final = GroupSource("koordinator", _in_koordinator)
+"""Koordinator's gangs, as annotations of pods say them without any object.
+
+See https://koordinator.sh/docs/user-manuals/gang-scheduling (v1.6). Its ``total-number``, ``mode`` and ``waiting-time``
+are about pods that keep room while they wait for others: here none is kept, and a gang that is incomplete waits.
+"""
+
+
+_KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+_KUEUE_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
+_KUEUE_FAST: Final = "kueue.x-k8s.io/pod-group-fast-admission"
+
+
+def _in_kueue(pod: Pod) -> Membership | None:
+    name = pod.labels.get(_KUEUE_GROUP)
+    if not name or pod.annotations.get(_KUEUE_FAST) == "true":
+        return None
+    minimum, problem = _read_minimum(pod.annotations.get(_KUEUE_TOTAL, ""), f"annotation {_KUEUE_TOTAL}")
+    return Membership(GroupKey("kueue", pod.namespace, name), f"label {_KUEUE_GROUP}", minimum, problem)
+
+
+KUEUE: Final = GroupSource("kueue", _in_kueue)
+"""Kueue's groups of plain pods: it opens their gates together, and they have to run together.
+
+See https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods (v0.14). Where a group is admitted with its first pod
+(``pod-group-fast-admission``) the others may come much later: each of its pods is placed by itself.
+"""
+
+
+_VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+
+
+def _in_volcano(pod: Pod) -> Membership | None:
+    annotation, name = _first_value(pod.annotations, _VOLCANO_GROUPS)
+    return Membership(GroupKey("volcano", pod.namespace, name), f"annotation {annotation}") if name else None
+
+
+VOLCANO: Final = GroupSource("volcano", _in_volcano, (_pod_group_kind("scheduling.volcano.sh", "v1beta1"),))
+"""Volcano's PodGroups, as LeaderWorkerSet and others write them for pods that some other scheduler places.
+
+An annotation of the pod names a PodGroup, whose ``minMember`` says how many pods have to be placed
+(https://github.com/volcano-sh/apis, ``pkg/apis/scheduling/v1beta1/types.go``, v1.13). Nothing is written to it: pods of
+Volcano's own jobs are made only when Volcano's scheduler sets its phase.
+"""
+
+
+GROUP_SOURCES: tuple[GroupSource, ...] = (NATIVE, COSCHEDULING, COSCHEDULING_BEFORE, KOORDINATOR, KUEUE, VOLCANO)
+"""All sources. A pod belongs to the group that the first of them finds."""
+POD_GROUP_KINDS: tuple[PodGroupKind, ...] = tuple(
+    dict.fromkeys(kind for source in GROUP_SOURCES for kind in source.kinds)
+)
+"""The kinds of the objects that describe groups."""
+
+
+def membership(pod: Pod) -> Membership | None:
+    """Return what a pod says of its group; None if it belongs to none."""
+    return next((found for source in GROUP_SOURCES if (found := source.membership(pod))), None)
