@@ -18,7 +18,7 @@ from vgpu_scheduler.dialects.hami.codec import (
 from vgpu_scheduler.dialects.hami.dialect import hami_dialect
 from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
-from vgpu_scheduler.dialects.hami.vendors.admitting import Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [

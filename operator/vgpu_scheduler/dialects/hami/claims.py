@@ -13,8 +13,8 @@ from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.vendors import Vendor
-from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
+from vgpu_scheduler.dialects.hami.vendors.draft import Draft
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.admitting.amd import amd_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.model import Assignment, Compute, Device
+
+_WHOLE = 100
 
 NAMES = ShareNames(
     "amd.com/gpu",
@@ -50,3 +52,15 @@ def amd(section: Section) -> tuple[Vendor, ...]:
             admit=amd_rule(names.count, names.memory, names.cores),
         ),
     )
+
+
+def amd_rule(count: str, memory: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        compute = draft.limit(cores)
+        if draft.limit(count) is not None and compute is not None and not 1 <= (exact(compute) or 0) <= _WHOLE:
+            raise Refusal(f"{cores} must be an integer percentage between 1 and {_WHOLE}")
+        return any(draft.limit(name) is not None for name in (count, memory, cores))
+
+    return admit

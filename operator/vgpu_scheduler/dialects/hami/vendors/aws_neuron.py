@@ -14,11 +14,11 @@ from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
-from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.section import Section
-from vgpu_scheduler.dialects.values import amount_text, bounded_amount, is_asked
+from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -35,6 +35,8 @@ from vgpu_scheduler.model import (
     makers,
 )
 
+PER_DEVICE = 2
+"""Cores of a device, as HAMi counts a claim of many cores."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _IDS, _TIME, _ALLOCATED = "AWS_NEURON_IDS", "NEURON_ALLOC_TIME", "NEURON_ALLOCATED"
 _NODE = "aws.amazon.com/predicate-node"
@@ -223,3 +225,32 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
             lock=None,
         ),
     )
+
+
+def neuron_rule(count: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        devices, cut = draft.either(count), draft.either(cores)
+        if devices is not None:
+            _check(count, devices, INT32)
+            return True
+        if cut is None:
+            return False
+        number = _check(cores, cut, INT32 * PER_DEVICE)
+        if number > PER_DEVICE and number % PER_DEVICE:
+            raise Refusal(f"{cores} must be 1 or a multiple of {PER_DEVICE}, got {number}")
+        return True
+
+    return admit
+
+
+def _check(resource: str, text: str, most: int) -> int:
+    number = exact(text)
+    if number is None:
+        raise Refusal(f"{resource} must be an integer")
+    if number <= 0:
+        raise Refusal(f"{resource} must be greater than 0")
+    if number > most:
+        raise Refusal(f"{resource} must not exceed {most}")
+    return number

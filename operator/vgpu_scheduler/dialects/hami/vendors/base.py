@@ -15,7 +15,7 @@ from typing import Protocol
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
 from vgpu_scheduler.dialects.allocation import Stamp
 from vgpu_scheduler.dialects.hami.codec import LOCK_ANNOTATION, AssignedDevice
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
 from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (

@@ -12,12 +12,12 @@ from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
-from vgpu_scheduler.dialects.hami.vendors.admitting.enflame import slices_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
-from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.kube import Container, Node, Pod, to_int
 from vgpu_scheduler.model import (
     NO_TERMS,
     Amounts,
@@ -320,3 +320,24 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             lock=None,
         ),
     )
+
+
+def slices_rule(slices: str, memory: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        by_needs = () if draft.either(slices) is not None else (memory, cores)
+        asked = {name: text for name in (slices, *by_needs) if (text := draft.either(name)) is not None}
+        for name, text in asked.items():
+            if name == cores and not 0 < to_int(text) <= _WHOLE:
+                raise Refusal(f"{name} must be in range (0,{_WHOLE}]")
+            if to_int(text) <= 0:
+                raise Refusal(f"{name} must be greater than 0")
+        for name, text in asked.items():
+            if draft.limit(name) is None:
+                draft.add_limit(name, text)
+            elif draft.request(name) is None:
+                draft.set_both(name, text)
+        return bool(asked)
+
+    return admit

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.iluvatar import iluvatar_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import to_int
 
+_WHOLE = 100
+_CONTAINER = "SOL_CONTINER_NAME"  # as the runtime spells it
 UNIT = 256
 """MiB of a unit of the memory resource."""
 
@@ -35,3 +38,18 @@ def _chip(section: Section) -> Vendor:
         admit=iluvatar_rule(names.count, names.cores),
         sums_cores=True,
     )
+
+
+def iluvatar_rule(count: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        asked = draft.limit(count)
+        if asked is None:
+            return False
+        if draft.sound(count) and to_int(asked) > 1:
+            draft.set_limit(cores, _WHOLE * to_int(asked))
+        draft.set_env(_CONTAINER, draft.name)
+        return True
+
+    return admit

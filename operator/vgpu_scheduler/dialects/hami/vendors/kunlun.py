@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
-from vgpu_scheduler.dialects.hami.vendors.admitting.kunlun import SIZES, vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
-from vgpu_scheduler.kube import Container
+from vgpu_scheduler.kube import Container, to_int
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
 
+SIZES = (24576, 49152, 98304)
+"""MiB of a slice; the last is a whole card."""
 MEMORY = SIZES[-1]
 """MiB of a card, which is given out in one size at a time."""
 _WHOLE = 100
@@ -118,3 +120,17 @@ def vxpu(section: Section) -> tuple[Vendor, ...]:
             admit=vxpu_rule(names.count, names.memory),
         ),
     )
+
+
+def vxpu_rule(count: str, memory: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        if draft.limit(count) is None:
+            return False
+        asked = draft.limit(memory)
+        if asked is not None and draft.sound(memory):
+            draft.set_both(memory, next((size for size in SIZES if to_int(asked) <= size), SIZES[-1]))
+        return True
+
+    return admit

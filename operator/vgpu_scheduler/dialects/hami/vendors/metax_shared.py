@@ -10,14 +10,6 @@ from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
-from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
-    APP_CLASS,
-    OFFLINE,
-    ONLINE,
-    QUALITIES,
-    QUALITY,
-    sgpu_rule,
-)
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
@@ -28,11 +20,12 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     Vendor,
     VendorPlacement,
 )
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
-from vgpu_scheduler.kube import Container, Node, Pod, has_unit
+from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
 from vgpu_scheduler.model import (
     NO_TERMS,
     Amounts,
@@ -46,6 +39,10 @@ from vgpu_scheduler.model import (
     makers,
 )
 
+APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
+ONLINE, OFFLINE = "online", "offline"
+QUALITIES = ("best-effort", "fixed-share", "burst-share")
+"""The first is what a pod gets that does not say."""
 REGISTER = "metax-tech.com/node-gpu-devices"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 
@@ -289,3 +286,26 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             admit=sgpu_rule(names.count),
         ),
     )
+
+
+def sgpu_rule(count: str) -> Admit:
+    """Return the rules under this resource name."""
+
+    def admit(draft: Draft) -> bool:
+        asked = draft.limit(count)
+        if asked is None:
+            return False
+        kind, quality = draft.annotation(APP_CLASS), draft.annotation(QUALITY)
+        if kind not in (None, ONLINE, OFFLINE):
+            raise Refusal(f"{APP_CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
+        if kind is not None and to_int(asked) != 1:
+            raise Refusal("app-class pod must request single device")
+        if kind == ONLINE:
+            return True
+        if quality is None:
+            draft.annotate(QUALITY, QUALITIES[0])
+        elif quality not in QUALITIES:
+            raise Refusal(f"{QUALITY} must be set one of [{', '.join(QUALITIES)}]")
+        return True
+
+    return admit

@@ -1,4 +1,9 @@
-"""A container of a pod that is being admitted: what it asks for, and how that is completed."""
+"""A container of a pod that is being admitted: what it asks for, and how that is completed.
+
+A maker's file says what its rules do with it (``Vendor.admit``): tell whether it asks for cards, and complete what it
+asks. They are HAMi's webhook, maker by maker, as pure functions over a :class:`Draft`; makers without one only look
+whether a limit names their count resource.
+"""
 
 from __future__ import annotations
 
