@@ -1,6 +1,5 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
-from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED, allocated_pod, allocation_token
 from vgpu_scheduler.model.bounded_cache import BoundedCache, bytes_of
 from vgpu_scheduler.model.decision import (
     ConditionReason,
@@ -44,16 +43,21 @@ from vgpu_scheduler.model.devices import (
     policy_words,
 )
 from vgpu_scheduler.model.placement import (
+    DECISION,
+    LAST_ALLOCATED,
     NO_USAGE,
     NO_VOLUMES,
     Assignment,
     Charges,
     ContainerAssignments,
     Placement,
+    TopologyConstraint,
     Usage,
     Uses,
     VolumePlan,
     add,
+    allocated_pod,
+    allocation_token,
     charges,
     kinds_of,
     makers,
@@ -72,7 +76,6 @@ from vgpu_scheduler.model.texts import (
     quoted,
     worded,
 )
-from vgpu_scheduler.model.topology import TopologyConstraint
 
 __all__ = [
     "BEST_FIT",

@@ -1,10 +1,14 @@
-"""Placements: which devices a pod gets, and what that charges on each of them."""
+"""Placements: which devices a pod gets, what that charges on each of them, and what is written of it.
+
+And what the pods of a group want of where they are placed: near each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import NamedTuple
 
 from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Piece, PodClaims
 
@@ -195,3 +199,45 @@ NO_USAGE = Usage({})
 
 Uses = Mapping[str, Usage]
 """What a pod uses of the devices of each dialect, by its name; those of which it uses nothing are left out."""
+
+
+DECISION = "vgpu-scheduler.io/decision"
+"""On a pod: the short record of the decision that its Binding carried out."""
+LAST_ALLOCATED = "vgpu-scheduler.io/last-allocated"
+"""On a node: the token that fences a second leader; see :func:`allocation_token`."""
+
+
+def allocation_token(uid: str, leader: str) -> str:
+    """Return what a node says of the pod that was last allocated there, and by whom: ``UID/leader``.
+
+    Another leader never writes the same: one that was frozen meanwhile expects the old token, and its write fails.
+
+    Parameters
+    ----------
+    leader
+        A text that no other process has.
+    """
+    return f"{uid}/{leader}"
+
+
+def allocated_pod(token: str) -> str:
+    """Return the UID of the pod that a token names; the first releases wrote the UID alone."""
+    return token.partition("/")[0]
+
+
+class TopologyConstraint(NamedTuple):
+    """The pods of a group are placed on nodes that have the same value of a label.
+
+    Attributes
+    ----------
+    key
+        The label of nodes.
+    required
+        Whether they are placed nowhere else; else they are where that cannot be.
+    said_by
+        The field, annotation or policy that says so, as messages name it.
+    """
+
+    key: str
+    required: bool
+    said_by: str
