@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.assumed import Reserver
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_others
 from vgpu_scheduler.engine.group_standing import GroupStanding
@@ -17,7 +18,6 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent
 from vgpu_scheduler.engine.requeuing import Requeuer
-from vgpu_scheduler.engine.reserving import Reserver
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod

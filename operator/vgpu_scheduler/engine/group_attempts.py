@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.assumed import Reserver
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
-from vgpu_scheduler.engine.reserving import Reserver
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, TopologyConstraint, internal_error
