@@ -9,7 +9,7 @@ from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, n
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Place, Problem
-from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.closed_nodes import RejectedNodes
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import Hint, Outcome
 from vgpu_scheduler.policy import PolicyDefaults

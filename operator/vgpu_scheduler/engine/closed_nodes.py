@@ -1,7 +1,9 @@
-"""Nodes that take no pod because their device plugins serve nobody: a lock is not released, or a plugin is silent.
+"""Nodes that take no pod, or not every pod, for now.
 
-Nodes that a kubelet's rejection closes to some pods are kept beside them (:class:`RejectedNodes`), and so are those
-where a pod blocks the turn of others (:class:`UnservedPods`).
+The device plugins of some serve nobody: a lock is not released, or a plugin is silent (:class:`ClosedNodes`). On some a
+pod blocks the turn of others (:class:`UnservedPods`). Of some the kubelet rejected a pod (:class:`RejectedNodes`): it
+knows more of its node than the API server shows (pods of other schedulers that were bound at the same moment, NUMA
+nodes, a device plugin that fails), and the pod that replaces it would otherwise get the same node again.
 
 A lock is part of what is known of a node. One that no pod of ours holds closes its node to the pods that need it from
 the moment that it is seen, until it goes or somebody finds out that nobody uses it any more.
@@ -9,19 +11,29 @@ the moment that it is seen, until it goes or somebody finds out that nobody uses
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.engine.locks import LockJudge
-from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
+from vgpu_scheduler.model import LAST_ALLOCATED, EventReason, allocated_pod
 from vgpu_scheduler.state import State
 
-__all__ = ["ANY_CARD", "IN_TURN", "Cause", "ClosedNodes", "NodeClosure", "UnservedPods"]
+__all__ = [
+    "ANY_CARD",
+    "IN_TURN",
+    "REJECTED_WAIT",
+    "Cause",
+    "ClosedNodes",
+    "NodeClosure",
+    "RejectedNodes",
+    "UnservedPods",
+    "replaced_with",
+]
 
 
 class UnservedPods:
@@ -294,3 +306,92 @@ def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, serial
 
 
 _NONE: Mapping[str, NodeClosure] = {}
+
+
+REJECTED_WAIT = 60.0
+"""Seconds."""
+_REPEATS = 600.0
+"""Seconds within which a second rejection is something about the node."""
+
+
+def replaced_with(pod: Pod) -> Hashable:
+    """Return what a pod has in common with those that replace it: its controller, else its namespace and its spec."""
+    return pod.owner or (pod.namespace, pod.spec.fingerprint)
+
+
+class RejectedNodes:
+    """Keeps which nodes are closed to which pods because one like them was rejected there.
+
+    Parameters
+    ----------
+    wait
+        Seconds for which they are.
+    """
+
+    def __init__(self, wait: float = REJECTED_WAIT) -> None:
+        self._wait = wait
+        self._closed: dict[Hashable, dict[str, float]] = {}
+        self._order: deque[tuple[float, Hashable, str]] = deque()
+        self._last: dict[str, float] = {}
+        self.counts: Counter[str] = Counter()
+        """How many pods were rejected for each reason of the kubelet."""
+
+    def observe(self, before: Pod | None, pod: Pod, node: Node | None, now: float) -> tuple[Problem, ...]:
+        """Look at a pod of ours; return what is to be told where its kubelet has rejected it since it was seen last.
+
+        Parameters
+        ----------
+        before
+            The last observation; None for a pod that was not known. What happened to that is an old story.
+        node
+            The node of the pod.
+        now
+            Seconds, monotonic.
+        """
+        if not pod.rejection or before is None or before.terminal:
+            return ()
+        self.counts[pod.rejection] += 1
+        name = pod.node_name
+        if self._wait > 0:
+            until = now + self._wait
+            self._closed.setdefault(replaced_with(pod), {})[name] = until
+            self._order.append((until, replaced_with(pod), name))
+        text = f"the kubelet of node {name} rejected the pod: {pod.rejection}"
+        told = f"{text}; for {self._wait:.0f} s pods like it go to other nodes" if self._wait > 0 else text
+        problem = Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.REJECTED_BY_KUBELET, told)
+        repeats = now - self._last.get(name, -_REPEATS) < _REPEATS
+        self._last[name] = now
+        if node is None or not repeats:
+            return (problem,)
+        told = f"the kubelet rejects pods that were placed here with what is known of the node: {pod.rejection}"
+        return problem, Problem("Node", "", node.name, node.uid, EventReason.REJECTS_PODS, told, each_time=True)
+
+    def closed_to(self, pod: Pod) -> Collection[str]:
+        """Return the nodes that a pod does not go to for now."""
+        closed = self._closed.get(replaced_with(pod)) if self._closed else None
+        return () if closed is None else closed.keys()
+
+    def expire(self, now: float) -> bool:
+        """Open the nodes whose time is over; return whether there were any."""
+        opened = False
+        while self._order and self._order[0][0] <= now:
+            until, key, node = self._order.popleft()
+            closed: Mapping[str, float] = self._closed.get(key, {})
+            if closed.get(node) == until:  # else it was rejected there again
+                opened = True
+                del self._closed[key][node]
+                if not self._closed[key]:
+                    del self._closed[key]
+        return opened
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone; what it is closed to ends with its time."""
+        self._last.pop(node, None)
+
+    def __bool__(self) -> bool:
+        """Tell whether any node is closed to any pod."""
+        return bool(self._closed)
+
+    def __len__(self) -> int:
+        """Return how many nodes are closed to some pod."""
+        return len({node for closed in self._closed.values() for node in closed})

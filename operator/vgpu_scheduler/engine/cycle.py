@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, replaced_with
 from vgpu_scheduler.engine.copies import Copies, copies
 from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
@@ -19,7 +19,6 @@ from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
-from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
 from vgpu_scheduler.kernels import select_best

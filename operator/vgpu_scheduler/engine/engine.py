@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure, RejectedNodes
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
@@ -38,7 +38,6 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import QueueEvent, Requeue, asks_differently
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
-from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings

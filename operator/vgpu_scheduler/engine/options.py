@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.rejected import REJECTED_WAIT
+from vgpu_scheduler.engine.closed_nodes import REJECTED_WAIT
 from vgpu_scheduler.policy import PolicyDefaults
 
 __all__ = ["SCHEDULER_NAME", "EngineOptions"]

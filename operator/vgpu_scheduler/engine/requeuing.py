@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.closed_nodes import RejectedNodes
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pod import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
