@@ -28,7 +28,7 @@ PARTS = (
     ("logging/", TELLING),
     ("vgpu_scheduler/apiclient/", HTTP),
     ("vgpu_scheduler/binding/reporter.py", "events of pods"),
-    ("vgpu_scheduler/binding/series.py", "events of pods"),
+    ("vgpu_scheduler/binding/reports.py", "events of pods"),
     ("vgpu_scheduler/binding/", "lanes and locks"),
     ("vgpu_scheduler/intake/", READING),
     ("vgpu_scheduler/kube/", READING),

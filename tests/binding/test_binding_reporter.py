@@ -13,7 +13,7 @@ from tests.binding.bench import AGENT, PODS, Bench, bench
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.binding.waiting import Report
+from vgpu_scheduler.binding.reports import Report
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason, EventReason

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.binding.series import Event, EventSeries, Occurrences, Regarding
+from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding
 
 DAWN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import pod, pod_object
 
-from vgpu_scheduler.binding.waiting import Report, WaitingPods
+from vgpu_scheduler.binding.reports import Report, WaitingPods
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason
 

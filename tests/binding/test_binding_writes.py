@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.builders import pod
 
 from vgpu_scheduler.binding import EventSource, LockChange, TokenPatch, binding_body, decision_record
-from vgpu_scheduler.binding.series import Event, Occurrences, Regarding
+from vgpu_scheduler.binding.reports import Event, Occurrences, Regarding
 from vgpu_scheduler.binding.writes import (
     condition_body,
     event_body,

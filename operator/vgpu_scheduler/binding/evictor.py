@@ -22,7 +22,7 @@ from vgpu_scheduler.binding.eviction_sender import EvictionSender
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
 from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
-from vgpu_scheduler.binding.waiting import Report
+from vgpu_scheduler.binding.reports import Report
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
 from vgpu_scheduler.telemetry import Keyed

@@ -15,8 +15,7 @@ from weakref import WeakValueDictionary
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.series import Event, EventSeries, Occurrences, Regarding
-from vgpu_scheduler.binding.waiting import Report, WaitingPods
+from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding, Report, WaitingPods
 from vgpu_scheduler.binding.writes import (
     CONDITION_LIMIT,
     NOTE_LIMIT,

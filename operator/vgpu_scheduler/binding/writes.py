@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from vgpu_scheduler.binding.series import Event, Occurrences
+from vgpu_scheduler.binding.reports import Event, Occurrences
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 
