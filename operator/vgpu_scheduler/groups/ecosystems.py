@@ -21,7 +21,10 @@ _MOST_DIGITS: Final = 9
 
 def _first_value(values: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str]:
     """Return the first of some keys that has a value, and the value; two empty texts if none has."""
-    return next(((key, values[key]) for key in keys if values.get(key)), ("", ""))
+    for key in keys:
+        if value := values.get(key):
+            return key, value
+    return "", ""
 
 
 def _read_minimum(text: str, field: str) -> tuple[int, str]:
@@ -180,4 +183,7 @@ POD_GROUP_KINDS: tuple[PodGroupKind, ...] = tuple(
 
 def membership(pod: Pod) -> Membership | None:
     """Return what a pod says of its group; None if it belongs to none."""
-    return next((found for source in GROUP_SOURCES if (found := source.membership(pod))), None)
+    for source in GROUP_SOURCES:
+        if found := source.membership(pod):
+            return found
+    return None

@@ -162,7 +162,9 @@ class Observer:
             namespace, _, name = title.rpartition("/")
             text = internal_error(error)
             problems = (Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, text),)
-        self._report(problems)
+        for problem in problems:
+            self.stats.problems[problem.kind, problem.reason] += 1
+            self.report(problem)
         self._tell(found)
 
     def _tell(self, found: object) -> None:
@@ -177,8 +179,3 @@ class Observer:
             self.port.claim_moved(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
             self.port.claim_moved(f"{found.claim.namespace}/{found.claim.name}")
-
-    def _report(self, problems: Iterable[Problem]) -> None:
-        for problem in problems:
-            self.stats.problems[problem.kind, problem.reason] += 1
-            self.report(problem)

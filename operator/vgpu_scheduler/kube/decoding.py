@@ -184,7 +184,10 @@ def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wir
     """Typed form of an object as the API writes it."""
     try:
         if isinstance(obj, bytes | msgspec.Raw):
-            return _decoded(obj, decoder)
+            try:
+                return decoder.decode(obj)
+            except RecursionError:
+                return decoder.decode(shallow(bytes(obj)))
         return msgspec.convert(obj, decoder.type)
     except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
@@ -206,13 +209,6 @@ def _with_key(obj: object, path: str) -> str:
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return path
     return f"{before}[{key}]"
-
-
-def _decoded(obj: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
-    try:
-        return decoder.decode(obj)
-    except RecursionError:
-        return decoder.decode(shallow(bytes(obj)))
 
 
 def decode_object(

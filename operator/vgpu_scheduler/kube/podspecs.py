@@ -26,8 +26,6 @@ from vgpu_scheduler.kube.wire import (
     FieldError,
     Quantities,
     WireContainer,
-    WireMeta,
-    WireOwner,
     WirePod,
     WirePodSpec,
     WirePodStatus,
@@ -321,7 +319,7 @@ _labels: Final = SharedMaps()
 def _pod(wire: WirePod) -> Pod:
     meta, pod, status = wire.metadata, wire.spec, wire.status
     spec = intern_pod_spec(pod)
-    owner = _owner(meta)
+    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
     reported = bool(status.container_statuses or status.init_container_statuses)
     return Pod(
         uid=meta.uid,
@@ -356,11 +354,6 @@ def _pod(wire: WirePod) -> Pod:
 
 decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
 """Reads a pod."""
-
-
-def _owner(meta: WireMeta) -> WireOwner | None:
-    """Return the controller."""
-    return next((owner for owner in meta.owner_references or () if owner.controller), None)
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:

@@ -107,7 +107,9 @@ class HamiAllocation:
         if pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
             return f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}", NO_USAGE
         try:
-            aligned = realign(decode_assignments(value), self._asks(vendor, pod))
+            aligned = realign(
+                decode_assignments(value), [vendor.claims.asks(container) for container in pod.spec.containers]
+            )
         except CodecError as error:
             return f"annotation {name}: {error}", NO_USAGE
         if aligned is None or not any(aligned):
@@ -147,9 +149,6 @@ class HamiAllocation:
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
-
-    def _asks(self, vendor: Vendor, pod: Pod) -> list[bool]:
-        return [vendor.claims.asks(container) for container in pod.spec.containers]
 
     def _claimed(self, pod: Pod) -> list[Vendor]:
         """Return the makers of which the pod asks for devices, however malformed."""
