@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import FREE_EVENTS, QueueEvent
+from vgpu_scheduler.engine.queued_pods import FREE_EVENTS, QueueEvent
 from vgpu_scheduler.model import Hint
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF
+from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF
 from vgpu_scheduler.model import Hint
 
 

@@ -9,7 +9,7 @@ from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.model import Hint
 
 

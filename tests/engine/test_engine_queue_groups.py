@@ -11,7 +11,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
-from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF, QueueEvent
+from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF, QueueEvent
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
 

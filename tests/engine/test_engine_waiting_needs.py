@@ -14,8 +14,8 @@ from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
 from vgpu_scheduler.engine import Engine, Place, node_parts, requeuing
 from vgpu_scheduler.engine.equivalence import NodeColumns
-from vgpu_scheduler.engine.queued_pod import UnschedulableClass
-from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
+from vgpu_scheduler.engine.queued_pods import UnschedulableClass
+from vgpu_scheduler.engine.requeuing import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
 

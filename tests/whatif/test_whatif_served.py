@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import everybody, waits
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.queued_pod import INITIAL_BACKOFF, MAX_BACKOFF
+from vgpu_scheduler.engine.queued_pods import INITIAL_BACKOFF, MAX_BACKOFF
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.turns import turns_around

@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_na
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import Place, QueueEvent, Requeue
+from vgpu_scheduler.engine.queued_pods import Place, QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 
 __all__ = [

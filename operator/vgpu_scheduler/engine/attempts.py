@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.preemption.group_preemptions import GroupPreemptions
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.waiting_holds import WaitingHolds

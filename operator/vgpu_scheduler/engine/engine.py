@@ -35,13 +35,12 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import QueueEvent, Requeue, asks_differently
+from vgpu_scheduler.engine.queued_pods import QueueEvent, Requeue, asks_differently
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
-from vgpu_scheduler.engine.requeuing import Requeuer
+from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
-from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
 from vgpu_scheduler.policy import Policies

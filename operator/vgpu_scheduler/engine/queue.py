@@ -1,6 +1,6 @@
 """The scheduling queue: who is tried next, who waits for what.
 
-A waiting pod is in one of three places. *Active* pods are tried by priority, then age (``active_pods``).
+A waiting pod is in one of three places. *Active* pods are tried by priority, then age (:class:`ActivePods`).
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
 wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
 first is tried then; when it was placed, it is the next one's turn. Whatever happened, each of them is tried again after
@@ -16,9 +16,9 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-from vgpu_scheduler.engine.active_pods import ActivePods
-from vgpu_scheduler.engine.queued_pod import (
+from vgpu_scheduler.engine.queued_pods import (
     FREE_EVENTS,
+    ActivePods,
     LastAttempt,
     Place,
     QueuedPod,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan, WakeSet
 

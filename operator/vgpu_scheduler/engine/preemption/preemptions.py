@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan
 from vgpu_scheduler.engine.preemption.search import TERMINATING
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pod import QueueEvent
+from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
