@@ -144,7 +144,7 @@ def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_s
 
 def keep_filters(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Have only so many filters of each plugin remembered, because each of them is heavy."""
-    monkeypatch.setattr("vgpu_scheduler.engine.pod_plugins._MADE", 2**30)
+    monkeypatch.setattr("vgpu_scheduler.engine.equivalence_classes._MADE", 2**30)
     monkeypatch.setattr("vgpu_scheduler.model.bounded_cache._MOST_HEAVY", number)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
-from vgpu_scheduler.engine.pod_plugins import PodPlugins
+from vgpu_scheduler.engine.equivalence_classes import PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ScorePart
