@@ -2,15 +2,14 @@
 
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
 from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
-from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step, classify
+from vgpu_scheduler.binding.sender import Answer, BindAttempt, BinderHooks, BindResult, Sender, Step, classify
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,

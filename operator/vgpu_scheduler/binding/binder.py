@@ -13,14 +13,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.context import Background, BindContext, BindStats
+from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
 from vgpu_scheduler.binding.in_doubt import InDoubtBindings
 from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.rehearsals import Rehearsals
-from vgpu_scheduler.binding.sender import Answer, BindResult, Sender, Step
+from vgpu_scheduler.binding.sender import NO_HOOKS, Answer, BindAttempt, BinderHooks, BindResult, Sender, Step
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue

@@ -1,4 +1,4 @@
-"""What all parts of binding work with, and tasks that end with the part that has started them."""
+"""What all parts of binding work with, how binds are carried out, and tasks that end with whoever has started them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,40 @@ class BindStats:
     refitted: int = 0
     moved: int = 0
     expired: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BinderOptions:
+    """How binds are carried out.
+
+    Attributes
+    ----------
+    timeout
+        Seconds that the API server may take for a Binding; shorter than the lease, so that time fences late writes.
+    longest_wait
+        Seconds that a pod waits at its node before it is decided anew.
+    slow_after
+        Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
+    patience
+        Seconds between looks at a node that does not move.
+    volume_wait
+        Seconds that a pod's volumes may take to be bound, its cards being kept for it.
+    ask_again
+        Seconds between two questions whether a right that was missing is there now.
+    unlocked
+        Binds at a time that need no lock.
+    label_first
+        Write the label before the Binding: API servers before 1.35 ignore labels on Bindings.
+    """
+
+    timeout: float = 5.0
+    longest_wait: float = 60.0
+    slow_after: float = 10.0
+    patience: float = 5.0
+    volume_wait: float = 600.0
+    ask_again: float = 30.0
+    unlocked: int = 64
+    label_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

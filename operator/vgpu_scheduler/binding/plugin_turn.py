@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.lanes import Item
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure, Requeue

@@ -1,4 +1,4 @@
-"""Sends Bindings: what the API server's answer to one means, and what follows."""
+"""Sends Bindings: what the API server's answer to one means, what follows, and who else is told."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.dialects import stamped
 from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_page, decode_whereabouts
 from vgpu_scheduler.model import DECISION, Decision, Placement
+from vgpu_scheduler.telemetry import guarded, guarded_async
 
 
 class Answer(Enum):
@@ -80,6 +81,72 @@ class Step(Enum):
     SENT = "sent"
     BOUND = "bound"
     REPORTED = "reported"
+
+
+@dataclass(frozen=True, slots=True)
+class BindAttempt:
+    """An attempt to schedule a pod that went as far as a Binding, and its outcome; times in seconds (monotonic).
+
+    Attributes
+    ----------
+    pod, node
+        Which pod was to be bound where.
+    answer
+        What came of it.
+    attempts
+        How many attempts there were, with this one.
+    came
+        When the pod was first seen waiting.
+    decided
+        When the node was decided, and the volumes were bound.
+    turn
+        When the pod's turn at its node came.
+    sent
+        When the Binding was sent for the last time; the node's lock was taken between its turn and then.
+    ended
+        When the outcome was known.
+    """
+
+    pod: Pod
+    node: str
+    answer: Answer
+    attempts: int
+    came: float
+    decided: float
+    turn: float
+    sent: float
+    ended: float
+
+
+async def _nothing(step: Step, pod: Pod) -> None:
+    del step, pod
+
+
+@dataclass(frozen=True, slots=True)
+class BinderHooks:
+    """Who else is told of binds; a hook that fails changes nothing of them.
+
+    Attributes
+    ----------
+    on_step
+        Awaited at each :class:`Step` of each bind; for tests that crash there.
+    on_attempt
+        Told of each attempt of which the outcome is known.
+    on_answer
+        Told of a pod of whose Binding the outcome is known, and how many seconds that took.
+    """
+
+    on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
+    on_attempt: Callable[[BindAttempt], None] = lambda _: None
+    on_answer: Callable[[Pod, Answer, float], None] = lambda *_: None
+
+    def guarded(self) -> BinderHooks:
+        """Return hooks that change nothing of a bind where they fail."""
+        on_step = self.on_step if self.on_step is _nothing else guarded_async(self.on_step)
+        return BinderHooks(on_step, guarded(self.on_attempt), guarded(self.on_answer))
+
+
+NO_HOOKS = BinderHooks()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
-from vgpu_scheduler.binding.context import Background, BindContext, BindStats
+from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
 from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.model import Decision, EventReason
 from vgpu_scheduler.telemetry import Keyed

@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
-from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.options import BinderOptions
+from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
 from vgpu_scheduler.model import Placement
