@@ -18,8 +18,7 @@ from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded, Trial
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
-from vgpu_scheduler.binding.eviction_sender import EvictionSender
-from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult
+from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import Nominations
 from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
 from vgpu_scheduler.binding.reports import Report
