@@ -19,8 +19,15 @@ from vgpu_scheduler.kube.decoding import (
     decode_items,
     decode_page,
 )
-from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
-from vgpu_scheduler.kube.managers import MANAGER, managers_of, nominators_of
+from vgpu_scheduler.kube.metadata import (
+    MANAGER,
+    ObjectIdentity,
+    PodWhereabouts,
+    decode_identity,
+    decode_whereabouts,
+    managers_of,
+    nominators_of,
+)
 from vgpu_scheduler.kube.namespaces import Namespace, ResourceQuota, decode_namespace, decode_quota
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
@@ -37,9 +44,8 @@ from vgpu_scheduler.kube.objects import (
 )
 from vgpu_scheduler.kube.podgroups import PodGroup, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.kube.podspecs import decode_pod
-from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
+from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, PreferredNodes, PreferredPods, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
-from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import (
     CPU,
     EPHEMERAL_STORAGE,

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.kube.podterms import PodTerm
+from vgpu_scheduler.kube.podterms import PodTerm, PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, InlineDisk
-from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.spread import SpreadConstraint

@@ -14,9 +14,8 @@ import msgspec
 
 from vgpu_scheduler.kube.decoding import Decode, SharedMaps, decoder_of
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec, pod_images
-from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
+from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms, compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
-from vgpu_scheduler.kube.preferences import compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.quantities import ContainerKind, QuantityError, pod_requests, to_nano, unrequested
 from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
