@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,6 +19,8 @@ from prometheus_client.registry import Collector
 from vgpu_scheduler.telemetry import catalogue
 from vgpu_scheduler.telemetry.catalogue import Kind, Metric
 from vgpu_scheduler.telemetry.logs import guarded
+
+__all__ = ["OTHER", "Attempts", "Labels", "Metrics", "Value", "bounded"]
 
 log = logging.getLogger(__name__)
 
@@ -167,3 +170,23 @@ class Metrics:
     def render(self, names: Collection[str] = ()) -> bytes:
         """Return metrics in Prometheus' text format: those of some names, or all; no other is read."""
         return generate_latest(self._registry.restricted_registry(names) if names else self._registry)
+
+
+OTHER: Final = "other"
+"""The value under which those are summed that have no series of their own."""
+
+
+def bounded(ranks: Mapping[str, float], most: int) -> Callable[[str], str]:
+    """Return a function that maps a name to a label value: its own for the first names, a common one for the rest.
+
+    Parameters
+    ----------
+    ranks
+        All names, with what the greatest have the most of; of equals the first by name are shown.
+    most
+        How many names have a value of their own.
+    """
+    if len(ranks) <= most:
+        return lambda name: name
+    own = frozenset(sorted(ranks, key=lambda name: (-ranks[name], name))[:most])
+    return lambda name: name if name in own else OTHER
