@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -17,8 +18,8 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
+from vgpu_scheduler.model import did_you_mean, worded
 from vgpu_scheduler.settings.model import Settings
-from vgpu_scheduler.settings.wording import path_of, worded
 from vgpu_scheduler.settings.yaml_text import MapError, lines_of, read_map
 
 
@@ -159,7 +160,7 @@ def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapp
     try:
         return Joined()
     except ValidationError as error:
-        wrong = [(path_of(item), worded(item)) for item in error.errors()]
+        wrong = [(_path_of(item), _worded(item)) for item in error.errors()]
         wrong = [(path, text) for path, text in wrong if not any(_is_within(other, path) for other, _ in wrong)]
     except SourceError as error:  # a section in the environment that is not JSON
         raise SettingsError(str(error)) from None
@@ -189,3 +190,27 @@ def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
             raise SettingsError(f"{place}{name}: the name of a setting is a text")
         if isinstance(value, Mapping):
             _check_names(value, f"{place}{name}.")
+
+
+def _worded(error: ErrorDetails) -> str:
+    """Say what is wrong with a value, without the name of its setting; one that is not known may be meant otherwise."""
+    place = error["loc"]
+    if error["type"] == "extra_forbidden":
+        return f"there is no such setting{did_you_mean(str(place[-1]), _names_in(place[:-1]))}"
+    return worded(error)
+
+
+def _path_of(error: ErrorDetails) -> tuple[str, ...]:
+    """Return the path to the setting that an error is about."""
+    return tuple(map(str, error["loc"]))
+
+
+def _names_in(section: tuple[int | str, ...]) -> list[str]:
+    """Return the settings of a section."""
+    model: type[BaseModel] = Settings
+    for name in section:
+        field = model.model_fields.get(str(name))
+        if field is None or not isinstance(field.default, BaseModel):
+            return []
+        model = type(field.default)
+    return list(model.model_fields)
