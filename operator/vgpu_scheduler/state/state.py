@@ -17,8 +17,7 @@ from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
-from vgpu_scheduler.state.known import Known, KnownPod
-from vgpu_scheduler.state.ledger import Ledger, differences
+from vgpu_scheduler.state.known import Known, KnownPod, Ledger, differences
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
