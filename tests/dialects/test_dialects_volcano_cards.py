@@ -21,7 +21,7 @@ from tests.dialects.volcano_objects import (
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, NamedCards, ShareOrder, Strategy
 from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
 from vgpu_scheduler.dialects.volcano import decode_assignments
-from vgpu_scheduler.dialects.volcano.order import volcano_order
+from vgpu_scheduler.dialects.volcano.pods import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.model import NO_USAGE, Placement, claims_devices
 from vgpu_scheduler.state import State

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vgpu_scheduler.allocators import CardChoice, HamiAllocator
+from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
-from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.dialects.volcano.usage_warnings import odd_amounts, odd_annotations
+from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import (
     BEST_FIT,
@@ -25,6 +25,7 @@ from vgpu_scheduler.model import (
     SPREAD,
     Claim,
     ClaimTerms,
+    OrderKind,
     PodClaims,
     policy_words,
 )
@@ -124,3 +125,24 @@ class VolcanoClaims:
         """Tell whether a container asks for cards; nothing is written into it."""
         del pod, unclaimed
         return names_any(container, self.resources)
+
+
+# The last card of the sorted list is tried first: equal cards go by ascending index, so that key descends.
+_ORDERS = {
+    "binpack": CardOrder((KEY_USED_MEMORY, -KEY_INDEX)),
+    "spread": CardOrder((-KEY_USED, -KEY_INDEX)),
+    BEST_FIT: card_order(BEST_FIT, OrderKind.NUMA_FIRST, numa_bind=False),
+}
+_ANY_OTHER = CardOrder((KEY_INDEX,))
+
+
+def volcano_order(policy: str) -> CardOrder:
+    """Translate a card policy.
+
+    Parameters
+    ----------
+    policy
+        ``binpack``: most memory in use first, then the lowest index. ``spread``: fewest shares in use first, then the
+        lowest index. ``bestFit``, which is not Volcano's: as everywhere. Anything else: the highest index first.
+    """
+    return _ORDERS.get(policy, _ANY_OTHER)
