@@ -1,7 +1,8 @@
 """How many steps a slice takes: the calls of this project's functions, and its files, from the watch event to the end.
 
 An API server of a few lines answers at once, and the node side does its part right after the Binding, so that the count
-is the same on every machine. ``python -m benchmarks.slice_calls`` prints it, with the functions that are called most.
+is the same on every machine. ``python -m benchmarks.slice_calls`` prints it; with ``-v`` the functions that are called
+most, too, and with ``-f`` the files, each with its calls.
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ def main() -> None:
         if "-v" in sys.argv:
             for (file, name), number in found.most_common(_MOST_CALLED):
                 print(f"{number / _COUNTED:7.1f}  {file}:{name}")
+        if "-f" in sys.argv:
+            for file in sorted(files):
+                calls = sum(number for (of, _), number in found.items() if of == file)
+                print(f"{calls / _COUNTED:7.1f}  {file}")
 
 
 if __name__ == "__main__":
