@@ -68,15 +68,7 @@ def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once
     fleet = Fleet([node("a", cards("a", 1))])
     fleet.come("low", 0, asks(gpumem=8000))
     fleet.decide()
-    drained = pod_object("drained", {}, scheduler="another", nodeName="a", priority=0, deleting=True, started=True)
-    drained["status"]["conditions"] = [
-        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-    ]
-    fleet.engine.observe_pod(decode_pod(drained), fleet.now)
-    high = pod_object("high", asks(gpumem=8000), priority=5, version=900)
-    high["status"]["nominatedNodeName"] = "a"
-    fleet.engine.observe_pod(decode_pod(high), fleet.now)
-    fleet.decide()
+    nominated_where_a_pod_ends(fleet, "a")
     assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
     fleet.engine.remove_pod("uid-drained", fleet.now)
     fleet.now += 20.0  # past its back-off
@@ -84,6 +76,31 @@ def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once
     found = under_way(fleet, "high")
     assert found is not None
     assert [victim.pod for victim in found.victims] == ["default/low"]
+
+
+def test_what_ends_on_a_node_that_is_gone_is_not_waited_for() -> None:
+    fleet = Fleet([node("a", cards("a", 1)), node("b", [])])
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    nominated_where_a_pod_ends(fleet, "b")
+    assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
+    fleet.engine.remove_node("b", now=fleet.now)
+    fleet.now += 20.0  # past its back-off
+    fleet.decide()
+    assert under_way(fleet, "high") is not None
+
+
+def nominated_where_a_pod_ends(fleet: Fleet, where: str) -> None:
+    """Have another program end a pod without cards on a node, nominate a pod of ours to it, and decide."""
+    drained = pod_object("drained", {}, scheduler="another", nodeName=where, priority=0, deleting=True, started=True)
+    drained["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    ]
+    fleet.engine.observe_pod(decode_pod(drained), fleet.now)
+    high = pod_object("high", asks(gpumem=8000), priority=5, version=900)
+    high["status"]["nominatedNodeName"] = where
+    fleet.engine.observe_pod(decode_pod(high), fleet.now)
+    fleet.decide()
 
 
 def test_who_gives_up_those_it_waited_for_looks_for_others_at_its_next_attempt() -> None:

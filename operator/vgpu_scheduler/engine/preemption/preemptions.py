@@ -348,9 +348,10 @@ class Preemptions:
         return {device.uuid for device in devices if device.healthy and not device.cordoned}
 
     def node_gone(self, node: str, now: float) -> None:
-        """Take in that a node is gone: who was to get room there is decided anew."""
+        """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""
         for hold in self._state.holds.on(node):
             self.displace(hold.uid, now)
+        self._queue.wake(sorted(self._state.nominations.on(node)), now, QueueEvent.ASSIGNED_POD_DELETE)
 
     def displace(self, uid: str, now: float) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""

@@ -46,8 +46,10 @@ def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
         return "not eligible due to preemptionPolicy=Never."
     node = pod.nominated_node_name
     row = state.nodes.row(node)
-    rejection = None if found is None or row is None else found.rejection(row)
-    if not node or (rejection is not None and not rejection.resolvable):
+    if row is None:  # nominated to none, or to one that is gone: what ends there is not waited for
+        return ""
+    rejection = None if found is None else found.rejection(row)
+    if rejection is not None and not rejection.resolvable:
         return ""
     there = (state.pod(held.uid) for held in state.reservations(node))
     lower = (each for each in there if each and each.priority < pod.priority)
