@@ -33,7 +33,7 @@ _MOST_DOMAINS: Final = 64
 
 
 class _Tried(NamedTuple):
-    """What came of one order.
+    """What came of one order, or of all that were tried on the same nodes.
 
     Attributes
     ----------
@@ -81,9 +81,7 @@ class GroupAttempts:
         try:
             for pod in group.waiting:
                 self._policies.decided(pod)
-            members = GroupMembers(self._cycle, group)
-            decisions = self._in_some_domain(members, explain=explain)
-            return decisions if decisions[0].outcome is Outcome.PLACED else self._as_a_class(members, decisions)
+            return self._in_some_domain(GroupMembers(self._cycle, group), explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
@@ -94,25 +92,26 @@ class GroupAttempts:
         placed = np.array([row for row in known if row is not None], dtype=np.int64)
         constraints = self.constraints(group)
         found = candidate_domains(nodes, constraints, members.room, group.needed, placed)
-        first: tuple[Decision, ...] = ()
+        first: tuple[_Tried, str] | None = None
         for domain in islice(self._with_own_room_first(found, group), _MOST_DOMAINS):
-            decisions = self._in_some_order(members, domain, explain=explain)
-            if decisions[0].outcome is Outcome.PLACED:
-                return self._by_rank(members, decisions, constraints, domain)
-            first = first or decisions
-            if decisions[0].outcome is Outcome.ERROR:
+            tried = self._in_some_order(members, domain, explain=explain)
+            if tried.failed is None:
+                return self._by_rank(members, tried.placed, constraints, domain)
+            first = first or (tried, domain.name)
+            if tried.failed.outcome is Outcome.ERROR:
                 break
-        return first or self._no_room(members, constraints, explain=explain)
+        equivalence = self._equivalence(members, constraints)
+        if first is None:
+            return self._no_room(members, constraints, equivalence, explain=explain)
+        return failed_together(group.waiting, *first, equivalence)
 
-    def _as_a_class(self, members: GroupMembers, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-        """Have a group that fits nowhere be tried for all that would get the same answer."""
-        group, asked = members.group, members.equivalence()
-        closed = any(each.helped_by & Hint.REJECTION for each in decisions)  # to this group alone, perhaps
-        refused = any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions)
-        near = tuple((each.key, each.required) for each in self.constraints(group))  # whoever says so
-        priority = self._cycle.priority(group.waiting[0])
-        equivalence = None if asked is None or closed or refused else (_FIT, priority, asked, near)
-        return tuple(replace(each, equivalence=equivalence) for each in decisions)
+    def _equivalence(self, members: GroupMembers, constraints: Iterable[TopologyConstraint]) -> Hashable:
+        """Return what is equal for groups that fit nowhere for the same reason; None if that is true of no other."""
+        asked = members.equivalence()
+        if asked is None:
+            return None
+        near = tuple((each.key, each.required) for each in constraints)  # whoever says so
+        return _FIT, self._cycle.priority(members.group.waiting[0]), asked, near
 
     def _with_own_room_first(self, found: Iterable[Domain], group: GroupStanding) -> Iterable[Domain]:
         """Have domains come first in which room is kept for pods of a group."""
@@ -129,7 +128,8 @@ class GroupAttempts:
         of_policies = (constraint for constraint in policies if constraint is not None)
         return tuple(dict.fromkeys((*group.topology, *of_policies)))
 
-    def _in_some_order(self, members: GroupMembers, domain: Domain, *, explain: bool) -> tuple[Decision, ...]:
+    def _in_some_order(self, members: GroupMembers, domain: Domain, *, explain: bool) -> _Tried:
+        """Try the pods on the same nodes in one order after the other; the failure is the first order's."""
         group, kind_of, order = members.group, members.kind_of, list(members.hardest_first)
         tried, failures = set[tuple[Hashable, ...]](), list[Decision]()
         decisive: Decision | None = None
@@ -137,7 +137,7 @@ class GroupAttempts:
             tried.add(kinds)
             found = self._in_order([(pod, domain.rows) for pod in order], group.needed, explain=explain)
             if found.failed is None:
-                return found.placed
+                return found
             failures += found.others
             decisive = decisive or found.failed
             if found.failed.outcome is Outcome.ERROR:
@@ -145,7 +145,7 @@ class GroupAttempts:
             failed = kind_of[found.failed.uid]
             order.sort(key=lambda pod: kind_of[pod.uid] != failed)
         assert decisive is not None, "a group has waiting pods"
-        return failed_together(group.waiting, decisive, failures, domain.name)
+        return _Tried((), tuple(failures), decisive)
 
     def _in_order(self, pods: Sequence[tuple[Pod, NDArray[np.int64]]], needed: int, *, explain: bool = False) -> _Tried:
         """Decide pods one after the other, each placement assumed, until as many are placed as are needed.
@@ -201,7 +201,12 @@ class GroupAttempts:
         return self._in_order(as_it_was, len(as_it_was)).placed
 
     def _no_room(
-        self, members: GroupMembers, constraints: Sequence[TopologyConstraint], *, explain: bool
+        self,
+        members: GroupMembers,
+        constraints: Sequence[TopologyConstraint],
+        equivalence: Hashable,
+        *,
+        explain: bool,
     ) -> tuple[Decision, ...]:
         """Return the decisions about a group for which nodes have not enough room together, or no domain has."""
         group, rows, lacking = members.group, self._state.nodes.rows(), members.lacking()
@@ -209,13 +214,13 @@ class GroupAttempts:
         failures = [decision for decision, _ in alone if decision.placement is None]
         never = sum(kind.number for decision, kind in alone if decision.placement is None)
         if len(group.waiting) - never < group.needed:
-            return failed_together(group.waiting, failures[0], failures)
+            return failed_together(group.waiting, _Tried((), tuple(failures), failures[0]), "", equivalence)
         required = [each for each in constraints if each.required]
         why = self._too_little(members, required) if required else ""
         if not why:
             scarcest = " and ".join(dict.fromkeys(kind.scarcest for kind in lacking if kind.scarcest))
             why = f"they have room for at most {members.room.within(rows)} of them: {scarcest}"
-        decisions = lacks_room(group, rows.shape[0], why, failures)
+        decisions = lacks_room(group, rows.shape[0], why, failures, equivalence)
         return self._with_verdicts(members, decisions) if explain else decisions
 
     def _with_verdicts(self, members: GroupMembers, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
@@ -280,24 +285,30 @@ def is_incomplete(decision: Decision) -> bool:
     return decision.outcome is Outcome.UNSCHEDULABLE and decision.rejected_by == (PLUGIN,)
 
 
-def failed_together(
-    pods: Sequence[Pod], decisive: Decision, failures: Sequence[Decision], domain: str = ""
-) -> tuple[Decision, ...]:
+def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence: Hashable) -> tuple[Decision, ...]:
     """Return the decisions about the pods of a group of which too many do not fit, that of the decisive one first.
 
     Parameters
     ----------
-    decisive
-        The one without which as many would fit as are needed.
-    failures
-        All that were met, in whichever order: what helps any of them may help the group.
+    tried
+        What failed, in whichever order: what helps any of these may help the group.
     domain
         Where they were tried together; empty for everywhere.
+    equivalence
+        Equal for groups that fail alike, where nothing is against this one alone.
     """
-    hints, times = _helped_by(failures), [each.again_at for each in failures if each.again_at is not None]
+    assert tried.failed is not None, "the group was not placed"
+    hints, times = _helped_by(tried.others), [each.again_at for each in tried.others if each.again_at is not None]
+    closed = bool(hints & Hint.REJECTION)  # nodes, to this group alone perhaps
     where = f"in {domain}, where the group was tried first: " if domain else ""
     hints |= OF_ONE_NODE if domain else Hint.NONE  # another domain may come to have room
-    own = replace(decisive, helped_by=hints, again_at=min(times, default=None), message=f"{where}{decisive.message}")
+    own = replace(
+        tried.failed,
+        helped_by=hints,
+        again_at=min(times, default=None),
+        message=f"{where}{tried.failed.message}",
+        equivalence=None if closed or tried.failed.outcome is not Outcome.UNSCHEDULABLE else equivalence,
+    )
     message = f"pod {own.pod}, which is placed together with this one: {own.message}"
     others = replace(own, verdicts={}, near_miss=None, warnings=(), message=message)
     if own.outcome is Outcome.REFUSED:  # that is one pod's: the others wait for another one
@@ -305,7 +316,9 @@ def failed_together(
     return (own, *(replace(others, uid=pod.uid, pod=pod.key) for pod in pods if pod.uid != own.uid))
 
 
-def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[Decision]) -> tuple[Decision, ...]:
+def lacks_room(
+    group: GroupStanding, nodes: int, why: str, failures: Sequence[Decision], equivalence: Hashable
+) -> tuple[Decision, ...]:
     """Return the decisions about the pods of a group for which nodes together have not enough room.
 
     Parameters
@@ -314,6 +327,8 @@ def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[De
         How many nodes there are.
     failures
         Those of its pods that fit nowhere, whatever becomes of the others.
+    equivalence
+        Equal for groups that fail alike, where nothing is against this one alone.
     """
     hints = OF_ONE_NODE | Hint.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
@@ -321,7 +336,7 @@ def lacks_room(group: GroupStanding, nodes: int, why: str, failures: Sequence[De
     return tuple(
         Decision(
             pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
-            helped_by=hints,
+            helped_by=hints, equivalence=None if hints & Hint.REJECTION else equivalence,
         )
         for pod in group.waiting
     )  # fmt: skip
