@@ -29,8 +29,8 @@ class DisruptionBudgets:
         self._all = None
         if before is None:
             return Hint.BUDGET_TIGHTENED
-        tightened = Hint.NONE if _as_tight(budget, before) else Hint.BUDGET_TIGHTENED
-        return tightened if _as_tight(before, budget) else tightened | Hint.BUDGET
+        tightened = Hint.BUDGET_TIGHTENED if _forbids_more(budget, before) else Hint.NONE
+        return tightened | Hint.BUDGET if _forbids_more(before, budget) else tightened
 
     def remove(self, budget: DisruptionBudget, version: int | None = None) -> Hint:
         """Take in that a budget is gone, as of a version; its own unless one is given.
@@ -58,6 +58,7 @@ class DisruptionBudgets:
         return self._all
 
 
-def _as_tight(one: DisruptionBudget, other: DisruptionBudget) -> bool:
-    """Tell whether the other state of a budget lets no pod end that this one does not let end."""
-    return one.selector == other.selector and other.allowed <= one.allowed and other.disrupted <= one.disrupted
+def _forbids_more(budget: DisruptionBudget, other: DisruptionBudget) -> bool:
+    """Tell whether some pod may end under the other state of a budget and not under this one."""
+    covers_others = budget.selector != other.selector
+    return covers_others or budget.allowed < other.allowed or not other.disrupted <= budget.disrupted
