@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.engine.builders import asks, card, cards, node, pod, pod_object
 from tests.engine.preemption_fleet import Fleet
+from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy, policy_object
 
 from vgpu_scheduler.kube import Pod, decode_budget, decode_pod
@@ -249,6 +251,22 @@ def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change(
     evaluator.exclude("uid-low")
     change(6, app="db")
     assert not is_victim(), "it does not end, whatever budgets say"
+
+
+def test_who_waits_for_an_excluded_pod_is_tried_again_once_its_budget_allows_fewer() -> None:
+    fleet = Fleet([node("a", cards("a", 1))])
+    fleet.come("low", 0, asks(gpumem=8000), labels={"app": "web"})
+    fleet.decide()
+    kind = fleet.engine.kinds["PodDisruptionBudget"]
+    kind.observe(budget("web", 2), fleet.now)
+    fleet.engine.preemptions.evaluator.exclude("uid-low", 600.0)
+    fleet.come("high", 5, asks(gpumem=8000))
+    fleet.decide()
+    assert under_way(fleet, "high") is None
+    fleet.now += 20.0
+    kind.observe(msgspec.structs.replace(budget("web", 1), resource_version=2), fleet.now)
+    fleet.decide()
+    assert under_way(fleet, "high") is not None
 
 
 def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -> None:

@@ -45,6 +45,8 @@ class VictimFilter:
     first_at
         When the first of the pods that it was asked about may be a victim that may not be one yet: it is excluded, or
         has not run for as long as its policy says. In seconds since 1970; infinite if there is none.
+    any_excluded
+        Whether it was asked about one of those that have turned out to be no victims.
     """
 
     state: State
@@ -55,12 +57,13 @@ class VictimFilter:
     moment: float
     excluded: Mapping[str, float] = field(default_factory=dict)
     first_at: float = math.inf
+    any_excluded: bool = False
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be one."""
         held = self.state.reservation(pod.uid)
         if pod.uid in self.excluded:
-            self.first_at = min(self.first_at, self.excluded[pod.uid])
+            self.first_at, self.any_excluded = min(self.first_at, self.excluded[pod.uid]), True
             return False
         if pod.is_static or pod.namespace in self.protected:
             return False

@@ -247,6 +247,9 @@ class Evaluator:
         preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
         best = search.best(preemptor, found, closed, self.order)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
+        helped_by = Hint.BUDGET
+        if may_end.any_excluded:  # until its budgets say something else, be it that fewer pods may end
+            helped_by |= Hint.BUDGET_TIGHTENED
         if best.victims is None and best.over_limit is not None:
             answer = self._answer(preemptor, pod_class, best.over_limit, now, leaving)
             return replace(answer, again_at=earliest(answer.again_at, again_at))
@@ -255,7 +258,7 @@ class Evaluator:
             return replace(answer, candidates=best.compared)
         counts = search.refusals(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
-        return PreemptionResult(reason=reason, again_at=again_at)
+        return PreemptionResult(reason=reason, helped_by=helped_by, again_at=again_at)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
