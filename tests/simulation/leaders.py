@@ -117,10 +117,15 @@ class LeadersWorld(World):
         )
         self.fence = AllocationFence(context, _TIMEOUT)
 
+    def _secure(self, node: str) -> bool:
+        """Make sure of the last allocation on a node; False if the node is gone."""
+        known = self.engine.state.node(node)
+        return known is not None and bool(self._run(self.fence.secure(known)))
+
     def _claim(self, uid: str, node: str) -> bool:
         """Claim the cards of a node for a pod, by its token; False if somebody else has done that since."""
         known = self.engine.state.node(node)
-        if known is None or not self._run(self.fence.secure(known)):
+        if known is None or not self._secure(node):
             return False
         token = self.fence.token(uid)
         code = self.api.claim(node, known.annotations.get(LAST_ALLOCATED, ""), token)
@@ -134,15 +139,12 @@ class LeadersWorld(World):
         return code == 200
 
     def _hold_back(self, uid: str, placement: Placement, *, claimed: bool) -> None:
-        """Freeze before a node's cards are claimed for a pod, or right before its Binding."""
+        """Freeze right before a node's cards are claimed for a pod, or right before its Binding, once they are."""
         pod, node = self.engine.state.pod(uid), self.engine.state.node(placement.node)
         assert pod is not None
         assert node is not None
         expected: str | None = None
-        if placement.dialect and claimed:
-            if not self._claim(uid, placement.node):
-                return
-        elif placement.dialect:
+        if placement.dialect and not claimed:
             expected = node.annotations.get(LAST_ALLOCATED, "")
         annotations = self.engine.dialects.annotations(placement, 0, pod)
         token = self.fence.token(uid)

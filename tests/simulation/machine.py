@@ -288,7 +288,11 @@ class SchedulerMachine(BindingWorld):
             placement = self._recheck(uid)
             if placement is not None and not (placement.dialect and placement.node in lanes):
                 lanes.add(placement.node)
-                self._hold_back(uid, placement, claimed=claimed)
+                if placement.dialect:  # what is learned of the last allocation there may have taken its cards
+                    found = self._claim(uid, placement.node) if claimed else self._secure(placement.node)
+                    placement = self._recheck(uid) if found else None
+                if placement is not None:
+                    self._hold_back(uid, placement, claimed=claimed)
         REACHED["leader frozen"] += 1
         self.restart()
 
