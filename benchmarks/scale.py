@@ -43,8 +43,8 @@ class Growth:
         Microseconds to take in that one changed.
     repeated, new
         Microseconds of a decision, half of them: of a repeated and of a new class.
-    overlay, audit
-        Milliseconds to copy the state, and to compare the ledger of all nodes with its rebuild.
+    audit
+        Milliseconds to compare the ledger of all nodes with its rebuild.
     memory
         MiB that are resident, without what the program takes by itself.
     """
@@ -57,7 +57,6 @@ class Growth:
     pod_event: float
     repeated: float
     new: float
-    overlay: float
     audit: float
     memory: float
 
@@ -123,13 +122,11 @@ def measure(nodes: int, pods: int) -> Growth:
     repeated = _half(engine, _REPEATED, distinct=False)
     new = _half(engine, _NEW, distinct=True)
     began = time.perf_counter()
-    state.overlay()
-    copied = time.perf_counter()
     assert not state.drift()
     audited = time.perf_counter()
     assert not state.over_capacity()
-    times = ((copied - began) * 1e3, (audited - copied) * 1e3)
-    return Growth(nodes, pods, node, pod, node_event, pod_event, repeated, new, *times, after - before)
+    audit = (audited - began) * 1e3
+    return Growth(nodes, pods, node, pod, node_event, pod_event, repeated, new, audit, after - before)
 
 
 def text(found: Sequence[Growth]) -> str:
@@ -147,7 +144,6 @@ def text(found: Sequence[Growth]) -> str:
         ("an event of a pod", "pod_event", "µs"),
         ("decision, repeated class, p50", "repeated", "µs"),
         ("decision, new class, p50", "new", "µs"),
-        ("a copy of the state", "overlay", "ms"),
         ("comparing the ledger with its rebuild", "audit", "ms"),
         ("memory of it all", "memory", "MiB"),
     ):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, make_engine, node, node_part, pod
+from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.on_node import ANNOTATIONS_LIMIT, DECISION_ROOM
@@ -175,7 +176,7 @@ def test_the_same_state_and_pod_give_the_same_decision() -> None:
     asking = pod("p", asks(2, 3000, 40))
     engine.observe_pod(asking, 0.0)
     decisions = [engine.cycle.decide(asking) for _ in range(3)]
-    decisions.append(engine.cycle.on(engine.state.overlay()).decide(asking))
+    decisions.append(cycle_on(engine, copied(engine.state)).decide(asking))
     assert all(decision == decisions[0] for decision in decisions)
 
 
@@ -223,7 +224,7 @@ def test_cached_shapes_say_what_a_fresh_evaluation_says(changes: list[tuple[str,
 
 def agree(engine: Engine) -> None:
     """Compare the cached columns of every class with those of a new engine on the same state."""
-    fresh = engine.cycle.on(engine.state)
+    fresh = cycle_on(engine, engine.state)
     rows = engine.state.nodes.rows()
     for number, resources in enumerate(SHAPES):
         for extra in EXTRAS:

@@ -88,7 +88,7 @@ def test_a_question_leaves_nothing_behind() -> None:
     alone = one_card()
     alone.observe_pod(asked, 0.0)
     assert alone.cycle.decide(asked, explain=True) == before, "what may come is no load yet"
-    assert engine.state.overlay().nominations
+    assert engine.state.nominations
     assert not engine.state.over_capacity()
 
 

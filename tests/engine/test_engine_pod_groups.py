@@ -12,6 +12,7 @@ from tests.engine.builders import asks, card, cards, engine_with, in_group, node
 from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_sweeps import swept
 from tests.simulation.invariants import resources
+from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.engine import Engine, Place, Requeue
 from vgpu_scheduler.groups import GroupKey
@@ -496,6 +497,6 @@ def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], 
     asked = pod("asks", asks(1, size))
     before, used = snapshot(engine), engine.state.devices.columns.used.copy()
     found = engine.cycle.on_node.fits_without(asked, "a", gone)
-    assert found == engine.cycle.on(engine.state.overlay(gone)).on_node.refit(asked, "a")
+    assert found == cycle_on(engine, copied(engine.state, gone)).on_node.refit(asked, "a")
     assert snapshot(engine) == before
     assert np.array_equal(engine.state.devices.columns.used, used)

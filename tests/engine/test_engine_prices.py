@@ -187,16 +187,6 @@ def pod_like(asking: Pod, name: str, annotations: dict[str, str]) -> Pod:
     return msgspec.structs.replace(asking, node_name=name, annotations=annotations, resource_version=2, phase="Running")
 
 
-def test_an_overlay_has_the_same_prices() -> None:
-    engine = learned(fleet())
-    holding(engine, shares(LEAST_SEEN))
-    engine.cycle._prices.learn()  # type: ignore[union-attr]
-    view = engine.state.overlay()
-    assert view.prices is engine.state.prices
-    asking = pod("p")
-    assert engine.cycle.on(view).decide(asking, explain=True) == engine.cycle.decide(asking, explain=True)
-
-
 # What they do -------------------------------------------------------------------------------------------------------
 
 

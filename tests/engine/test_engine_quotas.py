@@ -338,12 +338,3 @@ def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
     assert engine.recheck("uid-one") is None
     engine.unreserve("uid-one", 1.0)
     assert engine.recheck("uid-two") is not None, "it is within the limit without the other one"
-
-
-def test_an_overlay_has_its_own_account() -> None:
-    engine = limited(quota(memory=2000))
-    assert places(engine, pod("one", asks(1, 2000)))
-    view = engine.state.overlay(without=["uid-one"])
-    assert engine.cycle.on(view).on_node.refit(pod("p", asks(1, 2000)), "a") is not None
-    assert engine.cycle.on_node.refit(pod("p", asks(1, 2000)), "a") is None
-    assert engine.state.quotas.used("default", ("hami", "NVIDIA"), 1) == 2000

@@ -71,13 +71,6 @@ def test_what_is_selected_may_change() -> None:
     assert place(engine, "two", "StatefulSet", labels=WEB) == "b"
 
 
-def test_a_question_on_an_overlay_has_the_same_wishes() -> None:
-    engine = two("Service")
-    decision = engine.cycle.on(engine.state.overlay()).decide(pod("p", labels=WEB))
-    assert decision.placement is not None
-    assert decision.placement.node == "a"
-
-
 def test_where_it_is_off_nobody_is_asked() -> None:
     engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [OURS]))
     assert not engine.kinds.keys() & set(SELECTING_KINDS)

@@ -33,6 +33,7 @@ from tests.kube.storage_objects import (
     storage_class,
     volume,
 )
+from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.model import NO_VOLUMES, Hint, Outcome, VolumePlan
 
@@ -228,7 +229,7 @@ def test_a_pod_that_no_node_is_tried_for(change: str) -> None:
     assert decide(engine, 5.0).placement is not None
 
 
-# Units, overlays -----------------------------------------------------------------------------------------------------
+# Units ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_unit_gives_back_all_its_volumes() -> None:
@@ -246,13 +247,12 @@ def test_a_unit_gives_back_all_its_volumes() -> None:
     assert plans == [VolumePlan({"default/c0": "w"}), VolumePlan({"default/c1": "v"})]
 
 
-def test_a_question_on_an_overlay_changes_nothing() -> None:
+def test_a_question_without_some_pods_changes_nothing() -> None:
     engine = cluster(local("v", "b"))
     placed(engine, "one", **using("c0"))
     before = engine.state.volumes.as_values()
     waiting = pod("two", **using("c1"))
-    view = engine.state.overlay(without=["uid-one"])
-    decision = engine.cycle.on(view).decide(waiting)
+    decision = cycle_on(engine, copied(engine.state, ["uid-one"])).decide(waiting)
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({"default/c1": "v"})
     assert engine.cycle.decide(waiting).placement is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.simulation.cluster import MIG
+from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, ResourceQuota
@@ -72,7 +73,7 @@ def questions(rng: np.random.Generator, engine: Engine) -> Iterator[tuple[Pod, s
 
 def after(engine: Engine, asked: Pod, where: str, gone: list[str]) -> Placement | None:
     """Return what a pod gets of a node on a copy of the state on which some pods are gone."""
-    return engine.cycle.on(engine.state.overlay(without=gone)).on_node.refit(asked, where)
+    return cycle_on(engine, copied(engine.state, gone)).on_node.refit(asked, where)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -83,16 +83,6 @@ def test_the_oldest_ends_are_forgotten_unless_they_are_pinned(monkeypatch: pytes
     assert not things.was_removed("0")
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    things: VersionedStore[str, Thing] = VersionedStore()
-    things.put("a", Thing("1", 5))
-    twin = things.copy()
-    twin.remove("a", "1", 6)
-    assert "a" in things
-    assert things.put("a", Thing("1", 7))
-    assert "a" not in twin
-
-
 def test_a_namesake_does_not_come_back_when_its_end_comes_before_that_of_the_first() -> None:
     things: VersionedStore[str, Thing] = VersionedStore()
     things.put("a", Thing("1", 5))

@@ -135,20 +135,6 @@ def test_agrees_with_the_naive_twin() -> None:
     assert all(len(values) > 20 for values in seen.values()), {name: len(values) for name, values in seen.items()}
 
 
-def test_an_overlay_adds_up_for_itself() -> None:
-    cluster = Cluster(np.random.default_rng(32))
-    for _ in range(60):
-        cluster.move()
-    state, asked = cluster.state, cluster.pod("asks")
-    scorer = AllocationScorer(AllocationRule.LEAST)
-    before = scores(state, asked, scorer)
-    view = state.overlay(without=[held.uid for held in state.reservations()])
-    empty = scores(view, asked, scorer)
-    assert scores(state, asked, scorer) == before
-    assert sum(empty.values()) > sum(before.values())
-    assert scores(view, asked, ImageLocalityScorer()) == scores(state, asked, ImageLocalityScorer())
-
-
 def test_equal_arguments_are_equal_scorers() -> None:
     one = AllocationScorer(AllocationRule.RATIO, (("memory", 2), ("cpu", 1)), ((100, 10), (0, 0)))
     assert one == AllocationScorer(AllocationRule.RATIO, (("memory", 2),))

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi
 from tests.simulation.makers import total_of
+from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import Pod
@@ -84,7 +85,7 @@ def check_starting_pods(state: State) -> None:
 
 def nobody_is_forgotten(engine: Engine) -> None:
     """Check that none of those who wait for a change could be placed now, by an engine that remembers nothing."""
-    cycle = engine.cycle.on(engine.state.overlay())
+    cycle = cycle_on(engine, copied(engine.state))
     for uid in engine.queue.unschedulable():
         pod = engine.state.pod(uid)
         assert pod is not None

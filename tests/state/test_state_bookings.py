@@ -1,4 +1,4 @@
-"""Who holds what: ghosts, tombstones, widened and unreadable usage, overlays."""
+"""Who holds what: ghosts, tombstones, widened and unreadable usage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_card_that_is_not_listed_for_a_while_is_still_held() -> None:
     engine.observe_node(node("a", cards("a", 2)[1:], version=2), 0.0)
     assert engine.state.ledger() == {}
     [held] = engine.state.reservations("a")
-    assert held.ghosts("hami", engine.state.devices.devices(0)) == ("a-gpu-0",)
+    assert list(held.uses["hami"].charges) == ["a-gpu-0"]
     engine.observe_node(node("a", cards("a", 2), version=3), 0.0)
     assert engine.state.ledger() == WHOLE
     engine.observe_node(node("a", [], version=4), 0.0)
@@ -220,49 +220,6 @@ def test_a_pod_that_is_bound_elsewhere_moves_its_charges() -> None:
     engine.observe_pod(pod("p", version=2, nodeName="b", annotations=notes), 0.0)
     assert set(engine.state.ledger()) == {"b"}
     assert (slots(engine.state, "a"), slots(engine.state, "b")) == (0, 1)
-
-
-# Overlays ------------------------------------------------------------------------------------------------------------
-
-
-def facts(state: State) -> object:
-    return (
-        state.ledger(),
-        [known.name for known in state.all_nodes()],
-        sorted(known.uid for known in state.pods()),
-        {held.uid: held for held in state.reservations()},
-        state.nodes.used.tolist(),
-        [state.in_flight(uid) for uid in ("uid-p", "uid-q")],
-        state.was_removed("uid-p"),
-    )
-
-
-def test_an_overlay_goes_its_own_way() -> None:
-    engine = holding()
-    engine.observe_pod(pod("q"), 0.0)
-    assert engine.attempt(0.0)
-    before = facts(engine.state)
-    view = engine.state.overlay()
-    assert facts(view) == before
-    view.remove_pod("uid-p")
-    view.forget("uid-q")
-    view.settled("uid-q")
-    view.observe_node(node("b", cards("b", 40), version=9), {})
-    view.observe_node(node("a", version=9, unschedulable=True), {})
-    assert facts(engine.state) == before
-    assert view.ledger() == {}
-    view.remove_node("a")
-    assert facts(engine.state) == before
-    engine.remove_pod("uid-p", 0.0)
-    assert [known.name for known in view.all_nodes()] == ["b"]
-
-
-def test_an_overlay_without_some_pods() -> None:
-    engine = holding()
-    view = engine.state.overlay(without=["uid-p", "uid-nobody"])
-    assert view.ledger() == {}
-    assert slots(view) == 0
-    assert engine.state.ledger() == WHOLE
 
 
 def test_usage_beyond_capacity_is_named() -> None:

@@ -214,28 +214,6 @@ def test_equal_taints_share_an_id() -> None:
     assert nodes.taint_set[1] == -1
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    nodes = NodeTable()
-    for index in range(20):
-        nodes.upsert(make(f"n{index:02}", labels={"zone": "x"}))
-    nodes.label("zone")
-    nodes.charge(0, {"cpu": 7, "odd/thing": 1})
-    before = snapshot(nodes)
-    other = nodes.copy()
-    assert snapshot(other) == before
-    other.discharge(0, {"cpu": 7, "odd/thing": 1})
-    other.upsert(make("n01", labels={"zone": "new"}, unschedulable=True, taints=[{"key": "t", "effect": "NoSchedule"}]))
-    other.upsert(make("n99", labels={"late": "v"}, allocatable={"new/thing": "1"}))
-    other.remove("n03")
-    other.touch(4)
-    assert snapshot(nodes) == before
-    assert snapshot(other) != before
-    nodes.upsert(make("n02", labels={"zone": "mine"}, taints=[{"key": "mine", "effect": "NoSchedule"}]))
-    assert snapshot(nodes)["n02"]["labels"] == {"zone": "mine"}
-    assert [t.key for t in snapshot(nodes)["n02"]["taints"]] == ["mine"]
-    assert snapshot(other)["n01"]["labels"] == {"zone": "new"}
-
-
 def snapshot(nodes: NodeTable) -> dict[str, Any]:
     """All that a table says, by name instead of by row."""
     by_name: dict[str, Any] = {}

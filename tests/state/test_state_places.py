@@ -108,17 +108,3 @@ def test_it_equals_a_look_at_each_thing_at_length() -> None:
             world.move(*move)
             if number % 4 == 0:
                 world.check(move[2] % 8, 1 + number // 4 % 6)
-
-
-def test_a_copy_changes_on_its_own() -> None:
-    world, how = World(), np.random.default_rng(5)
-    for one, two in how.integers(0, 5000, (60, 2)).tolist():
-        world.move(3, one, two)
-        world.move(0, one, two)
-    before, twin = world.places.as_values(), world.places.copy()
-    world.check(0, 1)
-    for thing in world.things:
-        twin.discard(*thing)
-    assert not twin
-    assert world.places.as_values() == before
-    world.check(3, 2)

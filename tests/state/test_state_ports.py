@@ -70,7 +70,7 @@ def test_a_placement_whose_port_was_taken_by_somebody_else_is_not_bound() -> Non
     assert engine.recheck("uid-p") is None
 
 
-def test_usage_equals_a_rebuild_and_an_overlay_goes_its_own_way() -> None:
+def test_usage_equals_a_rebuild() -> None:
     rng = np.random.default_rng(20)
     engine = engine_with([node(name) for name in "abc"])
     for version in range(2, 400):
@@ -87,9 +87,9 @@ def test_usage_equals_a_rebuild_and_an_overlay_goes_its_own_way() -> None:
                 uid = f"p{number}-{version // 100}"
                 phase = "Succeeded" if rng.integers(6) == 0 else "Running"
                 engine.observe_pod(pod(uid, version=version, nodeName=name, phase=phase, **ports), 0.0)
-        view, twin = engine.state.overlay(), engine.state.rebuild()
+        twin = engine.state.rebuild()
         for known in engine.state.all_nodes():
-            assert taken(engine.state, known.name) == taken(twin, known.name) == taken(view, known.name)
-        for held in list(view.reservations()):
-            view.remove_pod(held.uid)
-        assert all(not taken(view, known.name) for known in view.all_nodes())
+            assert taken(engine.state, known.name) == taken(twin, known.name)
+        for held in list(twin.reservations()):
+            twin.remove_pod(held.uid)
+        assert all(not taken(twin, known.name) for known in twin.all_nodes())

@@ -72,7 +72,6 @@ def check(world: World) -> None:
         assert indexed(world.state.volumes, wanted, labels) == there
     assert told(scratch(world.state)) == expected
     assert told(world.state.rebuild()) == expected
-    assert told(world.state.overlay()) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -114,20 +113,6 @@ def test_a_question_leaves_no_trace() -> None:
         with world.state.without([each.uid]):
             pass
     assert told(world.state) == before
-
-
-def test_an_overlay_changes_on_its_own() -> None:
-    rng, world = np.random.default_rng(13), World()
-    for move in rng.integers(0, 5000, (300, 4)).tolist():
-        world.move(tuple(move))
-    before = told(world.state)
-    view = world.state.overlay(without=[held.uid for held in world.state.reservations()])
-    for store in view.volumes.objects.stores():
-        for obj in list(store):
-            view.volumes.forget(obj, 1 << 40)
-    assert told(world.state) == before
-    assert len(world.state.volumes.objects.claims) > 0
-    assert not any(len(store) for store in view.volumes.objects.stores())
 
 
 def test_nothing_is_left_when_all_is_gone() -> None:

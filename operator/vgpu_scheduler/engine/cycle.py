@@ -34,7 +34,6 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import FilterError, unschedulable_message
-from vgpu_scheduler.state import State
 
 REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
@@ -79,10 +78,6 @@ class Cycle:
         self._prices = prices
         self._preferences = Preferences(self.state)
         self.nominated = NominatedPods(self.state, self.on_node)
-
-    def on(self, state: State) -> Cycle:
-        """Return the same on another state, where no node is closed and prices stay as they are."""
-        return Cycle(self.classes.on(state), priority=self.priority)
 
     def decide(
         self,

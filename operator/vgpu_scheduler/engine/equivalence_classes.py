@@ -120,7 +120,7 @@ class EquivalenceClasses:
     Parameters
     ----------
     state
-        What is known; an overlay answers a what-if question.
+        What is known.
     dialects
         The wire formats that claims and registrations are in.
     policies
@@ -138,10 +138,6 @@ class EquivalenceClasses:
         self._noted: dict[str, _Noted] = {}
         self._node_parts = NodeParts(state, dialects)
         self._cluster_parts = ClusterParts(state)
-
-    def on(self, state: State) -> EquivalenceClasses:
-        """Return the same on another state."""
-        return EquivalenceClasses(state, self.dialects, self.policies, self._quotas)
 
     def of(self, pod: Pod, *, beyond_any_card: bool = False) -> EquivalenceClass:
         """Return the class of a pod.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 _TOMBSTONES = 10_000
@@ -43,8 +43,6 @@ class VersionedStore(Generic[_Key, _Value]):
     pinned
         Tells of a removed key whether its end must be remembered whatever else is removed: a write about it is under
         way, whose answer must not raise the dead.
-    values
-        The objects of the store that this is to be a copy of.
 
     Attributes
     ----------
@@ -52,10 +50,8 @@ class VersionedStore(Generic[_Key, _Value]):
         Returns an object by its key, or None.
     """
 
-    def __init__(
-        self, pinned: Callable[[_Key], bool] = lambda _: False, values: Mapping[_Key, _Value] | None = None
-    ) -> None:
-        self._values: dict[_Key, _Value] = dict(values or {})
+    def __init__(self, pinned: Callable[[_Key], bool] = lambda _: False) -> None:
+        self._values: dict[_Key, _Value] = {}
         self.get: Callable[[_Key], _Value | None] = self._values.get
         self._versions: dict[_Key, int] = {}
         self._removed: OrderedDict[_Key, _End] = OrderedDict()
@@ -124,13 +120,6 @@ class VersionedStore(Generic[_Key, _Value]):
     def version(self, key: _Key) -> int:
         """Return the version up to which an object is known; 0 if any would be accepted."""
         return self._versions.get(key, 0)
-
-    def copy(self) -> VersionedStore[_Key, _Value]:
-        """Return an independent copy."""
-        twin: VersionedStore[_Key, _Value] = VersionedStore(self._pinned, self._values)
-        twin._versions = dict(self._versions)
-        twin._removed = self._removed.copy()
-        return twin
 
     def _drop(self, key: _Key) -> bool:
         self._versions.pop(key, None)

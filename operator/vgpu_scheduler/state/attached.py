@@ -45,12 +45,6 @@ class DriverColumns:
         self.limit = np.pad(self.limit, (0, more), constant_values=UNLIMITED)
         self.left = np.pad(self.left, (0, more), constant_values=UNLIMITED)
 
-    def copy(self) -> DriverColumns:
-        """Return an independent copy."""
-        twin = DriverColumns(0)
-        twin.limit, twin.left = self.limit.copy(), self.left.copy()
-        return twin
-
 
 class AttachedVolumes:
     """What is attached to which node: what pods there use, and what VolumeAttachments name; each volume counts once.
@@ -173,18 +167,6 @@ class AttachedVolumes:
             return
         for column in self._columns.values():
             column.limit[row] = column.left[row] = UNLIMITED
-
-    def copy(self) -> AttachedVolumes:
-        """Return an independent copy."""
-        twin = AttachedVolumes()
-        twin._by_pods = {node: dict(volumes) for node, volumes in self._by_pods.items()}
-        twin._attachments = {node: dict(volumes) for node, volumes in self._attachments.items()}
-        twin._nodes_of = {volume: dict(nodes) for volume, nodes in self._nodes_of.items()}
-        twin._csi_nodes = dict(self._csi_nodes)
-        twin._limited, twin._rows, twin._capacity = dict(self._limited), dict(self._rows), self._capacity
-        twin._columns = {name: column.copy() for name, column in self._columns.items()}
-        twin.migrated = self.migrated.copy()
-        return twin
 
     # Inside ----------------------------------------------------------------------------------------------------------
 

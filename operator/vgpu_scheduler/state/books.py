@@ -265,17 +265,6 @@ class Books:
             if held.phase is Phase.CONFIRMED:
                 self._reservations[uid] = replace(held, phase=Phase.BOUND)
 
-    def copy(self, indexes: Indexes, pod_of: Callable[[str], Pod], wakes: WakeSet) -> Books:
-        """Return an independent copy over copies of the indexes."""
-        twin = Books(indexes, pod_of, wakes)
-        twin._reservations.update(self._reservations)
-        twin.closing = dict(self.closing)
-        twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        twin._starting = {name: dict(uids) for name, uids in self._starting.items()}
-        twin._changes = self._changes
-        twin.room.adopt(self.room)
-        return twin
-
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
         for dialect in reservation.uses:
             self._charge(dialect, row, reservation, sign)

@@ -72,16 +72,6 @@ class InternedColumn(Generic[_Value]):
         ids[: self.ids.shape[0]] = self.ids
         self.ids = ids
 
-    def copy(self) -> InternedColumn[_Value]:
-        """Copy that can change on its own."""
-        other: InternedColumn[_Value] = InternedColumn(0)
-        other.ids = self.ids.copy()
-        other.epoch, other.version = self.epoch, self.version
-        other._values = list(self._values)
-        other._index = dict(self._index)
-        other._limit = self._limit
-        return other
-
     def _id(self, value: _Value) -> int:
         """Return the id of a value, which is given one if it has none."""
         value_id = self._index.get(value)
@@ -163,13 +153,3 @@ class NodeLabels:
         self._absent.grow(rows)
         for column in self._columns.values():
             column.grow(rows)
-
-    def copy(self) -> NodeLabels:
-        """Return a copy that can change on its own."""
-        twin = NodeLabels(0)
-        twin._rows = self._rows
-        twin._labels = dict(self._labels)
-        twin._columns = {key: column.copy() for key, column in self._columns.items()}
-        twin._keys = Counter(self._keys)
-        twin._absent = self._absent.copy()
-        return twin

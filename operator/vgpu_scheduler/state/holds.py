@@ -114,14 +114,6 @@ class Holds:
             _discard(self._left_for, leaving, uid)
         return hold
 
-    def copy(self) -> Holds:
-        """Return an independent copy."""
-        twin = Holds()
-        twin._holds, twin._kept = dict(self._holds), dict(self._kept)
-        twin._on_node = {node: dict(uids) for node, uids in self._on_node.items()}
-        twin._left_for = {uid: dict(uids) for uid, uids in self._left_for.items()}
-        return twin
-
 
 def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
     sets[key].pop(uid, None)
@@ -246,10 +238,6 @@ class KeptRoom:
     def on(self, node: str) -> list[Reservation]:
         """Return what is kept on a node now."""
         return [self.holds.kept(hold.uid) for hold in self.holds.on(node)]
-
-    def adopt(self, other: KeptRoom) -> None:
-        """Keep the same as another one, where it is charged already."""
-        self.holds = other.holds.copy()
 
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""

@@ -86,14 +86,6 @@ class NodeImages:
             self._keep(name, np.pad(sizes, (0, rows - self._rows)))
         self._rows = rows
 
-    def copy(self) -> NodeImages:
-        """Return a copy that can change on its own."""
-        twin = NodeImages(self._rows)
-        twin.epoch = self.epoch
-        twin._images = dict(self._images)
-        twin._forgotten = True
-        return twin
-
 
 def _size(images: tuple[Image, ...], name: str) -> int:
     return next((image.size for image in images if name in image.names), 0)

@@ -37,8 +37,3 @@ class Indexes:
     quotas: QuotaUsage
     interpod: InterPodCounts
     volumes: Volumes
-
-    def copy(self) -> Indexes:
-        """Return an independent copy."""
-        matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
-        return Indexes(self.nodes.copy(), matrices, self.quotas.copy(), self.interpod.copy(), self.volumes.copy())

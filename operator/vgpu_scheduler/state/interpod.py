@@ -111,11 +111,6 @@ class InterPodCounts:
         found = self._anti_affinity.about(namespace, known, labels)
         return [(each.term.topology_key, each.nodes) for each in found]
 
-    @property
-    def any_preferences(self) -> bool:
-        """Whether any pod on a node would have others nearer or further away, or needs some near."""
-        return bool(self._preferences)
-
     def preferring(self, namespace: str, labels: Mapping[str, str]) -> list[ResidentTerm]:
         """Return the distinct preferences of pods on nodes that are about a pod, with what each is worth."""
         return self._preferences.about(namespace, self._namespaces.get(namespace, _NO_LABELS), labels)
@@ -288,16 +283,6 @@ class InterPodCounts:
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """The labels of the namespaces that are known."""
         return self._namespaces
-
-    def copy(self) -> InterPodCounts:
-        """Return an independent copy, without the counters that somebody uses here."""
-        twin = InterPodCounts()
-        twin._residents = {namespace: dict(residents) for namespace, residents in self._residents.items()}
-        twin._namespaces = dict(self._namespaces)
-        twin._anti_affinity = self._anti_affinity.copy()
-        twin._preferences = self._preferences.copy()
-        twin._too_many_forgotten = True  # the counters are not copied
-        return twin
 
 
 def _anti_affinity(pod: Pod) -> list[WeighedTerm]:

@@ -69,12 +69,6 @@ class BoundPods:
         if now:
             self._on_node.setdefault(now, {})[uid] = None
 
-    def copy(self) -> BoundPods:
-        """Return an independent copy."""
-        twin = BoundPods()
-        twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        return twin
-
 
 class Known:
     """What is known, as it is now, and as it would be; :class:`State` is what changes it.
@@ -86,7 +80,17 @@ class Known:
     """
 
     def __init__(self, indexes: Indexes) -> None:
-        self._adopt(indexes)
+        self._indexes = indexes
+        self.wakes = WakeSet()
+        """Whom changes may help; a rebuild has one of its own."""
+        self.nodes = indexes.nodes
+        self.matrices = indexes.matrices
+        """The devices of each dialect over the same node rows, so that a column means one thing."""
+        self.quotas = indexes.quotas
+        self.interpod = indexes.interpod
+        self.volumes = indexes.volumes
+        self.trial = Trial(indexes.nodes, indexes.matrices)
+        """Says what would be in use of a node; each answer is void when the next is asked for."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
@@ -98,24 +102,11 @@ class Known:
         self._assumptions = Assumptions(self.nodes, self.matrices)
         self.nominations = Nominations()
         self.selecting = SelectingObjects()
-        """Services and controllers; shared with overlays and rebuilds, for nothing that is held depends on them."""
+        """Services and controllers; shared with rebuilds, for nothing that is held depends on them."""
         self.prices: Mapping[str, CardPrices] = {}
-        """What cards are worth, by dialect, where that was learned; the same on overlays."""
+        """What cards are worth, by dialect, where that was learned."""
         self.price_epoch = 0
         """Rises whenever prices are replaced."""
-
-    def _adopt(self, indexes: Indexes) -> None:
-        self._indexes = indexes
-        self.wakes = WakeSet()
-        """Whom changes may help; one of its own for each overlay and rebuild."""
-        self.nodes = indexes.nodes
-        self.matrices = indexes.matrices
-        """The devices of each dialect over the same node rows, so that a column means one thing."""
-        self.quotas = indexes.quotas
-        self.interpod = indexes.interpod
-        self.volumes = indexes.volumes
-        self.trial = Trial(indexes.nodes, indexes.matrices)
-        """Says what would be in use of a node; each answer is void when the next is asked for."""
 
     def replace_prices(self, prices: Mapping[str, CardPrices]) -> None:
         """Take in what cards are worth from now on, by dialect."""

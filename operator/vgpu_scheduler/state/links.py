@@ -57,13 +57,6 @@ class LinkBlocks:
         self._live -= self._size.pop(row, 0)
         self.first[row] = NO_PAIRS
 
-    def copy(self) -> LinkBlocks:
-        """Return an independent copy."""
-        twin = LinkBlocks()
-        twin.first, twin.scores = self.first.copy(), self.scores.copy()
-        twin._size, twin._end, twin._live = dict(self._size), self._end, self._live
-        return twin
-
     def _close_gaps(self, more: int) -> None:
         old, self.scores = self.scores, np.zeros(_GROWTH * (self._live + more), dtype=np.int64)
         self._end = 0

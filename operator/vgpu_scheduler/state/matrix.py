@@ -333,23 +333,6 @@ class DeviceMatrix:
         self._used[self._first[row] : self._last[row]] = 0
         self._explained[self._first[row] : self._last[row]] = True
 
-    def copy(self) -> DeviceMatrix:
-        """Return an independent copy, for what-if questions."""
-        twin = DeviceMatrix(self.dimensions)
-        twin.layout, twin._end, twin._live = self.layout, self._end, self._live
-        for name in ("_first", "_last", *_COLUMNS):
-            setattr(twin, name, getattr(self, name).copy())
-        twin._pieces = self._pieces.copy()
-        twin._links = self._links.copy()
-        twin._uuids = list(self._uuids)
-        twin._positions = dict(self._positions)
-        twin._rows_of = dict(self._rows_of)
-        twin._devices = dict(self._devices)
-        twin._vendors = dict(self._vendors)
-        twin._models = dict(self._models)
-        twin._schemas, twin._roles = dict(self._schemas), self._roles
-        return twin
-
     def _per_device(self, names: Sequence[str]) -> tuple[NDArray[Any], ...]:
         return tuple([getattr(self, name) for name in names])
 

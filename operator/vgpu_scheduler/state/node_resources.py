@@ -120,15 +120,6 @@ class NodeResources:
         self._allocatable = np.pad(self._allocatable, width)
         self._used = np.pad(self._used, width)
 
-    def copy(self) -> NodeResources:
-        """Return an independent copy."""
-        twin = NodeResources(0)
-        twin._columns = dict(self._columns)
-        twin._aside = {row: Counter(amounts) for row, amounts in self._aside.items()}
-        twin._allocatable = self._allocatable.copy()
-        twin._used = self._used.copy()
-        return twin
-
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _charge_aside(self, row: int, name: str, change: int) -> None:
@@ -220,12 +211,4 @@ class HostPorts:
         taken = self._taken.get(row)
         if taken:
             twin._taken[row] = {port: holders.copy() for port, holders in taken.items()}
-        return twin
-
-    def copy(self) -> HostPorts:
-        """Return an independent copy."""
-        twin = HostPorts()
-        twin._taken = {
-            row: {port: holders.copy() for port, holders in taken.items()} for row, taken in self._taken.items()
-        }
         return twin

@@ -311,29 +311,6 @@ class NodeTable:
         self._clock += 1
         self._version[row] = self._clock
 
-    def copy(self) -> NodeTable:
-        """Copy that can change on its own. Versions go on from the same numbers on both sides."""
-        other = NodeTable.__new__(NodeTable)
-        other._rows = dict(self._rows)
-        other._nodes = list(self._nodes)
-        other._free = list(self._free)
-        other._generation = self._generation
-        other._resources = self._resources.copy()
-        other.ports = self.ports.copy()
-        other._alive = self._alive.copy()
-        other._unschedulable = self._unschedulable.copy()
-        other._version = self._version.copy()
-        other._clock = self._clock
-        other._static_version = self._static_version.copy()
-        other._holders_noted = self._holders_noted.copy()
-        other._taints = self._taints.copy()
-        other._soft_taints = self._soft_taints
-        other._features = self._features.copy()
-        other._labels = self._labels.copy()
-        other.images = self.images.copy()
-        other._ranked = self._ranked  # never changed in place
-        return other
-
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _node(self, row: int) -> Node:

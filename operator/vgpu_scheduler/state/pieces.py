@@ -42,11 +42,3 @@ class PieceTable:
             self.most = max(self.most, *(piece.start + piece.size for piece in pieces))
             self._spans[pieces] = (first, len(self.listed))
         return self._spans[pieces]
-
-    def copy(self) -> PieceTable:
-        """Return an independent copy."""
-        twin = PieceTable(self.amounts.shape[1])
-        twin.amounts = self.amounts  # replaced when it grows, never written to
-        twin.listed, twin.most = list(self.listed), self.most
-        twin._spans = dict(self._spans)
-        return twin

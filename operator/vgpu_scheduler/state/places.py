@@ -130,16 +130,6 @@ class Places:
             found += np.where(matches(selector, rows), _number(items, size), 0)
         return found
 
-    def copy(self) -> Places:
-        """Return an independent copy."""
-        twin = Places()
-        twin._everywhere = list(self._everywhere)
-        twin._by_label = {
-            key: {value: list(items) for value, items in by_value.items()} for key, by_value in self._by_label.items()
-        }
-        twin._others = {selector: list(items) for selector, items in self._others.items()}
-        return twin
-
     def as_values(self) -> object:
         """Return what is where, to be compared."""
         return deepcopy((self._everywhere, self._by_label, self._others))

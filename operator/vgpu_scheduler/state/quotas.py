@@ -90,19 +90,6 @@ class QuotaUsage:
         }
         return {namespace: vendors for namespace, vendors in everything.items() if vendors}
 
-    def copy(self) -> QuotaUsage:
-        """Return an independent copy, for what-if questions."""
-        twin = QuotaUsage(self._by_card)
-        twin._used = {
-            namespace: {vendor: list(used) for vendor, used in vendors.items()}
-            for namespace, vendors in self._used.items()
-        }
-        twin._by_card = {
-            of: {namespace: dict(cards) for namespace, cards in namespaces.items()}
-            for of, namespaces in self._by_card.items()
-        }
-        return twin
-
 
 def _trimmed(used: list[int]) -> Amounts:
     end = max((number for number, amount in enumerate(used, start=1) if amount), default=0)

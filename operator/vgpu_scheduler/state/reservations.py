@@ -121,11 +121,6 @@ class Reservation:
                     result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
         return result
 
-    def ghosts(self, dialect: str, devices: tuple[Device, ...]) -> tuple[str, ...]:
-        """Return the UUIDs of a dialect that the pod holds although the node does not list them now."""
-        listed, usage = {device.uuid for device in devices}, self.uses.get(dialect)
-        return tuple(uuid for uuid in usage.charges if uuid not in listed) if usage else ()
-
 
 def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
     """Return what the pod would use of ``device`` if all its claims on that vendor sat there; None if it has none."""
@@ -216,14 +211,6 @@ class Assumptions:
         known = (columns[name] for name in ("pods", *requests) if name in columns)
         return any(used[row, column] > allocatable[row, column] for column in known)
 
-    def copy(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> Assumptions:
-        """Return an independent copy over copies of what is known."""
-        twin = Assumptions(nodes, matrices)
-        twin._bases = dict(self._bases)
-        twin._device_lists = dict(self._device_lists)
-        twin._lists = self._lists
-        return twin
-
 
 _FREED = Hint.RESOURCES | Hint.AFFINITY | Hint.DEVICE_FREED
 
@@ -275,10 +262,3 @@ class Nominations:
     def placed(self, uid: str) -> Hint:
         """Return what it may help that a pod was placed: where it is nominated it does not count any more."""
         return _FREED if uid in self._node_of else Hint.NONE
-
-    def copy(self) -> Nominations:
-        """Return an independent copy."""
-        twin = Nominations()
-        twin._node_of = dict(self._node_of)
-        twin._on_node = {node: set(uids) for node, uids in self._on_node.items()}
-        return twin

@@ -87,12 +87,6 @@ class NodeCounts:
         """Return the counts that are not 0, to be compared."""
         return dict(self._counts)
 
-    def copy(self) -> NodeCounts:
-        """Return an independent copy."""
-        twin = NodeCounts()
-        twin._counts = dict(self._counts)
-        return twin
-
 
 class LabelIndex(Generic[_Item]):
     """Finds the label selectors that may match an object without asking all of them."""
@@ -233,11 +227,3 @@ class ResidentTerms:
         """Forget the pods of a node."""
         for found in self._terms.values():
             found.nodes.clear(row)
-
-    def copy(self) -> ResidentTerms:
-        """Return an independent copy."""
-        twin = ResidentTerms()
-        for key, found in self._terms.items():
-            copied = twin._terms[key] = ResidentTerm(key, found.nodes.copy(), found.pods)
-            twin._by_label.add(copied, key.term.pods.labels)
-        return twin

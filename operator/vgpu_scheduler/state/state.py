@@ -22,7 +22,6 @@ from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
-from vgpu_scheduler.state.unrequested import Unrequested
 from vgpu_scheduler.state.volumes import Volumes
 
 Registered = Mapping[str, Sequence[Device]]
@@ -362,36 +361,6 @@ class State(Known):
         if self.ledger([name]) != before:
             wrong.append("the amounts of its cards were not those that its pods hold")
         return wrong
-
-    def overlay(self, without: Iterable[str] = ()) -> State:
-        """Return a view of this state that can be changed freely.
-
-        Parameters
-        ----------
-        without
-            UIDs of pods whose reservations are left out.
-
-        Notes
-        -----
-        Objects are shared, columns and tables are copied: some milliseconds for 5,000 nodes with 8 cards. A question
-        about some reservations is cheaper asked :meth:`without` them.
-        """
-        view = State.__new__(State)
-        view._adopt(self._indexes.copy())
-        view._pods = self._pods.copy()
-        view._uids = dict(self._uids)
-        view._bound = self._bound.copy()
-        view._node_objects = self._node_objects.copy()
-        view._books = self._books.copy(view._indexes, view._known_pod, view.wakes)
-        view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
-        view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
-        view.nominations = self.nominations.copy()
-        view.selecting = self.selecting
-        view.prices, view.price_epoch = self.prices, self.price_epoch
-        view._in_flight = set(self._in_flight)
-        for uid in without:
-            view._release(uid)
-        return view
 
 
 __all__ = ["Ledger", "State"]

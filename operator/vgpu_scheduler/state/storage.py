@@ -43,7 +43,7 @@ _TO_BE_MADE: Final = "\0"
 
 StorageStore = VersionedStore[str, StorageObject]
 _Names = dict[str, frozenset[str]]
-"""Names by key: few for each, and never changed in place, so that a copy shares them."""
+"""Names by key: few for each."""
 
 
 class StorageObjects:
@@ -162,17 +162,6 @@ class StorageObjects:
         place(_node_selector(capacity.nodes), (capacity.largest, capacity.key))
         if not places:
             del self._capacities_of[capacity.class_name]
-
-    def copy(self) -> StorageObjects:
-        """Return an independent copy."""
-        twin = StorageObjects()
-        twin.claims, twin.volumes, twin.classes = self.claims.copy(), self.volumes.copy(), self.classes.copy()
-        twin.csi_nodes, twin.csi_drivers = self.csi_nodes.copy(), self.csi_drivers.copy()
-        twin.capacities, twin.attachments = self.capacities.copy(), self.attachments.copy()
-        twin._claims_of, twin._attachments_of = dict(self._claims_of), dict(self._attachments_of)
-        twin._kept_for = dict(self._kept_for)
-        twin._capacities_of = {name: places.copy() for name, places in self._capacities_of.items()}
-        return twin
 
     def as_values(self) -> object:
         """Return what follows from the objects, to be compared."""

@@ -278,18 +278,6 @@ class Volumes:
 
     # The whole -------------------------------------------------------------------------------------------------------
 
-    def copy(self) -> Volumes:
-        """Return an independent copy, without the kinds of free volumes that somebody asked for here."""
-        twin = Volumes()
-        twin.objects, twin.attached = self.objects.copy(), self.attached.copy()
-        twin._uses, twin._counted, twin._attached_by = dict(self._uses), dict(self._counted), dict(self._attached_by)
-        twin._users = {claim: dict(users) for claim, users in self._users.items()}
-        twin._disks = {key: dict(nodes) for key, nodes in self._disks.items()}
-        twin._taken = {volume: dict(claims) for volume, claims in self._taken.items()}
-        twin._taken_for = {claim: dict(volumes) for claim, volumes in self._taken_for.items()}
-        twin._selected = {claim: dict(nodes) for claim, nodes in self._selected.items()}
-        return twin
-
     def as_values(self) -> object:
         """Return all that follows from objects, pods and nodes, to be compared."""
         return deepcopy((

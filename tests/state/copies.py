@@ -1,0 +1,28 @@
+"""Copies of states, to compare questions about what would be with what is once it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.state import State
+
+
+def copied(state: State, without: Iterable[str] = ()) -> State:
+    """Return a copy of a state, without what some pods hold there; objects, which never change, are shared."""
+    objects = [*state.all_nodes(), *state._pods, *(known.pod for known in state._pods), *state.reservations()]
+    twin = deepcopy(state, {id(each): each for each in objects})
+    for uid in without:
+        twin._release(uid)
+    return twin
+
+
+def cycle_on(engine: Engine, state: State) -> Cycle:
+    """Return the cycle of an engine on another state, which remembers nothing and for which no node is closed."""
+    classes = engine.cycle.classes
+    return Cycle(
+        EquivalenceClasses(state, classes.dialects, classes.policies, classes._quotas), priority=engine.cycle.priority
+    )
