@@ -54,7 +54,6 @@ def test_pod() -> None:
     assert (value.phase, value.priority, value.preemption_policy) == ("Running", 5, "Never")
     assert (value.creation_timestamp, value.deleting, value.started) == ("2026-01-01T00:00:00Z", True, True)
     assert value.scheduled_condition == Condition("False", "Unschedulable", "0/1")
-    assert not value.init_finished
     assert not value.terminal
     assert [(c.name, c.kind) for c in value.spec.containers] == [
         ("side", ContainerKind.SIDECAR),
@@ -72,28 +71,12 @@ def test_defaults_of_a_bare_pod() -> None:
     assert (value.resource_version, value.priority, value.node_name, value.phase) == (0, 0, "", "")
     assert (value.scheduler_name, value.preemption_policy) == ("default-scheduler", "PreemptLowerPriority")
     assert (value.labels, value.annotations, value.started, value.deleting) == ({}, {}, False, False)
-    assert value.init_finished
     assert value.scheduled_condition is None
 
 
 @pytest.mark.parametrize(("phase", "terminal"), [("Pending", False), ("Succeeded", True), ("Failed", True)])
 def test_terminal(phase: str, *, terminal: bool) -> None:
     assert decode_pod(pod(status={"phase": phase})).terminal is terminal
-
-
-@pytest.mark.parametrize(
-    ("statuses", "finished"),
-    [
-        ([], False),
-        ([{"name": "a", "state": {"terminated": {"exitCode": 0}}}], False),
-        ([{"name": n, "state": {"terminated": {"exitCode": 0}}} for n in "ab"], True),
-        ([{"name": n, "state": {"terminated": {"exitCode": int(n == "b")}}} for n in "ab"], False),
-        ([{"name": n, "state": {"running": {}}} for n in "ab"], False),
-    ],
-)
-def test_init_finished(statuses: list[Any], *, finished: bool) -> None:
-    inits = [{"name": "a"}, {"name": "b"}, {"name": "s", "restartPolicy": "Always"}]
-    assert decode_pod(pod(initContainers=inits, status={"initContainerStatuses": statuses})).init_finished is finished
 
 
 def test_node() -> None:

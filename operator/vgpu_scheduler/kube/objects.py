@@ -239,8 +239,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         When its grace period is over, if it is being deleted, in seconds since the epoch.
     started
         Whether the node has reported on any of its containers.
-    init_finished
-        Whether every init container (sidecars aside) ended with exit code 0; true if there are none.
     scheduled_condition
         Its ``PodScheduled`` condition.
     spec
@@ -264,7 +262,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     creation_timestamp: str
     deleting: bool
     started: bool
-    init_finished: bool
     scheduled_condition: Condition | None
     spec: PodSpec
     resized_requests: Mapping[str, int] | None = None

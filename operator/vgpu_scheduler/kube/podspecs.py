@@ -336,7 +336,6 @@ def _pod(wire: WirePod) -> Pod:
         creation_timestamp=meta.creation_timestamp or "",
         deleting=meta.deletion_timestamp is not None,
         started=reported,
-        init_finished=_init_finished(pod, status),
         scheduled_condition=_scheduled(status),
         spec=spec,
         resized_requests=resized_requests(pod, status, spec) if reported else None,
@@ -353,17 +352,6 @@ def _pod(wire: WirePod) -> Pod:
 
 decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
 """Reads a pod."""
-
-
-def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
-    expected = {c.name for c in pod.init_containers or () if c.restart_policy != "Always"}
-    if not expected:
-        return True
-    for entry in status.init_container_statuses or ():
-        ended = entry.state.terminated if entry.state else None
-        if ended is not None and ended.exit_code == 0:
-            expected.discard(entry.name)
-    return not expected
 
 
 def _ends_by(deletion_timestamp: str | None) -> int | None:
