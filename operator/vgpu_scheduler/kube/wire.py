@@ -256,23 +256,10 @@ class WireCondition(Wire):
     message: str | None = None
 
 
-class WireTerminated(Wire):
-    """How a container ended."""
-
-    exit_code: int = 0
-
-
-class WireContainerState(Wire):
-    """``ContainerState``."""
-
-    terminated: WireTerminated | None = None
-
-
 class WireContainerStatus(Wire):
     """``ContainerStatus``."""
 
     name: str
-    state: WireContainerState | None = None
     resources: WireResources | None = None
     allocated_resources: Quantities | None = None
 
