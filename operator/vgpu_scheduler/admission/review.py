@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.dialects import ClaimError, Claims, Dialects, Refusal
@@ -13,7 +14,6 @@ from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-_FORBIDDEN = 403
 _UNTOUCHED = "pod already has different scheduler assigned"
 
 OverQuota = Callable[[str, PodClaims], bool]
@@ -128,7 +128,7 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
     """
     spec = pod.get("spec")
     if isinstance(spec, Mapping) and not spec.get("containers"):
-        return Verdict(None, message="pod has no containers", code=_FORBIDDEN)
+        return Verdict(None, message="pod has no containers", code=HTTPStatus.FORBIDDEN)
     try:
         return _review(pod, namespace, _decoded(pod, namespace), rules, over_quota)
     except DecodeError as error:
@@ -153,7 +153,7 @@ def _review(
             if name not in rules.scheduler_names:
                 completed["spec"]["schedulerName"] = rules.scheduler_names[0]
             if spec.get("nodeName"):
-                raise Refusal("pod has node assigned", _FORBIDDEN)
+                raise Refusal("pod has node assigned", HTTPStatus.FORBIDDEN)
     warnings: tuple[str, ...] = ()
     asked = decoded
     try:
@@ -163,7 +163,7 @@ def _review(
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
         if over:
-            raise Refusal("exceeding resource quota", _FORBIDDEN)
+            raise Refusal("exceeding resource quota", HTTPStatus.FORBIDDEN)
     if asks:
         warnings = tuple(dict.fromkeys((*warnings, *rules.usage_warnings_of(asked))))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
@@ -190,7 +190,7 @@ def _check_asking(pod: Mapping[str, Any]) -> None:
     for container in _containers(pod):
         context = container.get("securityContext")
         if isinstance(context, Mapping) and context.get("privileged"):
-            raise Refusal(f"container {container.get('name')} is privileged", _FORBIDDEN)
+            raise Refusal(f"container {container.get('name')} is privileged", HTTPStatus.FORBIDDEN)
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ _CONNECTIONS = 128
 _DEFAULT_NAMESPACE = "default"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """What every container of a cluster has in its environment."""
-_ERROR = 400
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -88,7 +88,7 @@ class ApiResponse:
     @property
     def ok(self) -> bool:
         """Whether the request was carried out."""
-        return self.status < _ERROR
+        return self.status < HTTPStatus.BAD_REQUEST
 
     @property
     def time(self) -> datetime | None:
@@ -321,7 +321,7 @@ class ApiClient:
             ) as answer:
                 self.answers["WATCH", str(answer.status)] += 1
                 answered = True
-                if answer.status >= _ERROR:
+                if answer.status >= HTTPStatus.BAD_REQUEST:
                     raise ApiError(ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers)))
                 yield _lines(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

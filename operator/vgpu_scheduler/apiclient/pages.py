@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from http import HTTPStatus
 
 from vgpu_scheduler.apiclient.client import ApiClient, ApiError, ApiResponse
 from vgpu_scheduler.kube import ListPage, decode_page
 
 _LIMIT = 500
-_GONE = 410
 
 
 async def list_pages(
@@ -46,7 +46,7 @@ async def list_pages(
     try:
         while True:
             response = await asked
-            if response.status == _GONE and token:
+            if response.status == HTTPStatus.GONE and token:
                 token, asked = "", request_page("")  # the snapshot behind the pages expired
                 yield None
                 continue

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
@@ -27,7 +28,6 @@ from vgpu_scheduler.policy import (
 
 log = logging.getLogger(__name__)
 
-_CONFLICT = 409
 _TRIES = 4
 _FRESH = timedelta(minutes=1)
 """How old a record may be when its pod is evicted; else it is written anew."""
@@ -210,7 +210,7 @@ class EvictionRecord:
                 )
                 if written.ok:
                     return Recorded.YES
-                if written.status != _CONFLICT:
+                if written.status != HTTPStatus.CONFLICT:
                     log.warning("evictions were not recorded in policy %s: %s", key[-1], written.message)
                     break
         except ApiUnreachableError as error:

@@ -7,13 +7,13 @@ that is put together here and never taken from the API server but for the name o
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.apiclient import ApiResponse
 
 __all__ = ["DELETE", "EVICT", "MARK", "NOMINATE", "EvictionRight", "missing_right"]
 
-_FORBIDDEN, _INVALID = 403, 422
 _NO_RIGHT: Final = re.compile(r"cannot (create|delete|patch) resource")
 """What API servers say where a right is missing; other refusals with the same status are about one pod."""
 _NARROWED: Final = re.compile(
@@ -51,8 +51,10 @@ DELETE: Final = EvictionRight("delete", "pods", exceeding=True)
 def missing_right(right: EvictionRight, response: ApiResponse) -> str:
     """Say which right is missing, if that is what an answer means; empty if it is not."""
     said = response.message
-    lacks = response.status == _FORBIDDEN and _NO_RIGHT.search(said)
-    if not lacks and not (response.status in {_FORBIDDEN, _INVALID} and _NARROWED.match(said)):
+    lacks = response.status == HTTPStatus.FORBIDDEN and _NO_RIGHT.search(said)
+    if not lacks and not (
+        response.status in {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY} and _NARROWED.match(said)
+    ):
         return ""
     found = _USER.search(said)
     user = f'user "{found[1]}"' if found else "this scheduler"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse
@@ -29,7 +30,6 @@ __all__ = [
     "eviction_path",
 ]
 
-_NOT_FOUND, _CONFLICT, _THROTTLED, _SERVER_ERROR = 404, 409, 429, 500
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 """What API servers answer with status 500 where two budgets select a pod."""
 _ANOTHER_POD = "precondition"
@@ -84,9 +84,9 @@ class EvictionResult(NamedTuple):
 
 
 _REFUSALS = {
-    _NOT_FOUND: EvictionAnswer.GONE,
-    _CONFLICT: EvictionAnswer.GONE,
-    _THROTTLED: EvictionAnswer.PROTECTED,
+    HTTPStatus.NOT_FOUND: EvictionAnswer.GONE,
+    HTTPStatus.CONFLICT: EvictionAnswer.GONE,
+    HTTPStatus.TOO_MANY_REQUESTS: EvictionAnswer.PROTECTED,
 }
 
 
@@ -97,12 +97,12 @@ def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT
     if response.ok:
         return EvictionResult(EvictionAnswer.EVICTED)
     message = f"{response.status}: {response.message}"
-    if response.status == _CONFLICT and _ANOTHER_POD not in response.message.lower():
+    if response.status == HTTPStatus.CONFLICT and _ANOTHER_POD not in response.message.lower():
         return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0, right)  # somebody else wrote at the same time
     missing = missing_right(right, response)
     if missing:
         return EvictionResult(EvictionAnswer.DENIED, missing, right=right)
-    if response.status >= _SERVER_ERROR:
+    if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         several = _SEVERAL_BUDGETS in response.message
         answer = EvictionAnswer.SEVERAL_BUDGETS if several else EvictionAnswer.UNKNOWN
         return EvictionResult(answer, message, 1.0, right)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
@@ -44,7 +45,7 @@ _MOST_READS = 5
 """How often it is tried to find out who has written the nominations that a new leader finds."""
 _LATE = 60.0
 """Seconds for which writes of an earlier leader may still arrive."""
-_REFUSED = frozenset({403, 422})
+_REFUSED = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
 _DONE = frozenset({EvictionAnswer.EVICTED, EvictionAnswer.GONE})
 
 

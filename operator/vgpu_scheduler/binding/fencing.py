@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from secrets import token_hex
 from typing import Any
 
@@ -24,8 +25,6 @@ from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 __all__ = ["AllocationFence", "new_version"]
 
 log = logging.getLogger(__name__)
-
-_NOT_FOUND = 404
 
 
 def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
@@ -113,10 +112,10 @@ class AllocationFence:
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
                 self._observe(answer.body)
                 return True
-            if answer.status != _NOT_FOUND:
+            if answer.status != HTTPStatus.NOT_FOUND:
                 answer = await self._request("GET", path)
             if not answer.ok:
-                return answer.status == _NOT_FOUND
+                return answer.status == HTTPStatus.NOT_FOUND
             self._observe(answer.body)
             current = decode_whereabouts(answer.body)
         except (ApiUnreachableError, DecodeError) as error:

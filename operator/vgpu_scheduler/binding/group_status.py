@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError
@@ -14,7 +15,6 @@ from vgpu_scheduler.model import BoundedCache
 
 log = logging.getLogger(__name__)
 
-_NOT_FOUND, _CONFLICT = 404, 409
 
 _PACE = 1.0
 """Seconds between two looks at what has changed."""
@@ -26,6 +26,8 @@ _MOST_BYTES = 2**20
 """What is remembered of the times of the last writes may take; a time that is forgotten makes one write too many."""
 _TIME = 200
 """Bytes of one."""
+_REPLACED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
+"""It is gone meanwhile, or another one of its name is there."""
 
 
 class GroupStatusWriter:
@@ -108,7 +110,7 @@ class GroupStatusWriter:
         if response.ok:
             self._written.put(group.uid, self._clock.monotonic(), _TIME)
             self._observe(group.kind, response.body)
-        elif response.status not in {_NOT_FOUND, _CONFLICT}:  # gone meanwhile, or another one of its name is there
+        elif response.status not in _REPLACED:
             log.warning("status of PodGroup %s: %s", group.key, response.message)
             return False
         return True

@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http import HTTPStatus
 
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
@@ -21,8 +22,6 @@ from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
 
-_NOT_FOUND = 404
-_UNPROCESSABLE = 422
 _RETRY = 0.2
 """Seconds between two tries that the server did not answer with a reason."""
 _RELEASE_TRIES = 5
@@ -275,7 +274,7 @@ class NodeLocker:
                 )
                 if response.ok:
                     self.context.observe("Node", response.body)
-                if response.ok or response.status in {_NOT_FOUND, _UNPROCESSABLE}:
+                if response.ok or response.status in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}:
                     return
             await asyncio.sleep(_RETRY)
         log.warning("node %s: lock %r could not be released", node, lock)
@@ -300,7 +299,7 @@ class NodeLocker:
                 self.context.observe("Node", response.body)
                 return True
             self.stats.refused += 1
-            if response.status != _UNPROCESSABLE:
+            if response.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 log.warning("node %s: lock was refused: %s", node.name, response.message)
             await asyncio.sleep(response.retry_after or _RETRY)
             # Held, another token, no annotations map: the refusals look alike, only the node tells them apart.
@@ -318,6 +317,6 @@ class NodeLocker:
                 return decode_pod(response.body)
             except DecodeError as error:
                 raise ApiUnreachableError(str(error)) from error
-        if response.status == _NOT_FOUND:
+        if response.status == HTTPStatus.NOT_FOUND:
             return None
         raise ApiUnreachableError(f"pod {namespace}/{name}: {response.message}")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from http import HTTPStatus
 
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 
 __all__ = ["Nominations"]
-
-_NOT_FOUND: Final = 404
 
 
 class Nominations:
@@ -70,7 +68,7 @@ class Nominations:
             if answer is None:
                 return False  # nor would it answer about the others
             if not answer.ok:
-                is_complete &= answer.status == _NOT_FOUND
+                is_complete &= answer.status == HTTPStatus.NOT_FOUND
                 continue
             self._looked_at.add((uid, node))
             if MANAGER in nominators_of(answer.body):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError
@@ -17,7 +18,6 @@ from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyReso
 
 log = logging.getLogger(__name__)
 
-_NOT_FOUND = 404
 
 _PACE = 1.0
 """Seconds between two questions whether a policy changed."""
@@ -104,7 +104,7 @@ class PolicyStatusWriter:
             self.writes += 1
             self._written[key_of(policy)] = (policy.uid, status)
             self._counted[policy.uid] = self._clock.monotonic()
-        elif response.status != _NOT_FOUND:  # deleted meanwhile, perhaps with its definition
+        elif response.status != HTTPStatus.NOT_FOUND:  # deleted meanwhile, perhaps with its definition
             self._written.pop(key_of(policy), None)
             log.warning("policy status of %s: %s", policy.name, response.message)
 
@@ -122,7 +122,7 @@ class PolicyStatusWriter:
             return written[1]
         response = await self._api.request("GET", policy_path(*key_of(policy)))
         if not response.ok:
-            if response.status != _NOT_FOUND:
+            if response.status != HTTPStatus.NOT_FOUND:
                 log.warning("policy status of %s cannot be read: %s", policy.name, response.message)
             return None
         found = response.json()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -40,7 +41,6 @@ _SAID_BYTES = 12 * 2**20
 """What may be remembered of what was said once: about 12,000 things of the usual length."""
 _AT_A_TIME = 50
 """Waiting pods of which something is told between two looks at the time, so that many of them are no burst."""
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 _FIRST, _LATER = 0, 1
@@ -322,7 +322,7 @@ class Reporter:
             raise
         if response.ok:
             self._waiting.was_written(pod.uid)
-        elif response.status not in {_NOT_FOUND, _CONFLICT}:
+        elif response.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             self._waiting.was_lost(pod.uid, self._clock.monotonic())
             log.warning("condition of pod %s was refused: %s", pod.key, response.message)
         return response
@@ -339,9 +339,9 @@ class Reporter:
                 series_patch(told) if is_patch else event_body(self._source, told),
                 content_type=MERGE_PATCH if is_patch else "application/json",
             )
-            if response.status != (_NOT_FOUND if is_patch else _CONFLICT):
+            if response.status != (HTTPStatus.NOT_FOUND if is_patch else HTTPStatus.CONFLICT):
                 break
-        if not response.ok and response.status not in {_NOT_FOUND, _CONFLICT}:
+        if not response.ok and response.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             log.warning("event was refused: %s", response.message)
 
     async def _work(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
@@ -45,9 +46,7 @@ class BindResult:
 
 
 _DEFAULT_RETRY = 1.0
-_THROTTLED = 429
-_SERVER_ERROR = 500
-_REFUSALS = {404: Answer.GONE, 409: Answer.CONFLICT}
+_REFUSALS = {HTTPStatus.NOT_FOUND: Answer.GONE, HTTPStatus.CONFLICT: Answer.CONFLICT}
 
 
 def classify(response: ApiResponse | None) -> BindResult:
@@ -57,16 +56,15 @@ def classify(response: ApiResponse | None) -> BindResult:
     if response.ok:
         return BindResult(Answer.BOUND)
     message = f"{response.status}: {response.message}"
-    if response.status == _THROTTLED:
+    if response.status == HTTPStatus.TOO_MANY_REQUESTS:
         return BindResult(Answer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
-    if response.status >= _SERVER_ERROR:
+    if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return BindResult(Answer.UNKNOWN, message)
     return BindResult(_REFUSALS.get(response.status, Answer.REFUSED), message)
 
 
 log = logging.getLogger(__name__)
 
-_NOT_FOUND = 404
 _RETRY = 1.0
 """Seconds between two readings of a pod whose fate is unknown."""
 _READS = 3
@@ -247,7 +245,7 @@ class Sender:
         """
         with suppress(ApiUnreachableError, DecodeError):
             response = await self._read(pod)
-            if response.status == _NOT_FOUND:
+            if response.status == HTTPStatus.NOT_FOUND:
                 return BindResult(Answer.GONE, message)
             if response.ok:
                 return self._compare(pod, placement, response.body, message)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
@@ -22,8 +23,7 @@ from vgpu_scheduler.model import Placement
 
 log = logging.getLogger(__name__)
 
-_FORBIDDEN, _CONFLICT = 403, 409
-_BUSY = frozenset({429, 503})
+_BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _RETRY = 1.0
 """Seconds between two tries where a busy API server does not say how long it will be."""
 _CLAIMS, _VOLUMES = "persistentvolumeclaims", "persistentvolumes"
@@ -214,9 +214,9 @@ class VolumeBinder:
             return None
         if response.status in _BUSY:
             return response.retry_after or _RETRY
-        if response.status == _CONFLICT:
+        if response.status == HTTPStatus.CONFLICT:
             raise VolumeConflictError(response.message)
-        if response.status == _FORBIDDEN:
+        if response.status == HTTPStatus.FORBIDDEN:
             await self._rights.refused(write.resource, response.message, write.namespace)
         raise VolumeError(response.message)
 

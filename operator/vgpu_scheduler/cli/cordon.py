@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import click
@@ -20,7 +21,6 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World, WorldError, listed_cards
 from vgpu_scheduler.whatif.nodes import nodes_with
 
-_CONFLICT: Final = 409
 _ATTEMPTS: Final = 5
 _KINDS: Final = frozenset({"Node"})
 _TRIED: Final = {NONE: "", CLIENT: " (dry run)", SERVER: " (server dry run)"}
@@ -139,7 +139,7 @@ async def _write(
         change = {"metadata": {"resourceVersion": version, "annotations": {key: ",".join(after) or None}}}
         checked_only = {"dryRun": "All"} if dry_run == SERVER else None
         response = await api.request("PATCH", path, change, content_type=MERGE_PATCH, params=checked_only)
-        if response.status == _CONFLICT:
+        if response.status == HTTPStatus.CONFLICT:
             response = await api.request("GET", path)
             if response.ok:
                 node = decode_json(response.body)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, list_pages
@@ -29,8 +30,6 @@ _Listed = TypeVar("_Listed", bound=Versioned)
 
 _MOST_READ = 100
 """How many objects are read one by one, one after the other; beyond that the whole list is quicker."""
-_FORBIDDEN = 403
-_NOT_FOUND = 404
 
 
 @dataclass(slots=True)
@@ -188,7 +187,7 @@ async def read_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str
     group, _, plural = kind.path.rpartition("/")
     within = f"/namespaces/{namespace}" if namespace else ""
     response = await api.request("GET", f"{group}{within}/{plural}/{name}")
-    if response.status == _NOT_FOUND:
+    if response.status == HTTPStatus.NOT_FOUND:
         return None
     if not response.ok:
         raise ApiError(response)
@@ -200,7 +199,7 @@ async def _add_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity,
     try:
         current = await read_one(api, kind, identity.namespace, identity.name)
     except ApiError as error:
-        if error.response.status == _FORBIDDEN:
+        if error.response.status == HTTPStatus.FORBIDDEN:
             return False
         raise
     except DecodeError as error:
@@ -231,7 +230,7 @@ async def _pages(
                 if not page.continue_token:
                     found.version = int(page.resource_version or 0)
     except ApiError as error:
-        if error.response.status != _NOT_FOUND or not kind.defined:
+        if error.response.status != HTTPStatus.NOT_FOUND or not kind.defined:
             raise
 
 

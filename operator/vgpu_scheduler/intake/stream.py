@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
@@ -22,7 +23,6 @@ log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
 
-_FORBIDDEN, _NOT_FOUND, _GONE = 403, 404, 410
 _DELETED = b'{"type":"DELETED"'
 _WATCH_SECONDS = 290
 _IDLE_TIMEOUT = 120.0
@@ -100,9 +100,10 @@ class ObjectStream(Generic[_Value]):
                     continue
                 await asyncio.sleep(delay)  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
-                if not version or error.response.status == _FORBIDDEN:
+                if not version or error.response.status == HTTPStatus.FORBIDDEN:
                     self.refusal = str(error)
-                if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self.kind.defined):
+                undefined = error.response.status == HTTPStatus.NOT_FOUND and self.kind.defined
+                if error.response.status == HTTPStatus.GONE or undefined:
                     version = ""
                 log.warning("stream of %s: %s", self.kind.path, error)
                 await asyncio.sleep(error.response.retry_after or delay)
@@ -159,7 +160,7 @@ class ObjectStream(Generic[_Value]):
                             self._unreadable.add(error.key)
                         continue
                     if event.status is not None:
-                        if event.status.code == _GONE:
+                        if event.status.code == HTTPStatus.GONE:
                             return ""
                         log.warning("stream of %s: %s", self.kind.path, event.status.message)
                         break

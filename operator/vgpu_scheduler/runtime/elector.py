@@ -12,6 +12,7 @@ import logging
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
@@ -19,8 +20,6 @@ from vgpu_scheduler.binding import Clock
 
 log = logging.getLogger(__name__)
 
-_NOT_FOUND = 404
-_CONFLICT = 409
 _AT_ONCE = 0.05
 """Seconds between two tries at most."""
 
@@ -123,7 +122,7 @@ class Elector:
         if self._written is not None:
             return await self._put(self._written, limit)
         response = await self._api.request("GET", self._path, timeout=limit)
-        if response.status == _NOT_FOUND:
+        if response.status == HTTPStatus.NOT_FOUND:
             body = {
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
@@ -149,7 +148,7 @@ class Elector:
         """Remember the Lease as it was written, so that the next renewal needs no reading."""
         if response.ok:
             self._written = self._newer(response)
-        elif response.status != _CONFLICT:  # a conflict only says that another one was faster
+        elif response.status != HTTPStatus.CONFLICT:  # a conflict only says that another one was faster
             log.warning("lease: %s", response.message)
         return response.ok
 
