@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.dialects.makers import node
 from tests.whatif.test_whatif_condition_remedies import HAMI, answer
 from tests.whatif.test_whatif_remedies import pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
+from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.koordinator import names
 from vgpu_scheduler.dialects.volcano.names import PODGROUP_POLICY
-from vgpu_scheduler.whatif import RemedyKind, remedies
+from vgpu_scheduler.whatif import RemedyKind, make_dialect, remedies
 from vgpu_scheduler.whatif.corrections import corrected
 
 Object = dict[str, Any]
@@ -198,3 +201,32 @@ def test_the_count_that_volcano_misses_is_added(seed: int) -> None:
     assert remedy.kind is RemedyKind.CORRECT
     assert remedy.node
     assert [remedy.text] == without_nodes == [f"add {NUMBER}: 1 to the limits of container main"]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("seed", range(50))
+def test_compute_of_chips_that_are_cut_is_left_out(seed: int, soft: bool) -> None:
+    """It comes with the memory; HAMi's webhook refuses who asks for it, and so does ours."""
+    rng = np.random.default_rng(seed)
+    dialect = make_dialect("hami")
+    vendors = [each for each in dialect.claims.vendors if each.key.startswith("Ascend")]
+    vendor = vendors[int(rng.integers(0, len(vendors)))]
+    there = node("a", [vendor], np.random.default_rng(0))
+    there["metadata"]["annotations"]["hami-vnpu-core"] = "true"
+    names = vendor.claims
+    there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "110", names.count: "32"}
+    chosen = {names.count: 1, names.memory: int(rng.integers(100, 9000)), names.cores: int(rng.integers(21, 100))}
+    if rng.random() < 0.3:
+        del chosen[names.memory]
+    annotations = {"huawei.com/vnpu-mode": "hami-core"} if soft else {}
+    written = pod("p", chosen, metadata={"annotations": annotations})
+    world, waiting = world_of({"kind": "Node", **there}, written)
+    placed, said = answer(world)
+    rules = AdmissionRules(Dialects([dialect]), ("default-scheduler",))
+    assert review(written, "default", rules).allowed == soft
+    assert bool(placed) == soft
+    if not soft:
+        (remedy,) = remedies(world, waiting)
+        assert [remedy.text] == list(said.remedies) == [f"leave out {names.cores} in container main"]
+        assert (remedy.kind, remedy.node) == (RemedyKind.CORRECT, "a")
+        assert review(dict(remedy.pod), "default", rules).allowed

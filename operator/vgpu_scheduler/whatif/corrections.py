@@ -38,6 +38,7 @@ _NOT_WHOLE: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
 )
 _TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
+_OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
 _MILLI: Final = 1000
 _PERCENT: Final = 100
 _UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
@@ -68,7 +69,11 @@ def corrected(world: World, written: Object) -> Corrected:
     """
     found = _respelt(world, written)
     for _ in range(_MOST_ROUNDS):
-        more = _accepted(world, found.written) or _in_mebibytes(world, found.written)
+        more = (
+            _accepted(world, found.written)
+            or _in_mebibytes(world, found.written)
+            or _without_what_is_of_no_use(world, found.written)
+        )
         if more is None:
             break
         found = Corrected(more.written, (*found.texts, *more.texts))
@@ -253,6 +258,21 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     if (limited is not None and limited.bytes) or most < _MOST_OF_A_CARD or amount < _MOST_OF_A_CARD:
         return 0
     return amount // (_MIB * max(most // amount, 1))
+
+
+def _without_what_is_of_no_use(world: World, written: Object) -> Corrected | None:
+    """Leave out one amount that a maker's plugin has no use for beside the others; None where there is none."""
+    try:
+        pod = world.pod(written, again=True)
+    except WorldError:
+        return None
+    for found in filter(None, map(_OF_NO_USE.fullmatch, world.engine.usage_warnings.of_pod(pod))):
+        called, resource = found["container"], found["resource"]
+        for field, index, each in containers_of(written):
+            if each.get("name") == called:
+                text = f"leave out {resource} in container {called}"
+                return Corrected(_renamed(written, field, index, resource, ""), (text,))
+    return None
 
 
 def _listed(container: Object, place: str) -> Object:

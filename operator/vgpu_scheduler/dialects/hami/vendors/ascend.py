@@ -91,7 +91,10 @@ def _odd(chip: Chip) -> Odd:
         if mode == SOFT:
             return
         if names.cores in amounts:
-            yield f"{names.cores} is for pods with annotation {SOFT_POD}: {SOFT}; else compute comes with the memory"
+            yield (
+                f"{names.cores} is in percent for pods with annotation {SOFT_POD}: {SOFT} alone; for others it counts "
+                "a chip's cores, which come with the memory: leave it out"
+            )
         memory = chip.cut(amounts.get(names.memory, 0) * chip.memory_factor)
         if amounts[names.count] > 1 and names.memory in amounts and memory != chip.allocatable:
             yield f"{names.memory}: of several chips no parts can be had: leave it out"
@@ -190,6 +193,8 @@ def _vendor(chip: Chip, *, soft: bool) -> Vendor:
         odd=_odd(chip),
         admit=npu_rule(chip),
         means={
+            chip.names.cores: f"with annotation `{SOFT_POD}: {SOFT}`: compute of each, in percent; else to be left out: "
+            "compute comes with the memory, and the webhook refuses such a pod",
             SOFT_POD: f"`{SOFT}`: memory and compute as asked for, on nodes that share softly; else the smallest "
             "template that holds the memory, whose compute comes with it",
             SOFT_NODE: "of the node: `true` or `false`, whether its chips are shared softly (default: `hamiVnpuCore`)",
