@@ -15,6 +15,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import Room, StepKind, World, ask, make_room, simulate
 from vgpu_scheduler.whatif.moving import Moves
+from vgpu_scheduler.whatif.turns import turns_around
 
 CARD = 16384
 Spots = tuple[tuple[str, str], ...]
@@ -307,3 +308,48 @@ def test_a_pod_that_is_served_first_takes_its_room_and_the_others_go_where_is_sa
             simulate(world, [waiting(world)], as_they_are=True)
         (answer,) = simulate(world, [moved])
         assert (answer.node, answer.cards) == (step.move.to_node, step.move.to_cards)
+
+
+OF_SIX_CARDS = (("a", 0, 5000), ("a", 1, 8000), ("b", 0, 8000), ("b", 1, 8000), ("c", 0, 6000), ("c", 1, 8000))
+"""Node, card, and how much a pod holds of it."""
+
+
+def test_more_room_is_made_beside_that_which_others_take_first() -> None:
+    objects = [
+        *(node(name, cards=2) for name in "abc"),
+        *(holding(f"{name}{card}", name, [card], memory) for name, card, memory in OF_SIX_CARDS),
+        new(12000),
+        pod("first", {GPU: 1, MEMORY: 14000}, schedulerName="vgpu-scheduler", priority=9),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert (len(room.moves), bool(room.node), room.fewest, room.taken_by) == (2, True, False, ())
+    first = waiting(world, "first")
+    assert world.engine.state.reservation(first.uid) is not None
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_placed(seed: int) -> None:
+    """Where not, those that took the room before it are named."""
+    objects, *_ = _random(seed)
+    rng = np.random.default_rng(seed)
+    firsts = [
+        pod(f"first{n}", {GPU: 1, MEMORY: 1024 * int(rng.integers(4, 13))}, schedulerName="vgpu-scheduler", priority=9)
+        for n in range(int(rng.integers(1, 4)))
+    ]
+    world = world_of(*objects, *firsts)
+    room = make_room(world, waiting(world))
+    if not room.node:
+        return
+    world = world_of(*objects, *firsts)
+    moves = Moves(world, {"vgpu-scheduler"})
+    for step in room.steps:
+        simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)
+        if step.move is None:
+            assert step.spot is not None
+            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+            continue
+        assert moves.move(step.move.pod) == step.move
+    simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)
+    (mine,) = simulate(world, [waiting(world)], as_they_are=True)
+    assert (mine.decision.outcome is Outcome.PLACED) == (not room.taken_by)

@@ -1,14 +1,16 @@
 """The fewest moves of pods after which a pod that waits fits.
 
+Where those that are served first take the room that moves make, more is made beside them.
+
 Of up to three moves, all are tried that may help: the pod goes to a node without some pods there, these go where there
 is room, or to a node without some other pods, and so on. Beyond that, nodes are cleared one by one, and the plan with
-the fewest moves is kept. Each pod is moved once at most, and only pods that hold cards are.
+the fewest moves is kept. Each pod is moved once at most for that, and only pods that hold cards are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, permutations, product
@@ -27,6 +29,8 @@ from vgpu_scheduler.whatif.world import World
 
 MOST_MOVES: Final = 3
 """Up to so many moves, none that may help is left out."""
+_MOST_ROUNDS: Final = 8
+"""How often room is made beside those that took it before."""
 _MOST_CORDONS: Final = 64
 """Cards that are cordoned at most to steer one move."""
 
@@ -120,6 +124,17 @@ def make_room(
     on_question
         Is called now and then with how many questions were asked of the engine.
     """
+    room = _made(world, pod, schedulers, on_question)
+    for _ in range(_MOST_ROUNDS):
+        more = _made(world, pod, schedulers, on_question) if room.taken_by else None
+        if more is None or not more.node:
+            break
+        room = replace(more, steps=(*room.steps, *more.steps), fewest=False)
+    return room
+
+
+def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> Room:
+    """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
         return _told(world, pod, (), fewest=True)
