@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.other_names import ask_in_other_names
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -219,6 +220,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _provide_volumes,
     ask_less,
     ask_within_limits,
+    ask_in_other_names,
     _drop_constraints,
     _tolerate,
     uncordon_nodes,

@@ -193,8 +193,8 @@ def _vendor(chip: Chip, *, soft: bool) -> Vendor:
         odd=_odd(chip),
         admit=npu_rule(chip),
         means={
-            chip.names.cores: f"with annotation `{SOFT_POD}: {SOFT}`: compute of each, in percent; else to be left out: "
-            "compute comes with the memory, and the webhook refuses such a pod",
+            chip.names.cores: f"with annotation `{SOFT_POD}: {SOFT}`: compute of each, in percent; else to be left "
+            "out, since compute comes with the memory, and the webhook refuses such a pod",
             SOFT_POD: f"`{SOFT}`: memory and compute as asked for, on nodes that share softly; else the smallest "
             "template that holds the memory, whose compute comes with it",
             SOFT_NODE: "of the node: `true` or `false`, whether its chips are shared softly (default: `hamiVnpuCore`)",

@@ -1,0 +1,112 @@
+"""Asking for the same cards in the names of another dialect, where no node has cards of the one that a pod asks in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from vgpu_scheduler.dialects import ClaimError, Dialect
+from vgpu_scheduler.dialects.factory import DIALECTS
+from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY, GPU_RATIO, GPU_SHARED
+from vgpu_scheduler.dialects.volcano.names import VENDOR
+from vgpu_scheduler.model import Claim
+from vgpu_scheduler.whatif.card_names import card_names
+from vgpu_scheduler.whatif.containers import with_containers
+from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+
+__all__ = ["ask_in_other_names"]
+
+Object = Mapping[str, Any]
+
+_WHOLE: Final = 100
+_MIB: Final = 2**20
+_CARDS: Final = frozenset({VENDOR, GPU})
+"""What the dialects call the cards that each of them may serve."""
+
+
+def ask_in_other_names(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Ask for the same in the names of another dialect of the settings, of which there are cards."""
+    world, dialects = waiting.world, waiting.world.engine.dialects
+    known = card_names(dialects)
+    names = [name for name, amount in waiting.ours.spec.requests.items() if amount and name in known]
+    there = [each for each in dialects if any(world.devices(node, each.name) for node in world.nodes)]
+    served = {each.name for each in dialects}
+    every = (*dialects, *(made() for name, made in DIALECTS.items() if name not in served))
+    owners = [each for each in every if each.claims.resources.issuperset(names)]
+    asking = {} if not owners or any(each in there for each in owners) else _asking(waiting, owners[0])
+    for dialect in there:
+        asked = {container: each.in_names_of(dialect) for container, each in asking.items()}
+        if not asked or not all(asked.values()) or (len(asked) > 1 and GPU in dialect.inventory.cards):
+            continue  # what several containers ask is added up there
+        written = _asking_for(without_resources(waiting.written, names), asked)
+        if node := waiting.node(written):
+            told = [
+                f"{', '.join(f'{amount} of {name}' for name, amount in amounts.items())} in container {container}"
+                for container, amounts in asked.items()
+            ]
+            text = f"ask {' and '.join(told)} instead of {', '.join(names)}"
+            yield Remedy(RemedyKind.ASK_OTHERWISE, text, node, written)
+
+
+def _asking_for(written: Object, asked: Mapping[str, Mapping[str, str]]) -> Object:
+    """Return a pod whose containers have more limits."""
+
+    def with_more(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        more = asked.get(str(container.get("name", "")), {})
+        return {**container, "resources": {**resources, "limits": {**(resources.get("limits") or {}), **more}}}
+
+    return {**written, "spec": with_containers(written["spec"], with_more)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a container asks of cards, of each: bytes of memory or percent of it, and percent of compute."""
+
+    count: int
+    memory: int
+    percent: int
+    cores: int
+
+    @classmethod
+    def of(cls, claim: Claim, dialect: Dialect) -> Self:
+        """Return what a claim in a dialect says."""
+        inventory = dialect.inventory
+        memory = claim.amounts[inventory.memory] * inventory.memory_unit
+        return cls(claim.count, memory, claim.percent[inventory.memory], claim.amounts[inventory.cores])
+
+    def in_names_of(self, dialect: Dialect) -> Mapping[str, str]:
+        """Return it as resources of a dialect; empty where that has no names for it."""
+        if GPU in dialect.inventory.cards:
+            memory = -(-self.memory * self.count // _MIB)
+            amount = {GPU_MEMORY: f"{memory}Mi"} if memory else {GPU_RATIO: str(self.percent * self.count)}
+            cores = {GPU_CORE: str(self.cores * self.count)} if self.cores else {}
+            return ({GPU_SHARED: str(self.count)} if self.count > 1 else {}) | amount | cores
+        inventory, units = dialect.inventory, dialect.allocation.quota_resources
+        names = {
+            (about.dimension, about.percent): name
+            for name, about in inventory.device_resources.items()
+            if about.vendor == VENDOR and name in dialect.claims.resources
+        }
+        amounts = {(0, False): self.count}
+        if self.memory and (name := names.get((inventory.memory, False))):
+            unit = inventory.memory_unit * (units[name].unit if name in units else 1)
+            amounts[inventory.memory, False] = -(-self.memory // unit)
+        elif self.percent < _WHOLE:
+            amounts[inventory.memory, True] = self.percent
+        if self.cores:
+            amounts[inventory.cores, False] = self.cores
+        return {names[key]: str(amount) for key, amount in amounts.items()} if amounts.keys() <= names.keys() else {}
+
+
+def _asking(waiting: WaitingPod, dialect: Dialect) -> dict[str, _Asked]:
+    """Return the containers that ask for such cards, and what; none where that is not understood, or for others."""
+    try:
+        claims = [(each.name, claim) for each in dialect.claims.read(waiting.ours) for claim in each.claims]
+    except ClaimError:
+        return {}
+    return (
+        {name: _Asked.of(claim, dialect) for name, claim in claims} if {c.vendor for _, c in claims} <= _CARDS else {}
+    )
