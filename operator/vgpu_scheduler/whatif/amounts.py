@@ -94,7 +94,8 @@ class Amount:
             amounts = ", ".join(f"{quantity} of {resource}" for quantity, resource in quantities)
             return f"ask for {cards} instead of {self.steps} in container {self.container}: {amounts}"
         (part,) = self.parts
-        now, less = f"instead of {part.written}", f", {part.quantity(self.steps - steps)} less"
+        now, less = f"instead of {part.written}", f", {part.quantity(abs(self.steps - steps))}"
+        less += " less" if steps < self.steps else " more"
         if self.unsaid:
             now, less = f"({self.unsaid})", ""
         return f"ask {part.quantity(steps)} of {part.resource} {now} in container {self.container}{less}"

@@ -1,9 +1,13 @@
-"""The largest amounts of which a pod that waits may ask so that it fits, and what it may leave out."""
+"""The largest amounts of which a pod that waits may ask so that it fits, and what it may leave out.
+
+Where cards are cut in few sizes, that may be more than it asks.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.whatif.amounts import Amount
@@ -32,7 +36,23 @@ def ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
             steps, node = found
             helped |= {part.resource for part in amount.parts}
             yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
+        else:
+            yield from islice(_ask_for_larger_pieces(waiting, amount), 1)
     yield from leave_out(waiting, helped)
+
+
+def _ask_for_larger_pieces(waiting: WaitingPod, amount: Amount) -> Iterator[Remedy]:
+    """Ask, of cards that are cut in few sizes, as many slices as a larger piece is; the smallest that fits first."""
+    for dialect in waiting.world.engine.dialects.owners(waiting.ours):
+        about = dialect.inventory.device_resources.get(amount.parts[0].resource)
+        if about is None or about.dimension:
+            continue
+        devices = (each for node in waiting.world.nodes for each in waiting.world.devices(node, dialect.name))
+        pieces = {piece.amounts[0] for each in devices if each.vendor == about.vendor for piece in each.pieces}
+        for slices in sorted(size for size in pieces if size > amount.steps):
+            written = amount.applied(waiting.written, slices)
+            if node := waiting.node(written):
+                yield Remedy(RemedyKind.ASK_OTHERWISE, amount.worded(slices), node, written)
 
 
 def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:

@@ -114,7 +114,7 @@ def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:
 def _asked_again(text: str, amount: str, resource: str, written: str, container: str) -> str:
     """Return a sentence that asks a corrected amount otherwise, with what is written; empty where it does not."""
     of, where = re.escape(resource), re.escape(container)
-    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ less)?(?= and |$)"
+    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ (?:less|more))?(?= and |$)"
     again, count = re.subn(pattern, lambda _: f"of {resource} instead of {written} in container {container}", text)
     return again if count else ""
 

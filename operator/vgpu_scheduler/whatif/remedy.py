@@ -36,7 +36,7 @@ class RemedyKind(StrEnum):
     PROVIDE_VOLUME = "provide a volume"
     COMPLETE_GROUP = "complete its group"
     ASK_LESS = "ask for less"
-    ASK_OTHERWISE = "ask in other names"
+    ASK_OTHERWISE = "ask otherwise"
     DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
