@@ -57,6 +57,22 @@ def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
     assert not simulated(world)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_a_fellow_whose_scheduler_is_misspelt_is_to_be_created_anew(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    right, where = "vgpu-scheduler", int(rng.integers(0, len("vgpu-scheduler")))
+    wrong = [f"{right[:where]}{right[where + 1 :]}", f"{right[:where]}x{right[where:]}"][seed % 2]
+    fellow = member("p1", 2, 2)
+    fellow["spec"]["schedulerName"] = wrong
+    world = world_of(node("a", 2), member("p0", 1, 2), fellow)
+    (remedy,) = explain_pod(world, named(world, "p0")).remedies
+    said = f"p1 (names scheduler {wrong}, which is nobody's: create it anew with spec.schedulerName: {right})"
+    assert remedy.text == f"create 1 more pod of group default/team, or have others count: {said}"
+    fellow["spec"]["schedulerName"] = right
+    world = world_of(node("a", 2), member("p0", 1, 2), fellow)
+    assert explain_pod(world, named(world, "p0")).answer.node
+
+
 def test_a_complete_group_goes_where_the_scheduler_places_it() -> None:
     world = world_of(node("a", 2), *(member(f"p{n}", n, 3) for n in range(3)))
     nodes = {name: explain_pod(world, named(world, name)).answer.node for name in ("p0", "p1", "p2")}

@@ -11,6 +11,7 @@ from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
@@ -98,6 +99,9 @@ def _others(world: World, key: GroupKey) -> Iterator[tuple[str, str]]:
 
 
 def _kept_out(world: World, pod: Pod) -> str:
-    if pod.scheduler_name not in world.engine.scheduler_names:
-        return f"names scheduler {pod.scheduler_name}, and counts once that has placed it"
+    engine, named = world.engine, pod.scheduler_name
+    if named not in engine.scheduler_names:
+        if meant := meant_scheduler(named, engine.scheduler_names, engine.coexist_with):
+            return f"names scheduler {named}, which is nobody's: create it anew with spec.schedulerName: {meant}"
+        return f"names scheduler {named}, and counts once that has placed it"
     return f"is {reason}" if (reason := gated(pod)) else ""

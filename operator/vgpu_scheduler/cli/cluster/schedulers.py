@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
-from vgpu_scheduler.model import closest
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World
-
-_ALIKE: Final = 0.8
-"""How alike a name is to another one that is meant, from 0 to 1: other schedulers' names end alike, too."""
+from vgpu_scheduler.whatif.schedulers import meant_scheduler
 
 
 def is_ours(named: str, settings: Settings) -> bool:
@@ -50,26 +47,18 @@ def as_if_it_named_ours(world: World, settings: Settings, pod: Mapping[str, Any]
     return f"spec.schedulerName {said}: placed as if it were {settings.scheduler_names[0]}; {how}"
 
 
-def meant_scheduler(named: str, settings: Settings) -> str:
-    """Return which of our names is meant by one that is much like it and nobody's; empty where none is."""
-    known = {DEFAULT_SCHEDULER, *settings.coexist_with}
-    meant = closest(named, (*settings.scheduler_names, *known), _ALIKE)
-    others = {*known, *settings.scheduler_names}
-    return meant if meant in settings.scheduler_names and named not in others else ""
-
-
 def named_anew(named: str, settings: Settings) -> str:
     """Return what to do about a pod that waits for a scheduler which is nobody's; empty where it is somebody's."""
     if named in {DEFAULT_SCHEDULER, *settings.coexist_with, *settings.scheduler_names}:
         return ""
-    meant = meant_scheduler(named, settings)
+    meant = meant_scheduler(named, settings.scheduler_names, settings.coexist_with)
     text = f"create it anew with spec.schedulerName: {meant or settings.scheduler_names[0]} instead of {named}"
     return text if meant else f"{text}, unless a scheduler of that name runs in the cluster"
 
 
 def _meant(named: str, settings: Settings) -> str:
     """Ask in brackets whether one of our names is meant."""
-    meant = meant_scheduler(named, settings)
+    meant = meant_scheduler(named, settings.scheduler_names, settings.coexist_with)
     return f" (is {meant} meant?)" if meant else ""
 
 
