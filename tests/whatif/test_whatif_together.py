@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, check_remedies, node, pod, running, world_of
 
+from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.whatif import RemedyKind, ask, explain_pod
 
 Object = dict[str, Any]
@@ -94,3 +95,28 @@ def test_of_three_at_once_nothing_is_known_but_what_they_are() -> None:
     assert (
         "No change was found that would help, nor two together; not all pairs were searched, nor more at once." in text
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kinds", list(combinations([kind for kind in SAID if kind not in {"quota", "memory"}], 2)))
+def test_what_is_behind_a_limit_is_named_too(kinds: tuple[str, str], seed: int) -> None:
+    limit = {"kind": "VGPUPolicy", "metadata": {"name": "lim", "namespace": "default"}}
+    limit["spec"] = {"limits": {"memoryPerPod": "4Gi"}}
+    objects = kept(kinds, seed)
+    made, waiting = world_of(limit, *objects)
+    found = explain_pod(made, waiting)
+    alone = ask(*world_of(*objects)).decision.message
+    assert f"It would wait without limits of policies, too: {alone}" in found.causes
+    (cause,) = [each for each in found.causes if each.startswith("Several things keep it from ")]
+    assert all(SAID[kind] in cause for kind in kinds)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("kind", SAID)
+def test_what_is_behind_too_few_cards_is_named_too(kind: str, seed: int) -> None:
+    objects = kept((kind,), seed)
+    amounts = objects[-1]["spec"]["containers"][0]["resources"]["limits"]
+    amounts[GPU] = str(3)
+    (cause,) = [each for each in explain_pod(*world_of(*objects)).causes if each.startswith("Several things keep it ")]
+    assert CardReason.NodeInsufficientDevice.text in cause
+    assert SAID[kind] in cause

@@ -7,17 +7,18 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, Pod
-from vgpu_scheduler.model import NodeVerdict, Outcome
+from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.causes import not_offered
 from vgpu_scheduler.whatif.closings import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.containers import with_containers
 from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation, with_offered
-from vgpu_scheduler.whatif.policy_remedies import without_restrictions
+from vgpu_scheduler.whatif.policy_remedies import without_limits, without_restrictions
 from vgpu_scheduler.whatif.repairs import sick_cards
-from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
@@ -37,8 +38,15 @@ def causes_together(world: World, answer: Answer) -> tuple[str, ...]:
     """Return sentences about the nodes that a pod is kept from by several things, the fewest first.
 
     A node says the first that it finds. What it would say next shows where the pod is asked about without that. What no
-    node has is nothing that is the matter with one.
+    node has is nothing that is the matter with one. Of a pod that limits of policies refuse it is said what nodes would
+    say without them.
     """
+    if answer.decision.outcome is Outcome.REFUSED:
+        with _replaced(world.replace_policy, world.policies.values(), without_limits):
+            unlimited = ask(world, answer.pod)
+            if unlimited.decision.outcome is Outcome.UNSCHEDULABLE:
+                said = unlimited.decision.message
+                return (f"It would wait without limits of policies, too: {said}", *causes_together(world, unlimited))
     if answer.decision.outcome is not Outcome.UNSCHEDULABLE:
         return ()
     clauses: dict[str, list[str]] = {node: [] for node in answer.decision.verdicts}
@@ -78,6 +86,8 @@ def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, No
         steps += [each.without for each in found]
     steps += [_without_ports(steps[-1])]
     steps += [without_resources(steps[-1], _OF_NODES)]
+    if CardReason.NodeInsufficientDevice.text in answer.decision.reasons:
+        steps += [_with_one_card(world, steps[-1])]
     if filters.INTER_POD_EXISTING.text in answer.decision.reasons:  # labels choose policies, too
         steps += [_without_labels(steps[-1])]
     others = [created(world, world.pod(step, again=True), pod.uid) for step in steps]
@@ -106,6 +116,23 @@ def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, No
 def _without_ports(written: Object) -> Object:
     """Return a pod that asks for no ports of its node."""
     return {**written, "spec": with_containers(written["spec"], lambda each: {**each, "ports": []})}
+
+
+def _with_one_card(world: World, written: Object) -> Object:
+    """Return a pod each of whose containers asks for one card where it asks for several."""
+    engine = world.engine
+    pod = world.pod(written, again=True)
+    inventories = [dialect.inventory for dialect in engine.dialects.owners(pod)]
+    counts = {
+        name
+        for inventory in inventories
+        for name, about in inventory.device_resources.items()
+        if not about.dimension and about.vendor in inventory.cards
+    }
+    for amount in list(amounts_of(written, engine.dialects, pod, engine.cycle.classes.claims(pod))):
+        if len(amount.parts) > 1 or amount.parts[0].resource in counts:
+            written = amount.applied(written, 1)
+    return written
 
 
 def _without_labels(written: Object) -> Object:

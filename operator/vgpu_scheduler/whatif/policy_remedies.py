@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_restrictions"]
+__all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_limits", "without_restrictions"]
 
 Object = Mapping[str, Any]
 
@@ -119,7 +119,16 @@ def restrictions(world: World) -> Iterator[list[Remedy]]:
 
 def without_restrictions(policy: Object) -> Object:
     """Return a policy that keeps pods from no node and no card, and limits none."""
-    spec = {name: value for name, value in (policy.get("spec") or {}).items() if name not in _RESTRICTING}
+    return _without_sections(policy, _RESTRICTING)
+
+
+def without_limits(policy: Object) -> Object:
+    """Return a policy that limits no pod."""
+    return _without_sections(policy, ("limits",))
+
+
+def _without_sections(policy: Object, sections: Sequence[str]) -> Object:
+    spec = {name: value for name, value in (policy.get("spec") or {}).items() if name not in sections}
     return {**policy, "spec": spec or {"preemption": {"mayPreempt": False}}}
 
 
