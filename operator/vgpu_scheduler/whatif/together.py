@@ -15,8 +15,9 @@ from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
-from vgpu_scheduler.whatif.policy_remedies import restrictions
+from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repairs
@@ -73,11 +74,15 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                         told.add(both)
                         yield _both(way, second, node)
                     break
+    world, namespace = waiting.world, waiting.pod.namespace
+    quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
+    limiting = [policy for policy in world.policies.values() if (policy.get("spec") or {}).get("limits")]
     others = (
         _less_and_another(waiting, of_pod),
         _fewer_cards_and_less(waiting),
         _less_and_an_end(waiting),
-        _quotas_and_another(waiting, searches),
+        _raised_and_another(waiting, searches, quotas, raise_quotas),
+        _raised_and_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
     )
     for one, other, remedy in chain.from_iterable(others):
         if (both := frozenset({one, other})) not in told:
@@ -99,20 +104,21 @@ def _both(first: Remedy, second: Remedy, node: str) -> Remedy:
     )
 
 
-def _quotas_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield changes that help once the quotas of the namespace are raised, with the least to which they have to be.
+def _raised_and_another(
+    waiting: WaitingPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
+) -> Iterator[tuple[str, str, Remedy]]:
+    """Yield changes that help once some objects limit nothing, with the least to which their limits have to be raised.
 
     Each in words, and both together.
     """
-    world, quotas = waiting.world, waiting.world.quotas_of(waiting.pod.namespace)
-    unlimited = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in quotas]
+    world, limiting = waiting.world, set(map(_key, unlimited))
     with _replaced(world, unlimited):
         hurried = waiting.in_a_hurry(waiting.before)
-        found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if quotas and not waiting.node_now() else []
+        found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if unlimited and not waiting.node_now() else []
     for other in found:
-        if other.kind not in _OF_REPAIR:
+        if other.kind not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
             with _replaced(world, other.objects), world.engine.state.without(other.ended):
-                raised = list(raise_quotas(waiting.rewritten(other.pod or waiting.written)))
+                raised = list(raise_least(waiting.rewritten(other.pod or waiting.written)))
             for each in raised:
                 if node := _goes_to(waiting, other, each):
                     yield other.text, each.text, _both(other, each, node)
