@@ -16,6 +16,7 @@ from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
 from vgpu_scheduler.whatif.objects import metadata_of
 from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.sparing import spared_by
 from vgpu_scheduler.whatif.tables import few, indented
 from vgpu_scheduler.whatif.victims import (
     as_counted,
@@ -84,7 +85,7 @@ class WhoGoes:
     states
         What becomes of the victims that are still there, by UID, where it has begun.
     why
-        Why these and not others, a sentence each.
+        Why these and not others, or what of policies spares those that would go, a sentence each.
     remedy
         What would have to be set so that preemption helps; empty where nothing has to, or it would not.
     protected
@@ -128,7 +129,8 @@ class WhoGoes:
     def text(self, *, wide: bool = False) -> str:
         """Say it to people."""
         if self.preemption is None:
-            return self.remedy or "\n".join([f"Nobody has to go for it: {self.reason}", *self._protected(wide=wide)])
+            nobody = f"Nobody has to go for it: {self.reason}"
+            return self.remedy or "\n".join([nobody, *self.why, *self._protected(wide=wide)])
         told = (*_whole_groups(self.preemption), *self.why)
         lines = [self._head(self.preemption), *indented([*self._rows(self.preemption)], wide=wide)]
         return "\n".join([*lines, *(f"  {sentence}" for sentence in told)])
@@ -185,7 +187,8 @@ def who_goes(world: World, answer: Answer) -> WhoGoes | None:
     told = preemptions.evaluator.search(pod, 0.0)
     if told.preemption is None:
         protected = protected_victims(world, pod)
-        return WhoGoes(reason=told.reason, protected=protected and with_card_names(world, protected))
+        spared = () if protected else tuple(spared_by(world, pod))
+        return WhoGoes(reason=told.reason, protected=protected and with_card_names(world, protected), why=spared)
     why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
     return WhoGoes(with_card_names(world, as_counted(world, told.preemption)), why=why)
 

@@ -1,0 +1,64 @@
+"""Where policies spare those that would have to go, their fields are named; without these somebody would go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.policy.resources import policy_object
+from tests.whatif.preempting_worlds import allows, tenant, waiting, world
+from tests.whatif.test_whatif_preempting import explained
+from tests.whatif.test_whatif_remedies import node
+
+Object = dict[str, Any]
+
+SPARING: dict[str, Any] = {"minRuntime": "48h", "victims": "Own", "preemptible": False}
+"""What spares a pod of another scheduler that runs for a day."""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_fields_that_spare_those_who_would_go_are_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = [field for field in SPARING if rng.random() < 0.5] or ["victims"]
+    rules = {"victims": "Any", **{field: SPARING[field] for field in chosen}}
+    if "victims" in chosen and rng.random() < 0.5:
+        del rules["victims"]  # that is what it is where nothing is said
+    held = tenant("x-1", "a", "GPU-a-0", int(rng.integers(9000, 16000)))
+    held["spec"]["schedulerName"] = "hami-scheduler"
+    objects = [node("a", 1), held, waiting("high", 12000, 5)]
+    before = world(allows(**rules), *objects)
+    policies = dict(before.policies)
+    found = explained(before)
+    assert before.policies == policies
+    goes = found.who_goes
+    assert goes is not None
+    assert goes.preemption is None
+    (said,) = goes.why
+    for field, value in SPARING.items():
+        shown = str(value).lower() if isinstance(value, bool) else value
+        assert (f"spec.preemption.{field} of ClusterVGPUPolicy house ({shown})" in said) is (field in chosen)
+    assert said.endswith("allowed it, 1 pod would go on node a.")
+    assert said in found.text()
+    without = explained(world(allows(victims="Any"), *objects)).who_goes
+    assert without is not None
+    assert without.preemption is not None
+    assert [each.pod for each in without.preemption.victims] == ["default/x-1"]
+
+
+def test_a_policy_of_the_namespace_of_the_victim_is_named() -> None:
+    more = policy_object("mine", {"preemption": {"victims": "Own"}}, namespace="default")
+    held = tenant("x-1", "a", "GPU-a-0", 9000)
+    held["spec"]["schedulerName"] = "hami-scheduler"
+    goes = explained(world(allows(victims="Any"), more, node("a", 1), held, waiting("high", 12000, 5))).who_goes
+    assert goes is not None
+    assert goes.why == (
+        "If spec.preemption.victims of VGPUPolicy default/mine (Own) allowed it, 1 pod would go on node a.",
+    )
+
+
+def test_nothing_is_named_where_nobody_would_go_all_the_same() -> None:
+    full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), waiting("high", 12000, 5))
+    goes = explained(world(allows(minRuntime="48h"), *full)).who_goes
+    assert goes is not None
+    assert goes.why == ()
