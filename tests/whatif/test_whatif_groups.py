@@ -58,6 +58,19 @@ def test_an_incomplete_group_says_who_is_there_and_who_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
+def test_numbers_that_differ_among_the_pods_of_a_group_are_told(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = [int(rng.integers(3, 6)) for _ in range(2)]
+    world = world_of(node("a", 2), *(member(f"p{n}", n, number) for n, number in enumerate(numbers)))
+    told = explain_pod(world, named(world, "p0")).group
+    assert f"of which at least {max(numbers)} pods run" in told
+    ranked = ", ".join(f"{number} ({name})" for number, name in sorted(zip(numbers, ("p0", "p1"), strict=True)))
+    line = f"its pods name different numbers, of which the largest counts: {ranked}"
+    assert (line in told) is (len(set(numbers)) > 1)
+    assert ("different numbers" in told) is (len(set(numbers)) > 1)
+
+
+@pytest.mark.parametrize("seed", range(50))
 def test_a_fellow_whose_scheduler_is_misspelt_is_to_be_created_anew(seed: int) -> None:
     rng = np.random.default_rng(seed)
     right, where = "vgpu-scheduler", int(rng.integers(0, len("vgpu-scheduler")))

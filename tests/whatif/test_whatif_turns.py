@@ -131,3 +131,21 @@ def test_what_fits_but_for_those_before_it_is_said_to_wait() -> None:
     found = explain_pod(world, asked_of(world))
     assert not found.answer.node
     assert "1 pod that fits now is served before it (higher priority" in found.text()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_those_that_are_served_after_it_and_fit_now_are_said_to_keep_their_places(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, others = int(rng.integers(9000, 16000)), int(rng.integers(0, 3))
+    held = running("held", "a", "GPU-a-0", int(rng.integers(8000, 12000)))
+    small = [waits(f"w{n}", {GPU: 1, MEMORY: int(rng.integers(100, 1000))}, 5 + n) for n in range(others)]
+    world = world_of(node("a", cards=1), held, *small, waits("asked", {GPU: 1, MEMORY: memory}, 1))
+    found = explain_pod(world, asked_of(world))
+    assert not found.answer.node
+    words = {
+        0: "",
+        1: "1 pod that fits now is served after it; the changes below leave it its place.",
+        2: "2 pods that fit now are served after it; the changes below leave them their places.",
+    }
+    assert found.first == words[others]
+    assert words[others] in found.text()

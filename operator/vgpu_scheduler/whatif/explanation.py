@@ -20,6 +20,7 @@ from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
+from vgpu_scheduler.whatif.served import others_worded
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
 from vgpu_scheduler.whatif.turns import placed, turns_around
@@ -67,7 +68,7 @@ class Explanation:
     causes
         The selectors and rules behind the reasons of nodes and cards, a sentence each.
     first
-        How many pods that wait are served before it; empty where that makes no difference.
+        How many pods that wait are served before it, or after it and fit; empty where that makes no difference.
     who_goes
         Who would have to go for it, or is going, or why nobody has to; None where that is no question.
     displaced_by
@@ -166,20 +167,16 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    before, _ = turns_around(world, pod)
+    turns = turns_around(world, pod)
     group = world.engine.attempts.together(pod)
     if group is not None:
-        return _explain_together(world, pod, group, before, node, all_cards=all_cards)
-    with placed(world, before, preempting=world.engine.preemption) as going:
+        return _explain_together(world, pod, group, turns.before, node, all_cards=all_cards)
+    with placed(world, turns.before, preempting=world.engine.preemption) as going:
         answer = ask(world, pod)
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
         shown = [node] if node else _nodes_with_cards(world, answer)
         cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        waits = len(before) - len(going) if helps else 0
-        priority = world.engine.groups.priority
-        same = (each for each in before if priority(each) == priority(pod))
-        at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
-        first = _first(len(going), waits, at_once=at_once)
+        first = others_worded(world, pod, turns, len(going), changes=bool(helps))
         goes = who_goes(world, answer)
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
@@ -205,27 +202,6 @@ def _explain_together(
 def _is_single(remedy: Remedy) -> bool:
     """Tell whether a remedy is one change after which the pod goes to a node that is there."""
     return remedy.kind not in {RemedyKind.ADD_NODE, RemedyKind.TOGETHER}
-
-
-def _first(going: int, waits: int, *, at_once: bool) -> str:
-    """Say how many pods are served before one: those that fit now, and those that would take what a change frees.
-
-    Parameters
-    ----------
-    at_once
-        Some of them were created in the same second as it.
-    """
-    parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
-    parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
-    if not parts:
-        return ""
-    served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
-    age = "created earlier or in the same second" if at_once else "created earlier"
-    return f"{served} (higher priority, or the same and {age}); the answer leaves them their places."
-
-
-def _does(count: int, verb: str) -> str:
-    return f"{verb}s" if count == 1 else verb
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:

@@ -27,6 +27,7 @@ def group_worded(world: World, group: GroupStanding) -> str:
         return f"It belongs to group {group.key}, which {described}: it {group.why_missing}."
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
+    lines += _different_numbers(group)
     lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
     waiting = few([pod.name for pod in group.waiting], "pods")
     at_once = (
@@ -37,6 +38,16 @@ def group_worded(world: World, group: GroupStanding) -> str:
     missing = group.needed - len(group.waiting)
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []
     return "\n".join(lines)
+
+
+def _different_numbers(group: GroupStanding) -> list[str]:
+    """Return a line about the numbers that pods of a group need at once, where they do not say the same."""
+    by_number: dict[int, list[str]] = {}
+    for pod in group.waiting:
+        if (said := membership(pod)) is not None and said.minimum is not None:
+            by_number.setdefault(said.minimum, []).append(pod.name)
+    told = ", ".join(f"{number} ({few(names, 'pods')})" for number, names in sorted(by_number.items()))
+    return [f"  its pods name different numbers, of which the largest counts: {told}"] if len(by_number) > 1 else []
 
 
 _MOST_OTHERS: Final = 3

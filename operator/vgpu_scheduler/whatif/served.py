@@ -1,0 +1,62 @@
+"""What is said of the other pods that wait, whose places an answer about one of them leaves them."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.turns import Turns, placed
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["others_worded"]
+
+
+def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: bool) -> str:
+    """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
+
+    Parameters
+    ----------
+    going
+        How many of those before it fit now, and have their places for the time of the question.
+    changes
+        Changes are advised: of what they free those take theirs that wait, and are served before it.
+    """
+    priority = world.engine.groups.priority
+    same = (each for each in turns.before if priority(each) == priority(pod))
+    at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
+    told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
+    if changes:
+        with placed(world, turns.after) as there:
+            told.append(_after(len(there)))
+    return "\n  ".join(filter(None, told))
+
+
+def _before(going: int, waits: int, *, at_once: bool) -> str:
+    """Say how many pods are served before one: those that fit now, and those that would take what a change frees.
+
+    Parameters
+    ----------
+    at_once
+        Some of them were created in the same second as it.
+    """
+    parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
+    parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
+    if not parts:
+        return ""
+    served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
+    age = "created earlier or in the same second" if at_once else "created earlier"
+    return f"{served} (higher priority, or the same and {age}); the answer leaves them their places."
+
+
+def _after(count: int) -> str:
+    """Say how many pods are served after one and fit now: no change is searched that takes their places."""
+    if not count:
+        return ""
+    served, their = ("is", "it its place") if count == 1 else ("are", "them their places")
+    return (
+        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {served} served after it; the changes below leave"
+        f" {their}."
+    )
+
+
+def _does(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb
