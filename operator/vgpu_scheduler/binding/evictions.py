@@ -6,7 +6,7 @@ A victim is evicted, or deleted where a policy allows that against disruption bu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -83,7 +83,7 @@ class EvictionResult(NamedTuple):
         return self.answer is EvictionAnswer.UNKNOWN or (self.answer is EvictionAnswer.PROTECTED and some_end)
 
 
-_REFUSALS = {
+_REFUSALS: Mapping[int, EvictionAnswer] = {
     HTTPStatus.NOT_FOUND: EvictionAnswer.GONE,
     HTTPStatus.CONFLICT: EvictionAnswer.GONE,
     HTTPStatus.TOO_MANY_REQUESTS: EvictionAnswer.PROTECTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -46,7 +46,7 @@ class BindResult:
 
 
 _DEFAULT_RETRY = 1.0
-_REFUSALS = {HTTPStatus.NOT_FOUND: Answer.GONE, HTTPStatus.CONFLICT: Answer.CONFLICT}
+_REFUSALS: Mapping[int, Answer] = {HTTPStatus.NOT_FOUND: Answer.GONE, HTTPStatus.CONFLICT: Answer.CONFLICT}
 
 
 def classify(response: ApiResponse | None) -> BindResult:
