@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS, Check, Selection
-from vgpu_scheduler.model import Claim
+from vgpu_scheduler.model import WHOLE, Claim
 
 PLAIN_CHECKS = Check.SLOTS | Check.MEMORY | Check.CORES | Check.EXCLUSIVE | Check.COMPUTE
 """What most makers' cards are held against."""
-_WHOLE = 100
 _FOR_SEVERAL = (Selection.GROUPED, Selection.PAIRS, Selection.RUN)
 """Ways of choosing that say nothing of a single card."""
 
@@ -84,7 +83,7 @@ class FitRules:
             Cards that the maker would give out as they come are chosen by their links.
         """
         if self.selection is Selection.ZONE:
-            whole = claim.amounts[CORES] >= _WHOLE
+            whole = claim.amounts[CORES] >= WHOLE
             return self if whole else replace(self, selection=Selection.FIRST, affinity=0.0)
         single = claim.count == 1 and self.selection in _FOR_SEVERAL
         selection = Selection.FIRST if single else self.selection

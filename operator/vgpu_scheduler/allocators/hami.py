@@ -44,6 +44,7 @@ from vgpu_scheduler.kernels import (
     link_scratch,
 )
 from vgpu_scheduler.model import (
+    WHOLE,
     Assignment,
     CardReason,
     Claim,
@@ -54,7 +55,6 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.state import DeviceMatrix
 
-_WHOLE = 100
 _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_CHECKS: Mapping[str, FitRules] = {}
@@ -212,7 +212,7 @@ class HamiAllocator:
         counted = {dimension for dimension in rules.counted if dimension != CORES or Check.PERCENT not in rules.checks}
         amounts = [amount if dimension in counted else 0 for dimension, amount in enumerate(hardest.amounts)]
         percent = [part if dimension in counted else 0 for dimension, part in enumerate(hardest.percent)]
-        amounts[CORES] = min(amounts[CORES], _WHOLE)
+        amounts[CORES] = min(amounts[CORES], WHOLE)
         reasons = tuple(_LACKS.get(dimension, CardReason.CardInsufficientMemory) for dimension in range(len(amounts)))
         return CardNeed(hardest.vendor, tuple(amounts), tuple(percent), reasons, hardest.count)
 
@@ -232,9 +232,9 @@ class HamiAllocator:
                     continue
                 total = columns.total[devices, dimension]
                 if dimension == CORES and Check.PERCENT in rules.checks:
-                    total[own] = _WHOLE
+                    total[own] = WHOLE
                 free = np.maximum(total - columns.used[devices, dimension], 0)
-                asked = (min(amount, _WHOLE) if dimension == CORES else amount) or total * percent // _WHOLE
+                asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 
@@ -333,7 +333,7 @@ class HamiAllocator:
         of_model = np.array([int(self._rules_of(vendor).whole) for vendor, _, _ in devices.models] or [0])
         whole = of_model[columns.model]
         single = (whole == Whole.SINGLE) & (columns.total[:, SLOTS] == 1)
-        compute = (whole == Whole.COMPUTE) & (columns.total[:, CORES] == _WHOLE) & ~columns.partitioned
+        compute = (whole == Whole.COMPUTE) & (columns.total[:, CORES] == WHOLE) & ~columns.partitioned
         answer: NDArray[np.bool_] = single | compute | (whole == Whole.ALWAYS)
         return answer
 
@@ -376,11 +376,11 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
         piece = devices.piece(number)
         amounts = list(piece.amounts)
         if piece.template is not None:  # templates say nothing of cores
-            amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
+            amounts[CORES] = min(claim.amounts[CORES], WHOLE)
         return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
     amounts = list(claim.on(listed.total))
     of_card = claim.percent[CORES] > 0  # at least one unit of what the card has
-    amounts[CORES] = max(amounts[CORES], 1) if of_card else min(amounts[CORES], _WHOLE)
+    amounts[CORES] = max(amounts[CORES], 1) if of_card else min(amounts[CORES], WHOLE)
     return Assignment(claim.vendor, listed.uuid, tuple(amounts), tag=listed.tag)
 
 

@@ -19,10 +19,8 @@ from vgpu_scheduler.kernels import (
     ShareScratch,
     fit_shares,
 )
-from vgpu_scheduler.model import Amounts, Assignment, CardReason, ContainerAssignments, DeviceResource, PodClaims
+from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, ContainerAssignments, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
-
-_WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +171,7 @@ class ShareAllocator:
             if limits.most_memory is not None:
                 barred |= columns.total[:, self._dimensions.memory] > limits.most_memory
             if limits.exclusive:
-                barred |= columns.total[:, self._dimensions.cores] != _WHOLE
+                barred |= columns.total[:, self._dimensions.cores] != WHOLE
             barred &= card[columns.model]
         return np.where(barred, BARRED_BY_POLICY, 0).astype(np.int8)
 

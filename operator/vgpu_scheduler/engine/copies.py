@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.state import DeviceMatrix, State
 
 __all__ = ["Copies", "copies"]
-
-_WHOLE = 100
 
 
 class Copies(NamedTuple):
@@ -79,7 +78,7 @@ def _of_cards(devices: DeviceMatrix, allocator: Allocator, most: int) -> Iterato
         if not amount and not percent:
             continue
         total = columns.total[:, dimension]
-        asked = np.full_like(total, amount) if amount else total * percent // _WHOLE
+        asked = np.full_like(total, amount) if amount else total * percent // WHOLE
         free = np.maximum(total - columns.used[:, dimension], 0)
         # What a card that is given out in pieces has of an amount is not what bounds it.
         counts = np.where((asked > 0) & ~columns.partitioned, free // np.maximum(asked, 1), most)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import Claim, ContainerKind, InputError, PodClaims, counted
+from vgpu_scheduler.model import WHOLE, Claim, ContainerKind, InputError, PodClaims, counted
 from vgpu_scheduler.policy import Bound, PodLimits
-
-_WHOLE = 100
 
 
 class LimitError(InputError):
@@ -106,7 +104,7 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle:
     unit, largest = dialect.inventory.memory_unit, None
     for sums in pod_sums(claims, dialect, idle=idle) if limits.memory is not None else ():
         if limits.memory is not None and sums.percent:
-            bound = (limits.memory.most // unit - sums.memory) * _WHOLE // sums.percent
+            bound = (limits.memory.most // unit - sums.memory) * WHOLE // sums.percent
             largest = bound if largest is None else min(largest, bound)
     return largest
 
@@ -168,15 +166,15 @@ def pod_sums(claims: PodClaims, dialect: Dialect, *, idle: bool = False) -> Iter
 
 def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:
     amount, percent = claim.amounts[dialect.inventory.memory], claim.percent[dialect.inventory.memory]
-    units, compute = dialect.inventory.compute_units.get(claim.vendor, _WHOLE), claim.amounts[dialect.inventory.cores]
-    cores = -(-compute * _WHOLE // units) if compute else claim.percent[dialect.inventory.cores]
+    units, compute = dialect.inventory.compute_units.get(claim.vendor, WHOLE), claim.amounts[dialect.inventory.cores]
+    cores = -(-compute * WHOLE // units) if compute else claim.percent[dialect.inventory.cores]
     return PodSums(
         devices=claim.count,
         own=claim.count * (idle or dialect.claims.takes_whole(claim)),
-        cores=claim.count * min(cores or _WHOLE, _WHOLE),
+        cores=claim.count * min(cores or WHOLE, WHOLE),
         unnamed=claim.count * (not cores),
         memory=claim.count * amount,
-        percent=claim.count * (0 if amount else percent or _WHOLE),
+        percent=claim.count * (0 if amount else percent or WHOLE),
     )
 
 

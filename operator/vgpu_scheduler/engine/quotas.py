@@ -19,6 +19,7 @@ from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import (
+    WHOLE,
     Claim,
     ContainerKind,
     EventReason,
@@ -31,7 +32,6 @@ from vgpu_scheduler.model import (
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
-_WHOLE = 100
 _DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ \S+ of limits\.[^;)]+)")
 _LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) (\S+) of limits\.([^,;)\s]+)")
 
@@ -187,7 +187,7 @@ class Quotas:
     def _asked(self, claim: Claim, resource: QuotaResource, dialect: str) -> int:
         """Return what a claim asks of each device; cores are cut at a card: nobody gets more than all of them."""
         asked = (claim.percent if resource.of_card else claim.amounts)[resource.dimension]
-        return min(asked, _WHOLE) if resource.dimension == self._cores[dialect] else asked
+        return min(asked, WHOLE) if resource.dimension == self._cores[dialect] else asked
 
     def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
@@ -226,7 +226,7 @@ class Quotas:
                 if claim.vendor == resource.vendor:
                     amount, percent = self._asked(claim, resource, container.dialect), claim.percent[dimension]
                     if resource.of_card:
-                        amount = _WHOLE if percent else 0  # of few units one may be more than what was asked for
+                        amount = WHOLE if percent else 0  # of few units one may be more than what was asked for
                     most += claim.count * max(amount or largest * percent // 100, piece)
                     if percent or piece:
                         least = 1
@@ -350,4 +350,4 @@ def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, re
     listed = devices.devices(row) if row is not None else ()
     total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)
     total = total or devices.largest(resource.vendor, resource.dimension)[0]
-    return min(-(-amount * _WHOLE // total), _WHOLE) if total else _WHOLE
+    return min(-(-amount * WHOLE // total), WHOLE) if total else WHOLE

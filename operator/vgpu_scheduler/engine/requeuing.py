@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import WHOLE, Hint
 from vgpu_scheduler.state import State
 
 __all__ = ["Requeuer", "WaitingNeeds"]
@@ -144,7 +144,6 @@ _CPU, _MEMORY, _DIALECT, _VENDOR = range(4)
 _AMOUNT, _PERCENT, _END = 4, 7, 10
 """Columns: of the first dimensions of a card, the amounts and the percentages that are needed."""
 _DIMENSIONS: Final = _PERCENT - _AMOUNT
-_WHOLE: Final = 100
 
 
 class WaitingNeeds:
@@ -236,7 +235,7 @@ class WaitingNeeds:
         enough = needs[_VENDOR][:, None] == vendor
         for dimension in range(total.shape[1]):
             amounts, percent = needs[_AMOUNT + dimension][:, None], needs[_PERCENT + dimension][:, None]
-            asked = np.where(amounts > 0, amounts, total[:, dimension] * percent // _WHOLE)
+            asked = np.where(amounts > 0, amounts, total[:, dimension] * percent // WHOLE)
             # How much a piece of a card has is not what the card has.
             enough &= (asked == 0) | (asked <= total[:, dimension] - used[:, dimension]) | pieces
         answer: NDArray[np.bool_] = enough.any(axis=1)

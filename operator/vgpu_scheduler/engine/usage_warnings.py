@@ -12,7 +12,7 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
-from vgpu_scheduler.model import DECISION, BoundedCache, QuotaResource, bytes_of, closest
+from vgpu_scheduler.model import DECISION, MIB, BoundedCache, QuotaResource, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -22,7 +22,6 @@ _MOST_BYTES: Final = 2**20
 _LIMITS: Final = "limits."
 _REQUESTS: Final = "requests."
 _QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
-_MIB: Final = 2**20
 _MEMORY: Final = 1
 
 
@@ -118,8 +117,8 @@ def _odd_limit(text: str, resource: QuotaResource, unit: str) -> str:
     if not text.strip().endswith("i") and limit * resource.unit <= INT32:
         return ""
     meant = limit
-    if resource.dimension == _MEMORY and limit >= _MIB:  # in bytes, as elsewhere in Kubernetes
-        meant = max(limit // (_MIB * resource.unit), 1)
+    if resource.dimension == _MEMORY and limit >= MIB:  # in bytes, as elsewhere in Kubernetes
+        meant = max(limit // (MIB * resource.unit), 1)
     return f"{text} counts as {limit * resource.unit} {unit}, as HAMi reads it: write {meant}"
 
 

@@ -12,10 +12,9 @@ from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.request import PodDemand
 from vgpu_scheduler.kernels.sentinels import NO_CARD
-from vgpu_scheduler.model import ContainerKind
+from vgpu_scheduler.model import WHOLE, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
-_WHOLE = 100
 _MIDDLE, _POINTS, _MOST = 50.0, 5.0, 100.0
 _NUDGE = 1e-9  # so that equal costs that were added up in another order are equal points
 
@@ -92,9 +91,9 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
         asked = _amount(demand.amounts[claim, MEMORY], demand.percent[claim, MEMORY], total[device, MEMORY])
         memory = total[device, MEMORY] - used[position, MEMORY] - asked
         asked = _amount(demand.amounts[claim, CORES], demand.percent[claim, CORES], total[device, CORES])
-        asked = min(asked, _WHOLE)
+        asked = min(asked, WHOLE)
         cores = total[device, CORES] - used[position, CORES] - asked
-        if memory < 0 or cores < 0 or (asked == _WHOLE and used[position, SLOTS] > 0):
+        if memory < 0 or cores < 0 or (asked == WHOLE and used[position, SLOTS] > 0):
             continue
         if best == NO_CARD or memory < least_memory or (memory == least_memory and cores <= least_cores):
             best = position

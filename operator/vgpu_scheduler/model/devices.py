@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import Final
 
+MIB: Final = 2**20
+"""Bytes."""
+WHOLE: Final = 100
+"""Percent of a card."""
 VendorKey = tuple[str, str]
 """A dialect and one of its vendors: two dialects may call different devices by one word."""
 

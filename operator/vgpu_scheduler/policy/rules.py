@@ -28,8 +28,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
+from vgpu_scheduler.model import MIB
 
-MIB: Final = 1 << 20
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
 _LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as their author liked

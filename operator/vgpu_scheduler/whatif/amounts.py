@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
-from vgpu_scheduler.model import Claim, PodClaims, counted
+from vgpu_scheduler.model import MIB, Claim, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
 
 Object = Mapping[str, Any]
@@ -16,7 +16,6 @@ Object = Mapping[str, Any]
 _CPU: Final = "cpu"
 _MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
-_MIB: Final = 2**20
 _PERCENT: Final = 100
 _NOTHING: Final[Mapping[str, str]] = {}
 _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
@@ -172,7 +171,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
             return to_milli(quantity), _MILLI
         if resource in _BYTES or resource.startswith("hugepages-") or quantity.endswith("i"):
             # not k: the API writes 8000 as 8k
-            return -(-to_int(quantity) // _MIB), "Mi"
+            return -(-to_int(quantity) // MIB), "Mi"
         return to_int(quantity), ""
     except QuantityError:
         return None  # the pod is refused for it
@@ -201,7 +200,7 @@ def _unsaid_memory(
             gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
             told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
-        yield Part(name, 1, suffix, nothing.get(name, "")), _PERCENT + 1 if resource.percent else _MIB, f"{says}{told}"
+        yield Part(name, 1, suffix, nothing.get(name, "")), _PERCENT + 1 if resource.percent else MIB, f"{says}{told}"
 
 
 def _unsaid_cores(
@@ -232,7 +231,7 @@ def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
     about, is_written = dialect.inventory.dimensions[dimension], gets.is_written(dimension)
     by = "by default" if is_written else "by a policy"
     if amount and about.unit == "bytes":
-        return f"{-(-amount // _MIB)} MiB {by}"
+        return f"{-(-amount // MIB)} MiB {by}"
     if amount and not (is_written and dimension == dialect.inventory.cores and amount == _whole_card(dialect, gets)):
         return f"{amount} {about.unit} {by}"
     return f"{percent} percent {by}" if 0 < percent < _PERCENT else ""
@@ -255,8 +254,8 @@ def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, 
     parts = []
     for name in names:
         each, suffix = _whole(asked[name]) // count, ""
-        if each % _MIB == 0 and each:
-            each, suffix = each // _MIB, "Mi"
+        if each % MIB == 0 and each:
+            each, suffix = each // MIB, "Mi"
         parts.append(Part(name, each, suffix, str(asked[name])))
     return count, tuple(parts)
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
-from vgpu_scheduler.model import Assignment, Device
-
-_MIB = 2**20
-_WHOLE = 100
+from vgpu_scheduler.model import MIB, WHOLE, Assignment, Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class HamiCards:
 
     def assignment(self, piece: Piece) -> Assignment:
         """Return shares, MiB, percent."""
-        memory, cores = (piece.device.total[1], _WHOLE) if piece.whole else (piece.memory, piece.cores)
+        memory, cores = (piece.device.total[1], WHOLE) if piece.whole else (piece.memory, piece.cores)
         return Assignment(piece.device.vendor, piece.device.uuid, (1, memory, cores))
 
     def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
@@ -143,7 +140,7 @@ class VolcanoCards(HamiCards):
         advertised = {
             "volcano.sh/vgpu-number": str(sum(card.shares for card in cards)),
             "volcano.sh/vgpu-memory": str(sum(card.memory for card in cards)),
-            "volcano.sh/vgpu-cores": str(_WHOLE * len(cards)),
+            "volcano.sh/vgpu-cores": str(WHOLE * len(cards)),
         }
         return Registered({self._register: "".join(listed)}, advertised)
 
@@ -181,7 +178,7 @@ class KoordinatorCards:
                 "resources": {
                     "koordinator.sh/gpu-core": str(card.cores),
                     "koordinator.sh/gpu-memory": f"{card.memory}Mi",
-                    "koordinator.sh/gpu-memory-ratio": str(_WHOLE),
+                    "koordinator.sh/gpu-memory-ratio": str(WHOLE),
                 },
             }
             for card in cards
@@ -194,18 +191,18 @@ class KoordinatorCards:
         }
         allocatable = {
             "nvidia.com/gpu": str(len(cards)),
-            "koordinator.sh/gpu": str(_WHOLE * len(cards)),
+            "koordinator.sh/gpu": str(WHOLE * len(cards)),
             "koordinator.sh/gpu-core": str(sum(card.cores for card in cards)),
             "koordinator.sh/gpu-memory": f"{sum(card.memory for card in cards)}Mi",
-            "koordinator.sh/gpu-memory-ratio": str(_WHOLE * len(cards)),
+            "koordinator.sh/gpu-memory-ratio": str(WHOLE * len(cards)),
         }
         return Registered({}, allocatable, [inventory])
 
     def assignment(self, piece: Piece) -> Assignment:
         """Return share, bytes, percent of compute, percent of memory."""
         _, whole, cores, _ = piece.device.total
-        memory = whole if piece.whole else piece.memory * _MIB
-        ratio = memory * _WHOLE // whole if whole else 0
+        memory = whole if piece.whole else piece.memory * MIB
+        ratio = memory * WHOLE // whole if whole else 0
         return Assignment("gpu", piece.device.uuid, (0, memory, cores if piece.whole else piece.cores, ratio))
 
     def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_told_in
 from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import Amounts, CardReason, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import MIB, Amounts, CardReason, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
@@ -31,7 +31,6 @@ __all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
 
 Object = Mapping[str, Any]
 
-_MIB: Final = 2**20
 _BYTES: Final = "bytes"
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),
@@ -205,7 +204,7 @@ def _fits_card(
 ) -> Callable[[PodClaims], bool]:
     """Return what tells whether the nearest card has enough of a dimension for a container."""
     in_bytes = dialect.inventory.dimensions[dimension].unit == _BYTES
-    free = shortage.free * (_MIB if in_bytes else 1)
+    free = shortage.free * (MIB if in_bytes else 1)
     percent = max((_of(claim.percent, dimension) for claim in claims_of(container, asked.claims)), default=0)
     # Of a card of which 90 percent are what was asked, so many percent are what is free.
     most_percent = (

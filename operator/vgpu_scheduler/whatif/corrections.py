@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.kube import QuantityError, has_unit, to_int, to_milli
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import MIB, Outcome
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -22,7 +22,6 @@ __all__ = ["Corrected", "corrected"]
 Object = Mapping[str, Any]
 
 _AMOUNTS: Final = ("limits", "requests")
-_MIB: Final = 2**20
 _MOST_OF_A_CARD: Final = 2**20
 """MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
 _MOST_ROUNDS: Final = 16
@@ -246,7 +245,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     if dialect is None or not has_unit(quantity):
         return 0
     about, limited = dialect.inventory.device_resources[name], dialect.allocation.quota_resources.get(name)
-    if about.percent or about.dimension != dialect.inventory.memory or dialect.inventory.memory_unit != _MIB:
+    if about.percent or about.dimension != dialect.inventory.memory or dialect.inventory.memory_unit != MIB:
         return 0
     try:
         amount = to_int(quantity)
@@ -257,7 +256,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     most = max((claim.amounts[about.dimension] for claim in own), default=0)
     if (limited is not None and limited.bytes) or most < _MOST_OF_A_CARD or amount < _MOST_OF_A_CARD:
         return 0
-    return amount // (_MIB * max(most // amount, 1))
+    return amount // (MIB * max(most // amount, 1))
 
 
 def _without_what_is_of_no_use(world: World, written: Object) -> Corrected | None:

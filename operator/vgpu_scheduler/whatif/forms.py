@@ -10,12 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
-from vgpu_scheduler.model import Assignment, Device, Placement, closest, worded
+from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, worded
 from vgpu_scheduler.whatif.cards import Card, Piece, card_name
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
-_MIB = 2**20
 _MOST_CARDS = 64
 _LONG_AGO = "2000-01-01T00:00:00Z"
 """Since when pods of the short form run."""
@@ -66,9 +65,9 @@ def _mebibytes(value: object) -> object:
         amount = to_int(value)
     except QuantityError as error:
         raise ValueError(str(error)) from None
-    if amount % _MIB:
+    if amount % MIB:
         raise ValueError(f"{value} is no whole number of MiB")
-    return amount // _MIB
+    return amount // MIB
 
 
 def _one_or_more(value: object) -> object:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -20,7 +21,6 @@ Object = Mapping[str, Any]
 
 _MOST_ROUNDS: Final = 8
 """Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
-_WHOLE: Final = 100
 _OWN: Final = "exclusiveCardsPerPod"
 _ANY: Final = 10_000
 """Cards of which no pod has more."""
@@ -157,7 +157,7 @@ def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
     devices = (device for node in waiting.world.nodes for device in waiting.world.devices(node, dialect.name))
     totals = {device.total[inventory.memory] for device in devices if device.vendor in inventory.cards}
     wanted = sorted(
-        inventory.memory_unit * max(sums.memory - -sums.percent * total // _WHOLE for sums in moments)
+        inventory.memory_unit * max(sums.memory - -sums.percent * total // WHOLE for sums in moments)
         for total in totals
     )
     policy = waiting.world.policies.get(bound.source)

@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects import ClaimError, Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
 from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY, GPU_RATIO, GPU_SHARED
 from vgpu_scheduler.dialects.volcano.names import VENDOR
-from vgpu_scheduler.model import Claim
+from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import with_containers
 from vgpu_scheduler.whatif.leaving_out import without_resources
@@ -20,8 +20,6 @@ __all__ = ["ask_in_other_names"]
 
 Object = Mapping[str, Any]
 
-_WHOLE: Final = 100
-_MIB: Final = 2**20
 _CARDS: Final = frozenset({VENDOR, GPU})
 """What the dialects call the cards that each of them may serve."""
 
@@ -80,7 +78,7 @@ class _Asked:
     def in_names_of(self, dialect: Dialect) -> Mapping[str, str]:
         """Return it as resources of a dialect; empty where that has no names for it."""
         if GPU in dialect.inventory.cards:
-            memory = -(-self.memory * self.count // _MIB)
+            memory = -(-self.memory * self.count // MIB)
             amount = {GPU_MEMORY: f"{memory}Mi"} if memory else {GPU_RATIO: str(self.percent * self.count)}
             cores = {GPU_CORE: str(self.cores * self.count)} if self.cores else {}
             return ({GPU_SHARED: str(self.count)} if self.count > 1 else {}) | amount | cores
@@ -94,7 +92,7 @@ class _Asked:
         if self.memory and (name := names.get((inventory.memory, False))):
             unit = inventory.memory_unit * (units[name].unit if name in units else 1)
             amounts[inventory.memory, False] = -(-self.memory // unit)
-        elif self.percent < _WHOLE:
+        elif self.percent < WHOLE:
             amounts[inventory.memory, True] = self.percent
         if self.cores:
             amounts[inventory.cores, False] = self.cores

@@ -12,11 +12,10 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.model import MIB, Amounts, Device
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.world import World
 
-_MIB: Final = 2**20
 _SLOTS: Final = 0
 
 
@@ -219,7 +218,7 @@ def is_idle(world: World, card: CardUsage) -> bool:
 
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> Held:
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
-    return Held(used[column] * unit // _MIB, device.total[column] * unit // _MIB)
+    return Held(used[column] * unit // MIB, device.total[column] * unit // MIB)
 
 
 def _cores(dialect: Dialect, device: Device, used: Amounts) -> Held:
@@ -300,7 +299,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
             held.append(card_name(device.vendor, uuid) if device else uuid)
-            memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // _MIB
+            memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
             if device is not None:
                 cores += _cores(dialect, device, amounts).used
             elif usage.vendors.get(uuid) in dialect.inventory.in_percent:

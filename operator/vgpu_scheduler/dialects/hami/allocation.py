@@ -16,6 +16,7 @@ from vgpu_scheduler.dialects.hami.vendors import Vendor, VendorPlacement
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_USAGE,
+    WHOLE,
     Amounts,
     Claim,
     ContainerClaims,
@@ -28,8 +29,6 @@ from vgpu_scheduler.model import (
 NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
 BIND_TIME_ANNOTATION = "hami.io/bind-time"
-
-_WHOLE = 100
 
 
 @dataclass(frozen=True)
@@ -173,4 +172,4 @@ def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | N
 def _as_allocated(claim: Claim) -> Claim:
     """Return what an allocation would hold: no more than a whole card's cores, and a share, of whatever size."""
     slots, memory, cores, *rest = claim.amounts
-    return replace(claim, amounts=(max(slots, 1), memory, min(cores, _WHOLE), *rest))
+    return replace(claim, amounts=(max(slots, 1), memory, min(cores, WHOLE), *rest))

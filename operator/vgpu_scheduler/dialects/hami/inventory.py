@@ -12,9 +12,7 @@ from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, DeviceResource, Dimension
-
-_WHOLE = 100
+from vgpu_scheduler.model import WHOLE, Device, DeviceResource, Dimension
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class HamiInventory:
     def compute_units(self) -> Mapping[str, int]:
         """What the compute of a card is in claims, of makers that do not count it in percent."""
         units = {vendor.key: vendor.claims.units for vendor in self.vendors}
-        return {vendor: number for vendor, number in units.items() if number != _WHOLE}
+        return {vendor: number for vendor, number in units.items() if number != WHOLE}
 
     @cached_property
     def in_percent(self) -> frozenset[str]:

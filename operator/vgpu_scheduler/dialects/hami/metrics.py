@@ -16,10 +16,9 @@ from vgpu_scheduler.dialects.hami.mig import MigAllocation, decode_allocations
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NO_USAGE, Amounts, Device
+from vgpu_scheduler.model import MIB, NO_USAGE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
-_MIB = 2**20
 _PIECE = 100
 """Nodes or pods between two pieces of text."""
 HAMI_ZONE = {"zone": "vGPU"}
@@ -110,7 +109,7 @@ def _percent(device: Device, cores: int) -> float:
 _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
     (
         _Family("hami_gpu_memory_limit_bytes", "Memory of a card."),
-        lambda device, _: ({}, float(device.total[1] * _MIB)),
+        lambda device, _: ({}, float(device.total[1] * MIB)),
     ),
     (
         _Family("hami_gpu_core_limit_ratio", "Compute of a card in percent."),
@@ -118,7 +117,7 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
     ),
     (
         _Family("hami_gpu_memory_allocated_bytes", "Memory of a card that is given out."),
-        lambda _, used: ({"device_cores": str(used[2])}, float(used[1] * _MIB)),
+        lambda _, used: ({"device_cores": str(used[2])}, float(used[1] * MIB)),
     ),
     (
         _Family("hami_gpu_core_allocated_ratio", "Compute of a card that is given out, in percent."),
@@ -132,7 +131,7 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
         _Family("hami_node_gpu_overview", "Memory of a card that is given out, beside what it has."),
         lambda device, used: (
             {"device_cores": str(used[2]), "device_memory_limit": str(device.total[1])},
-            float(used[1] * _MIB),
+            float(used[1] * MIB),
         ),
     ),
     (
@@ -163,7 +162,7 @@ def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]
 _OF_PODS: tuple[tuple[_Family, _ShareReader], ...] = (
     (
         _Family("hami_vgpu_memory_allocated_bytes", "Memory of a card that a pod has."),
-        lambda _, held: float(held[1] * _MIB),
+        lambda _, held: float(held[1] * MIB),
     ),
     (
         _Family("hami_vgpu_core_allocated_ratio", "Compute of a card that a pod has, in percent."),

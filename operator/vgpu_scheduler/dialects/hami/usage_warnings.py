@@ -10,10 +10,9 @@ from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS
+from vgpu_scheduler.model import NO_TERMS, WHOLE
 
 _CORES, _MEMORY = 2, 1
-_WHOLE = 100
 
 
 def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[str]:
@@ -62,10 +61,10 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
         if vendor.odd is not None:
             yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
     for name, dimension, percent in claims.dimensions:
-        of_whole = percent or (dimension == _CORES and claims.units == _WHOLE)
-        most = _WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else _WHOLE
+        of_whole = percent or (dimension == _CORES and claims.units == WHOLE)
+        most = WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else WHOLE
         if of_whole and (amounts.get(name) or 0) > most and _is_understood(container, vendor, mode):
-            yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
+            yield f"{name}: {asked[name]} is more than a whole card, and counts as {WHOLE}"
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:
             yield f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}: only the plugin knows its meaning"

@@ -20,6 +20,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_USAGE,
+    WHOLE,
     Amounts,
     Claim,
     ContainerClaims,
@@ -29,7 +30,6 @@ from vgpu_scheduler.model import (
     Usage,
 )
 
-_WHOLE = 100
 _NOTHING = (0,) * len(DIMENSIONS)
 
 
@@ -82,7 +82,7 @@ class KoordinatorAllocation:
             )
         except ClaimError:
             # Nobody can say how much: the pod may use a whole device wherever it sits.
-            whole = tuple(Claim(kind, 1, _NOTHING, (_WHOLE,) * len(DIMENSIONS)) for kind in sorted(wanted))
+            whole = tuple(Claim(kind, 1, _NOTHING, (WHOLE,) * len(DIMENSIONS)) for kind in sorted(wanted))
             claims = (ContainerClaims("", ContainerKind.APP, whole),)
         return Usage({}, claims, problem)
 
@@ -121,7 +121,7 @@ def _blanket(claim: Claim) -> Claim:
     """
     percent = list(claim.percent)
     if claim.amounts[MEMORY] and not claim.amounts[RATIO]:
-        percent[RATIO] = _WHOLE
+        percent[RATIO] = WHOLE
     return replace(claim, percent=tuple(percent))
 
 

@@ -37,6 +37,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
+    WHOLE,
     Amounts,
     Claim,
     ClaimTerms,
@@ -46,7 +47,6 @@ from vgpu_scheduler.model import (
     counted,
 )
 
-_WHOLE = 100
 _NOT_FOLLOWED = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
 _NOTHING = (0,) * len(DIMENSIONS)
 
@@ -115,7 +115,7 @@ def normalise(requests: Mapping[str, int]) -> dict[str, int]:
         raise ClaimError(_advice(requests))
     for name in WHOLE_GPUS:
         if name in requests:
-            return {GPU_CORE: requests[name] * _WHOLE, GPU_RATIO: requests[name] * _WHOLE}
+            return {GPU_CORE: requests[name] * WHOLE, GPU_RATIO: requests[name] * WHOLE}
     shared = requests.get(GPU_SHARED)
     for name in (GPU_PERCENT, GPU_CORE, GPU_RATIO):
         if name in requests:
@@ -131,7 +131,7 @@ def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
     The number comes from ``gpu.shared`` or from the memory ratio, never from compute or memory in bytes.
     """
     shared, ratio = requests.get(GPU_SHARED, 0), requests.get(GPU_RATIO, 0)
-    count = shared or (ratio // _WHOLE if ratio > _WHOLE and ratio % _WHOLE == 0 else 1)
+    count = shared or (ratio // WHOLE if ratio > WHOLE and ratio % WHOLE == 0 else 1)
     amounts = list(_NOTHING)
     amounts[CORES] = requests.get(GPU_CORE, 0) // count
     amounts[RATIO] = ratio // count
@@ -151,16 +151,16 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimTerms) -> Claim:
         requests = {**requests, GPU_MEMORY: terms.memory * requests.get(GPU_SHARED, 1)}
     normal = normalise(requests)
     count, per_device = split(normal)
-    if per_device[CORES] > _WHOLE:
+    if per_device[CORES] > WHOLE:
         raise ClaimError(
             f"{GPU_CORE}: {normal[GPU_CORE]} is no percentage of {counted(count, 'GPU')}: "
-            f"write up to {count * _WHOLE}, or say by {GPU_SHARED} how many there are to be"
+            f"write up to {count * WHOLE}, or say by {GPU_SHARED} how many there are to be"
         )
     amounts, percent = list(per_device), list(_NOTHING)
     if not amounts[CORES] and terms.cores is not None:
         amounts[CORES] = terms.cores
     if terms.exclusive:
-        amounts[CORES] = amounts[RATIO] = _WHOLE
+        amounts[CORES] = amounts[RATIO] = WHOLE
         amounts[MEMORY] = 0
     percent[MEMORY] = amounts[RATIO]
     return Claim(GPU, count, tuple(amounts), tuple(percent))
@@ -169,20 +169,20 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimTerms) -> Claim:
 def _whole_or_part(kind: str, name: str, asked: int) -> Claim:
     _check_percent(name, asked, None)
     amounts = list(_NOTHING)
-    amounts[SHARE] = min(asked, _WHOLE)
-    return Claim(kind, max(asked // _WHOLE, 1), tuple(amounts), _NOTHING)
+    amounts[SHARE] = min(asked, WHOLE)
+    return Claim(kind, max(asked // WHOLE, 1), tuple(amounts), _NOTHING)
 
 
 def _check_percent(name: str, asked: int, shared: int | None) -> None:
     if shared is not None:
-        if asked % shared or asked // shared > _WHOLE:
+        if asked % shared or asked // shared > WHOLE:
             raise ClaimError(
-                f"{name}: {asked} over {GPU_SHARED}: {shared} is no whole percentage of a device up to {_WHOLE}: "
-                f"write a multiple of {shared} up to {_WHOLE * shared}"
+                f"{name}: {asked} over {GPU_SHARED}: {shared} is no whole percentage of a device up to {WHOLE}: "
+                f"write a multiple of {shared} up to {WHOLE * shared}"
             )
-    elif asked > _WHOLE and asked % _WHOLE:
+    elif asked > WHOLE and asked % WHOLE:
         raise ClaimError(f"{name}: {asked} is more than one device and no whole number of them: "
-                         f"write up to {_WHOLE}, or a multiple of {_WHOLE}")  # fmt: skip
+                         f"write up to {WHOLE}, or a multiple of {WHOLE}")  # fmt: skip
 
 
 def _advice(requests: Mapping[str, int]) -> str:

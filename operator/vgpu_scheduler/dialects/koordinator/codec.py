@@ -23,13 +23,12 @@ from vgpu_scheduler.dialects.koordinator.names import (
 )
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node, QuantityError, to_int
-from vgpu_scheduler.model import Amounts, Assignment, Device, add, quoted
+from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
 _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
 _MOST_AMOUNT = 2**44
 """No device has more of anything; held below it, no sum over devices and pods leaves int64."""
-_WHOLE = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HONOUR = "Honor"
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
@@ -113,7 +112,7 @@ def _device(entry: object, where: str, model: str) -> Device:
         if (
             DIMENSIONS[resource.dimension].unit == "percent"
             and resource.vendor == kind
-            and total[resource.dimension] > _WHOLE
+            and total[resource.dimension] > WHOLE
         ):
             raise CodecError(f"{where}.resources: {name}: {total[resource.dimension]} is no percentage of a device")
     return Device(

@@ -26,12 +26,11 @@ from vgpu_scheduler.dialects.koordinator.names import (
 )
 from vgpu_scheduler.dialects.values import number_of
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, CardReason, Claim, ClaimTerms, PodClaims
+from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, CardReason, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
 _STRATEGIES = {"spread": Strategy.LEAST_ALLOCATED, "binpack": Strategy.MOST_ALLOCATED}
 _MUTEX = "mutex"
-_WHOLE = 100
 
 _ALLOCATION = ShareDimensions(
     reasons=(
@@ -83,7 +82,7 @@ class KoordinatorClaims:
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
-        return max(claim.amounts[CORES], claim.amounts[RATIO]) >= _WHOLE
+        return max(claim.amounts[CORES], claim.amounts[RATIO]) >= WHOLE
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.
@@ -131,9 +130,6 @@ class KoordinatorClaims:
         return names_any(container, self.resources)
 
 
-_MIB = 2**20
-
-
 def odd_amounts(container: Container) -> Iterator[str]:
     """Yield what is odd about the amounts that a container asks: zeros beside other amounts, and memory in MiB."""
     asked = {**container.requests, **container.limits}
@@ -143,5 +139,5 @@ def odd_amounts(container: Container) -> Iterator[str]:
         if amount == 0 and TYPE_OF[name] in kinds:
             yield f"{name}: {asked[name]} counts as if it were not there"
     memory = amounts.get(GPU_MEMORY)
-    if memory and memory < _MIB:
+    if memory and memory < MIB:
         yield f"{GPU_MEMORY}: {asked[GPU_MEMORY]} is in bytes, and hardly any memory: for MiB write {memory}Mi"

@@ -9,10 +9,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
-
-_WHOLE = 100
-_MIB = 2**20
+from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, ContainerClaims, PodClaims
 
 
 def regular_containers(pod: Pod) -> tuple[Container, ...]:
@@ -74,13 +71,13 @@ def card_claims(container: Container, names: VolcanoNames, terms: ClaimTerms = N
     percent = _percentage(container, names.memory_percent, least=1) if names.memory_percent else None
     memory = 0 if percent else _memory(container, names)
     if not percent and not memory:
-        memory = 0 if terms.memory is None else max(terms.memory // (_MIB * names.memory_factor), 1)
-        percent = 0 if memory else _WHOLE
+        memory = 0 if terms.memory is None else max(terms.memory // (MIB * names.memory_factor), 1)
+        percent = 0 if memory else WHOLE
     cores = _percentage(container, names.cores, least=0)
     if cores is None:
         cores = terms.cores or 0
     if terms.exclusive:
-        cores = _WHOLE
+        cores = WHOLE
     return (Claim(VENDOR, count, (1, memory, cores), (0, percent or 0, 0)),)
 
 
@@ -99,7 +96,7 @@ def _memory(container: Container, names: VolcanoNames) -> int:
     memory = whole_amount(container, names.memory) or 0
     if memory > INT32:
         unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
-        better = memory // (_MIB * names.memory_factor)  # what was meant if it was meant in bytes
+        better = memory // (MIB * names.memory_factor)  # what was meant if it was meant in bytes
         text = amount_text(container, names.memory)
         raise ClaimError(
             f'container "{container.name}": {names.memory}: {text} is more than any card '
@@ -110,9 +107,9 @@ def _memory(container: Container, names: VolcanoNames) -> int:
 
 def _percentage(container: Container, resource: str, *, least: int) -> int | None:
     amount = whole_amount(container, resource)
-    if amount is not None and not least <= amount <= _WHOLE:
+    if amount is not None and not least <= amount <= WHOLE:
         raise ClaimError(
             f'container "{container.name}": {resource}: {amount_text(container, resource)} is no percentage of a card: '
-            f"write {least} to {_WHOLE}"
+            f"write {least} to {WHOLE}"
         )
     return amount

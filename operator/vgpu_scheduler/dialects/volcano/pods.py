@@ -23,6 +23,7 @@ from vgpu_scheduler.model import (
     MUTEX,
     NO_TERMS,
     SPREAD,
+    WHOLE,
     Claim,
     ClaimTerms,
     OrderKind,
@@ -30,7 +31,6 @@ from vgpu_scheduler.model import (
     policy_words,
 )
 
-_WHOLE = 100
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 
 
@@ -89,7 +89,7 @@ class VolcanoClaims:
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
         _, memory, cores = claim.amounts
-        return cores >= _WHOLE or (not memory and claim.percent[1] >= _WHOLE)
+        return cores >= WHOLE or (not memory and claim.percent[1] >= WHOLE)
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from vgpu_scheduler.kube import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PODS, Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import MIB, Device
 from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
 from vgpu_scheduler.whatif.world import World
 
-_MIB: Final = 2**20
 _KEEPS_AWAY: Final = frozenset({NO_EXECUTE, NO_SCHEDULE})
 
 
@@ -39,7 +38,7 @@ def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
 def _trace_node(node: Node, models: tuple[str, ...], memory: int) -> TraceNode:
     room = node.allocatable
     pods = room.get(PODS, 0)
-    return TraceNode(node.name, room.get(CPU, 0), room.get(MEMORY, 0) // _MIB, models, pods, memory)
+    return TraceNode(node.name, room.get(CPU, 0), room.get(MEMORY, 0) // MIB, models, pods, memory)
 
 
 def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
@@ -48,7 +47,7 @@ def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
         inventory = dialect.inventory
         devices = [device for device in world.devices(node, dialect.name) if _usable(device)]
         if devices:
-            most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // _MIB
+            most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // MIB
             return tuple(device.type for device in devices), max(-(-most // 100), 1) * 100
     return (), 0
 

@@ -11,9 +11,7 @@ from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, ex
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.model import Assignment, Compute, Device
-
-_WHOLE = 100
+from vgpu_scheduler.model import WHOLE, Assignment, Compute, Device
 
 NAMES = ShareNames(
     "amd.com/gpu",
@@ -59,8 +57,8 @@ def amd_rule(count: str, memory: str, cores: str) -> Admit:
 
     def admit(draft: Draft) -> bool:
         compute = draft.limit(cores)
-        if draft.limit(count) is not None and compute is not None and not 1 <= (exact(compute) or 0) <= _WHOLE:
-            raise Refusal(f"{cores} must be an integer percentage between 1 and {_WHOLE}")
+        if draft.limit(count) is not None and compute is not None and not 1 <= (exact(compute) or 0) <= WHOLE:
+            raise Refusal(f"{cores} must be an integer percentage between 1 and {WHOLE}")
         return any(draft.limit(name) is not None for name in (count, memory, cores))
 
     return admit

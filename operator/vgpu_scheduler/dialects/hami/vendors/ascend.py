@@ -29,7 +29,6 @@ from vgpu_scheduler.model import Compute, Device
 _VISIBLE = "ASCEND_VISIBLE_DEVICES"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
-_WHOLE = 100
 _AFFINITY = 10.0
 """What chips of one network add to the node's score."""
 

@@ -8,13 +8,12 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+from vgpu_scheduler.model import NO_TERMS, WHOLE, Claim, ClaimTerms
 
 SOFT_POD, SOFT = "huawei.com/vnpu-mode", "hami-core"
 """The annotation of a pod that shares chips softly, and its value."""
 MODULE = 2
 """Chips of a module."""
-_WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class NpuNames(ShareNames):
         if mode == SOFT or not memory:
             return claim
         if exclusive:  # all of a chip's memory leaves nobody any of it
-            return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
+            return Claim(vendor, claim.count, (slots, 0, 0), (0, WHOLE, 0))
         return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
 
     def takes_whole(self, claim: Claim) -> bool:

@@ -22,6 +22,7 @@ from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, i
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
+    WHOLE,
     Amounts,
     Assignment,
     Claim,
@@ -45,7 +46,6 @@ _KEYS = (_IDS, _TIME, _ALLOCATED, _NODE, _RESOURCE_TYPE)
 _INFERENTIA = "inf"
 """Instance types on which the devices are linked in one row; on others they are linked in groups."""
 _IN_A_ROW, _NO_GROUP = 0, -1
-_WHOLE = 100
 
 
 def _kind(devices: int, cores: int) -> CardKind:
@@ -130,7 +130,7 @@ class NeuronNames:
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim is one of whole devices."""
-        return claim.percent[2] >= _WHOLE
+        return claim.percent[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container requests any of the maker's resources, however malformed."""
@@ -162,7 +162,7 @@ class NeuronNames:
                 )
             else:
                 devices = min(cores, 1)
-        return Claim(vendor, devices, (1, 0, 0), (0, 0, _WHOLE)) if devices else None
+        return Claim(vendor, devices, (1, 0, 0), (0, 0, WHOLE)) if devices else None
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:

@@ -10,14 +10,13 @@ from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import WHOLE, Device
 
 NAMES = CountNames("birentech.com/gpu")
-_WHOLE = 100
 
 
 def _device(card: RegisteredDevice, vendor: str) -> Device:
-    return as_written(replace(card, devcore=_WHOLE), vendor)
+    return as_written(replace(card, devcore=WHOLE), vendor)
 
 
 def biren(section: Section) -> tuple[Vendor, ...]:

@@ -10,10 +10,10 @@ from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.node_side import NodeLock
+from vgpu_scheduler.model import WHOLE
 
 UNIT = 256
 """MiB of a unit of the memory resource."""
-_WHOLE = 100
 _ASSIGNED, _PROFILE = "CAMBRICON_DSMLU_ASSIGNED", "CAMBRICON_DSMLU_PROFILE"
 
 NAMES = ShareNames(
@@ -21,7 +21,7 @@ NAMES = ShareNames(
     "cambricon.com/mlu.smlu.vmemory",
     cores="cambricon.com/mlu.smlu.vcore",
     memory_factor=UNIT,
-    default_cores=_WHOLE,
+    default_cores=WHOLE,
     advertised=True,
 )
 
@@ -29,7 +29,7 @@ NAMES = ShareNames(
 def _kind(cores: int, memory: int) -> CardKind:
     if memory <= 0:
         raise CodecError("there is no memory beside it")
-    return CardKind(-(-cores // _WHOLE), _WHOLE, memory * UNIT * _WHOLE // cores, _WHOLE)
+    return CardKind(-(-cores // WHOLE), WHOLE, memory * UNIT * WHOLE // cores, WHOLE)
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:

@@ -9,13 +9,13 @@ from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.model import WHOLE
 
-_WHOLE = 100
-NAMES = ShareNames("enflame.com/gcu", default_cores=_WHOLE)
+NAMES = ShareNames("enflame.com/gcu", default_cores=WHOLE)
 
 
 def _kind(cards: int) -> CardKind:
-    return CardKind(cards, 1, _WHOLE, _WHOLE)
+    return CardKind(cards, 1, WHOLE, WHOLE)
 
 
 def gcu(section: Section) -> tuple[Vendor, ...]:

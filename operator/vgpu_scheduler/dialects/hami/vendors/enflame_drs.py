@@ -20,6 +20,7 @@ from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, i
 from vgpu_scheduler.kube import Container, Node, Pod, to_int
 from vgpu_scheduler.model import (
     NO_TERMS,
+    WHOLE,
     Amounts,
     Assignment,
     Claim,
@@ -44,7 +45,6 @@ CONTAINERS = "assigned-containers"
 _KEYS = (_ASSIGNED, _TIME, _ID, _INDEX, _MINOR, _SIZE, CONTAINERS)
 _SCHEMA = Schema(placements=3)
 _PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0,5})gb", re.ASCII)
-_WHOLE = 100
 _GIB = 1024
 """MiB of a GiB."""
 _GIGABYTES_BELOW = 100
@@ -115,7 +115,7 @@ class DrsCards:
                 uuid=uuid,
                 vendor=vendor,
                 type=vendor,
-                total=(slots, memory, _WHOLE, slots),
+                total=(slots, memory, WHOLE, slots),
                 schema=_SCHEMA,
                 index=int(index),
                 healthy=alive,
@@ -138,7 +138,7 @@ def _card(fields: Fields, position: int, node: str) -> tuple[str, str, str, int]
 
 
 def _piece(profile: DrsProfile, largest: int) -> Piece:
-    cores = -(-_WHOLE * profile.slices // largest)
+    cores = -(-WHOLE * profile.slices // largest)
     return Piece(profile.name, 0, profile.slices, _amounts(profile.slices, profile.gigabytes * _GIB, cores))
 
 
@@ -157,7 +157,7 @@ class DrsNames:
     slices: str = "enflame.com/drs-gcu"
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
-    units = _WHOLE
+    units = WHOLE
     choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
     of_zero = ""
 
@@ -188,7 +188,7 @@ class DrsNames:
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others: the profile with all of their compute."""
-        return claim.amounts[2] >= _WHOLE
+        return claim.amounts[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container requests any of the maker's resources, however malformed."""
@@ -209,7 +209,7 @@ class DrsNames:
         if not (slices or memory or cores) or slices == 0:
             return None
         if terms.exclusive:
-            return Claim(vendor, 1, (0, 0, _WHOLE), (0, 0, 0))  # the profile that leaves no cores to others
+            return Claim(vendor, 1, (0, 0, WHOLE), (0, 0, 0))  # the profile that leaves no cores to others
         if slices is not None:
             return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
         mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
@@ -217,9 +217,9 @@ class DrsNames:
             mib = max(terms.memory // 2**20, 1)
         if cores is None and terms.cores is not None:
             cores = terms.cores
-        if (cores or 0) > _WHOLE:
+        if (cores or 0) > WHOLE:
             raise ClaimError(
-                f'container "{container.name}": {self.cores}: {cores} is more than a card has: write {_WHOLE} or less'
+                f'container "{container.name}": {self.cores}: {cores} is more than a card has: write {WHOLE} or less'
             )
         return Claim(vendor, 1, (0, mib, cores or 0), (0, 0, 0))
 
@@ -329,8 +329,8 @@ def slices_rule(slices: str, memory: str, cores: str) -> Admit:
         by_needs = () if draft.either(slices) is not None else (memory, cores)
         asked = {name: text for name in (slices, *by_needs) if (text := draft.either(name)) is not None}
         for name, text in asked.items():
-            if name == cores and not 0 < to_int(text) <= _WHOLE:
-                raise Refusal(f"{name} must be in range (0,{_WHOLE}]")
+            if name == cores and not 0 < to_int(text) <= WHOLE:
+                raise Refusal(f"{name} must be in range (0,{WHOLE}]")
             if to_int(text) <= 0:
                 raise Refusal(f"{name} must be greater than 0")
         for name, text in asked.items():

@@ -8,8 +8,8 @@ from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import to_int
+from vgpu_scheduler.model import WHOLE
 
-_WHOLE = 100
 _CONTAINER = "SOL_CONTINER_NAME"  # as the runtime spells it
 UNIT = 256
 """MiB of a unit of the memory resource."""
@@ -48,7 +48,7 @@ def iluvatar_rule(count: str, cores: str) -> Admit:
         if asked is None:
             return False
         if draft.sound(count) and to_int(asked) > 1:
-            draft.set_limit(cores, _WHOLE * to_int(asked))
+            draft.set_limit(cores, WHOLE * to_int(asked))
         draft.set_env(_CONTAINER, draft.name)
         return True
 

@@ -17,13 +17,12 @@ from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container, to_int
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+from vgpu_scheduler.model import NO_TERMS, WHOLE, Claim, ClaimTerms
 
 SIZES = (24576, 49152, 98304)
 """MiB of a slice; the last is a whole card."""
 MEMORY = SIZES[-1]
 """MiB of a card, which is given out in one size at a time."""
-_WHOLE = 100
 _INDEX = "BAIDU_COM_DEVICE_IDX"
 _SHARES = 100
 _PER_FRAGMENT = 1000.0
@@ -35,7 +34,7 @@ _RULES = RuleKeys(
     )
 )
 
-NAMES = ShareNames("kunlunxin.com/xpu", default_cores=_WHOLE)
+NAMES = ShareNames("kunlunxin.com/xpu", default_cores=WHOLE)
 
 
 class SliceNames(ShareNames):
@@ -57,14 +56,14 @@ class SliceNames(ShareNames):
         whole = terms.exclusive or (given is None and terms.memory is None)
         asked = MEMORY if whole else claim.amounts[1]
         size = next((size for size in SIZES if size >= asked), MEMORY)
-        return Claim(vendor, claim.count, (1, size, size * _WHOLE // MEMORY), (0, 0, 0))
+        return Claim(vendor, claim.count, (1, size, size * WHOLE // MEMORY), (0, 0, 0))
 
 
 SLICE_NAMES = SliceNames("kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory")
 
 
 def _kind(cards: int) -> CardKind:
-    return CardKind(cards, _SHARES, MEMORY, _WHOLE)
+    return CardKind(cards, _SHARES, MEMORY, WHOLE)
 
 
 def _half(number: int, cards: int) -> int:

@@ -13,11 +13,10 @@ from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, Coun
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import WHOLE, Device
 
-_WHOLE = 100
 _MEMORY = 65536
-NAMES = ShareNames("metax-tech.com/gpu", default_cores=_WHOLE)
+NAMES = ShareNames("metax-tech.com/gpu", default_cores=WHOLE)
 
 LOSSES = "metax-tech.com/gpu.topology.losses"
 SCORES = "metax-tech.com/gpu.topology.scores"
@@ -26,7 +25,7 @@ _BEST = 2000
 
 
 def _kind(cards: int) -> CardKind:
-    return CardKind(cards, 1, _MEMORY, _WHOLE)
+    return CardKind(cards, 1, _MEMORY, WHOLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,9 @@ from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
 from vgpu_scheduler.model import (
+    MIB,
     NO_TERMS,
+    WHOLE,
     Amounts,
     Assignment,
     Claim,
@@ -53,10 +55,8 @@ _SCHEMA = Schema(classes=range(3, 6), qualities=range(6, 9))
 """Tenants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
 _ANY_NUMBER = INT32 + 1
 """Tenants of a class or quality that a card may have: its slots are what bounds them."""
-_WHOLE = 100
 _GIB = 1024
 """MiB of a GiB."""
-_MIB = 2**20
 _AFFINITY = 10000.0
 
 
@@ -78,7 +78,7 @@ def _counted(mode: str, cores: int) -> Amounts:
     One that has all the compute shares it with nobody, so its quality is nobody's concern.
     """
     app_class, _, quality = mode.partition("/")
-    shared = cores != _WHOLE
+    shared = cores != WHOLE
     return (*(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in QUALITIES))
 
 
@@ -155,10 +155,10 @@ class SharedNames(ShareNames):
         text = (amount_text(self._seen(container), self.memory) or "").strip()
         if not amount:
             return 0
-        memory = amount // _MIB if has_unit(text) else amount * _GIB
+        memory = amount // MIB if has_unit(text) else amount * _GIB
         where = f'container "{container.name}": {self.memory}: {text}'
         if memory > INT32:
-            in_bytes = amount // _MIB // _GIB or 1
+            in_bytes = amount // MIB // _GIB or 1
             raise ClaimError(
                 f"{where} is more than any card has, because the unit is GiB: in bytes it would be {in_bytes}"
             )
@@ -173,7 +173,7 @@ NAMES = SharedNames(
     cores="metax-tech.com/vcore",
     memory_factor=_GIB,
     units_in_bytes=True,
-    default_cores=_WHOLE,
+    default_cores=WHOLE,
     limits_only=True,
 )
 

@@ -52,6 +52,7 @@ from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_c
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.kube import Node, Pod, to_int
 from vgpu_scheduler.model import (
+    WHOLE,
     Amounts,
     Assignment,
     Claim,
@@ -66,7 +67,6 @@ from vgpu_scheduler.model import (
     makers,
 )
 
-_WHOLE = 100
 _PRIORITY = "CUDA_TASK_PRIORITY"
 _CORE_POLICY = "GPU_CORE_UTILIZATION_POLICY"
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -350,10 +350,10 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
     def admit(draft: Draft) -> bool:
         share = draft.either(names.memory_percent)
         percent = None if share is None else to_int(share)
-        if percent is not None and not 0 <= percent <= _WHOLE:
+        if percent is not None and not 0 <= percent <= WHOLE:
             raise Refusal(
                 f"invalid {names.memory_percent} value {percent} in container {draft.name}: "
-                f"must be an integer between 0 and {_WHOLE}"
+                f"must be an integer between 0 and {WHOLE}"
             )
         priority = draft.limit(names.priority)
         if priority is not None:
@@ -367,7 +367,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
             found = True
         if names.whole_is_exclusive and _whole(draft, percent, names):
             if draft.unclaimed and draft.either(names.cores) is None:
-                draft.add_limit(names.cores, _WHOLE)
+                draft.add_limit(names.cores, WHOLE)
             found = True
         if found:
             draft.use_runtime_class(options.runtime_class)
@@ -382,6 +382,6 @@ def _whole(draft: Draft, percent: int | None, names: NvidiaNames) -> bool:
     """Tell whether whole cards are asked for, and nothing is said of compute but what an earlier review added."""
     if draft.either(names.count) is None or draft.request(names.cores) is not None:
         return False
-    if draft.limit(names.cores) not in (None, str(_WHOLE)):
+    if draft.limit(names.cores) not in (None, str(WHOLE)):
         return False
-    return draft.either(names.memory) is None if percent is None else percent == _WHOLE
+    return draft.either(names.memory) is None if percent is None else percent == WHOLE

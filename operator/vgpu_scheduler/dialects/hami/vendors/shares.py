@@ -10,10 +10,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource
-
-_WHOLE = 100
-_MIB = 2**20
+from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, QuotaResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class ShareNames:
     advertised: bool = False
     limits_only: bool = False
     whole_is_exclusive: bool = False
-    units: int = _WHOLE
+    units: int = WHOLE
 
     def configured(self, section: Section) -> Self:
         """Return the names that a section of HAMi's configuration gives, and these where it gives none.
@@ -114,7 +111,7 @@ class ShareNames:
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
         """Return what a namespace's quota may limit of the maker's cards."""
         found = {
-            self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=_MIB if self.units_in_bytes else 0),
+            self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=MIB if self.units_in_bytes else 0),
             self.cores: QuotaResource(vendor, 2, of_card=self.cores_of_card),
         }
         return {name: resource for name, resource in found.items() if name}
@@ -157,13 +154,13 @@ class ShareNames:
         parts = count if self.divided else 1
         of_all = self._memory(container)
         memory = of_all // parts
-        percent = min(self._percent(container), _WHOLE)
+        percent = min(self._percent(container), WHOLE)
         if not percent and not of_all:
             memory = self.default_memory
             if terms.memory is not None and self.memory:
-                memory = max(terms.memory // _MIB, 1)
-            percent = 0 if memory else _WHOLE
-        whole = percent == _WHOLE and not memory and self._says_nothing_else(container)
+                memory = max(terms.memory // MIB, 1)
+            percent = 0 if memory else WHOLE
+        whole = percent == WHOLE and not memory and self._says_nothing_else(container)
         cores = self._cores(container, terms, parts, whole=whole)
         if self.cores_of_card:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
@@ -173,7 +170,7 @@ class ShareNames:
         """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
         _, memory, cores, *_ = claim.amounts
         _, of_memory, of_cores, *_ = claim.percent
-        return max(cores * _WHOLE // self.units, of_cores) >= _WHOLE or (not memory and of_memory >= _WHOLE)
+        return max(cores * WHOLE // self.units, of_cores) >= WHOLE or (not memory and of_memory >= WHOLE)
 
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
@@ -184,15 +181,15 @@ class ShareNames:
         if terms.exclusive:
             return self.units
         if given is not None:
-            if self.cores_of_card and not 1 <= given <= _WHOLE:
+            if self.cores_of_card and not 1 <= given <= WHOLE:
                 raise ClaimError(
                     f'container "{container.name}": {self.cores}: {given} is no percentage of a card: '
-                    f"write a number from 1 to {_WHOLE}"
+                    f"write a number from 1 to {WHOLE}"
                 )
             return given // parts
         if terms.cores is not None and self.cores:
-            return -(-terms.cores * self.units // _WHOLE)
-        return _WHOLE if whole and self.whole_is_exclusive else self.default_cores
+            return -(-terms.cores * self.units // WHOLE)
+        return WHOLE if whole and self.whole_is_exclusive else self.default_cores
 
     def _says_nothing_else(self, container: Container) -> bool:
         """Tell whether all memory is asked for by its percentage, or by not naming memory: a 0 is not that."""
@@ -211,7 +208,7 @@ class ShareNames:
         if memory > largest:
             text = amount_text(container, self.memory)
             unit = "MiB" if self.memory_factor == 1 else f"{self.memory_factor} MiB"
-            better = memory // (_MIB * self.memory_factor)  # what was meant if it was meant in bytes
+            better = memory // (MIB * self.memory_factor)  # what was meant if it was meant in bytes
             other = f"in bytes it would be {better}" if better else "write a smaller number"
             raise ClaimError(
                 f'container "{container.name}": {self.memory}: {text} is more than any card has, '
@@ -232,7 +229,7 @@ class CountNames:
 
     count: str
     unadvertised = ()
-    units = _WHOLE
+    units = WHOLE
     choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
     of_zero = ""
 

@@ -10,10 +10,9 @@ from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import WHOLE, Device
 
 NAMES = CountNames("vastaitech.com/va")
-_WHOLE = 100
 _NO_GROUP = -1
 
 
@@ -23,7 +22,7 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
     if card.custom_info.get("DeviceStrategy") == "die":
         aic = str(card.custom_info.get("AIC", ""))
         group = int(aic) if aic.isascii() and aic.isdigit() and len(aic) < 10 else _NO_GROUP
-    return replace(as_written(replace(card, devcore=_WHOLE), vendor), group=group)
+    return replace(as_written(replace(card, devcore=WHOLE), vendor), group=group)
 
 
 def vastai(section: Section) -> tuple[Vendor, ...]:
