@@ -230,9 +230,10 @@ class EvictingWorld(BindingWorld):
         ----------
         fate
             ``succeeds``; ``lost``: it is carried out, and nobody says so; ``dropped``: it never comes; or the status
-            that it is refused with.
+            that it is refused with. Of a pod that is there nobody says that it is not.
         """
         request.leader.requests.remove(request)
+        fate = "500" if request.method == "GET" and fate == "404" else fate
         message = b'{"message": "User sim cannot create resource"}' if fate == "403" else b'{"message": "no"}'
         response = ApiResponse(int(fate), message) if fate.isdigit() else None
         if fate in {"succeeds", "lost"}:

@@ -280,6 +280,12 @@ class PreemptionMachine(EvictingWorld, SchedulerMachine):
         self.urgent_pods_come(1, PALETTE[1], 3)
         self.evictions_go_on(8)
 
+    @precondition(lambda self: self._evictions())
+    @rule(pick=picks, fate=st.sampled_from(["403", "403", "429", "500"]))
+    def eviction_is_refused(self, pick: int, fate: str) -> None:
+        requests = self._evictions()
+        self.finish(requests[pick % len(requests)], fate)
+
     @precondition(lambda self: self._recordings())
     @rule(pick=picks)
     def eviction_is_forbidden_once_a_policy_has_refused_its_record(self, pick: int) -> None:
