@@ -71,14 +71,15 @@ def test_one_that_asks_for_something_else_by_now_passes_its_turn_on() -> None:
     assert queue.pop(20.0) == "b"
 
 
-def test_one_whose_attempt_failed_keeps_the_others_from_nothing() -> None:
+def test_one_whose_attempt_failed_keeps_its_turn() -> None:
     queue = unschedulable("a", "b")
     queue.hint(Hint.NODE, 20.0)
     assert queue.pop(20.0) == "a"
     queue.back_off("a", 20.0)
-    assert queue.pop(20.0) == "b"
-    queue.placed("b", 20.0)
+    assert queue.pop(20.0) is None
     assert queue.pop(40.0) == "a"
+    queue.placed("a", 40.0)
+    assert queue.pop(40.0) == "b"
 
 
 def test_pods_that_stand_for_themselves_are_all_tried() -> None:

@@ -275,7 +275,6 @@ class SchedulingQueue:
             return
         self._leave(entry)
         self._delay(entry, max(entry.ready_at, now + at_least), QueueEvent.ATTEMPT_FAILURE)
-        self._pass_on(entry, now)  # what went wrong is its own, as far as anybody knows
 
     def hint(self, hints: Hint, now: float, helped: Iterable[UnschedulableClass] = (), *, anew: bool = False) -> int:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
