@@ -1,4 +1,4 @@
-"""What grows with the cluster, without an API server: taking in events, decisions, copies, memory.
+"""What grows with the cluster, without an API server: taking in events, decisions, memory.
 
 ``python -m benchmarks.scale`` writes the table to docs/performance.md. Each size runs in a process of its own.
 """

@@ -79,7 +79,8 @@ def test_a_fellow_whose_scheduler_is_misspelt_is_to_be_created_anew(seed: int) -
     fellow["spec"]["schedulerName"] = wrong
     world = world_of(node("a", 2), member("p0", 1, 2), fellow)
     (remedy,) = explain_pod(world, named(world, "p0")).remedies
-    said = f"p1 (names scheduler {wrong}, which is nobody's: create it anew with spec.schedulerName: {right})"
+    anew = f"if {right} is meant, create it anew with spec.schedulerName: {right}"
+    said = f"p1 (names scheduler {wrong}, which is not known here; {anew})"
     assert remedy.text == f"create 1 more pod of group default/team, or have others count: {said}"
     fellow["spec"]["schedulerName"] = right
     world = world_of(node("a", 2), member("p0", 1, 2), fellow)

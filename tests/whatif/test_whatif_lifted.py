@@ -179,7 +179,7 @@ def test_of_pods_of_one_second_nobody_can_say_which_is_served_first(came: str, *
     made = World(EngineOptions([make_dialect("hami")]))
     made.add([node("a", cards=1), *pods])
     (waiting,) = [each for each in made.pending.values() if each.name == "asked"]
-    text = explain_pod(made, waiting).first
+    (text,) = explain_pod(made, waiting).first
     assert ("created earlier or in the same second)" in text) is perhaps, text
     assert "1 pod that fits now is served before it" in text
 

@@ -57,6 +57,24 @@ def test_a_policy_of_the_namespace_of_the_victim_is_named() -> None:
     )
 
 
+def test_as_few_fields_as_suffice_are_named_and_of_policies_that_matter_alone() -> None:
+    """What other policies say, or cannot be understood, changes nothing; nor does a field that spares nobody."""
+    others = [policy_object(f"p{n}", {"preemption": {"minRuntime": "48h"}}, namespace=f"team-{n}") for n in range(40)]
+    broken = [
+        policy_object("text", {"preemption": "x"}, namespace="t"),
+        policy_object("list", {"preemption": [1]}, namespace="t"),
+    ]
+    held = tenant("x-1", "a", "GPU-a-0", 9000)
+    asked = waiting("high", 12000, 5)
+    rules = allows(victims="Any", minRuntime="48h", preemptible=False)
+    mine = policy_object("mine", {"preemption": {"minRuntime": "0m"}}, namespace="default")
+    goes = explained(world(rules, mine, *others, *broken, node("a", 1), held, asked)).who_goes
+    assert goes is not None
+    assert goes.why == (
+        "If spec.preemption.preemptible of ClusterVGPUPolicy house (false) allowed it, 1 pod would go on node a.",
+    )
+
+
 def test_nothing_is_named_where_nobody_would_go_all_the_same() -> None:
     full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), waiting("high", 12000, 5))
     goes = explained(world(allows(minRuntime="48h"), *full)).who_goes

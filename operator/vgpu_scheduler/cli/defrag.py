@@ -177,6 +177,10 @@ def _verdict(room: Room) -> str:
         return f"{room.pod} fits now, on {place}: no pod has to move."
     make = "1 move makes" if len(room.moves) == 1 else f"{len(room.moves)} moves make"
     fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
+    if first := room.served_first:
+        one = len(first) == 1
+        takes = f"{'takes' if one else 'take'} the first of it, for {'it is' if one else 'they are'} served first"
+        fewer = f"{', '.join(first)} {takes}. {fewer}"
     return f"{make} room for {room.pod} on {place}. {fewer}"
 
 
@@ -192,6 +196,8 @@ def _why_no_moves(room: Room) -> str:
 
 
 def _worded(step: Step) -> str:
+    if step.pods:
+        return f"Wait until {' and '.join(step.pods)} {'runs' if len(step.pods) == 1 else 'run'}."
     if step.move is None:
         return f"vgpu-scheduler {step.kind} card {'/'.join(step.spot or ())}"
     move = step.move

@@ -88,7 +88,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
-    first: str = ""
+    first: Sequence[str] = ()
     who_goes: WhoGoes | None = None
     displaced_by: DisplacedBy | None = None
     group: str = ""
@@ -106,7 +106,7 @@ class Explanation:
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
             "causes": list(self.causes),
-            **({"first": self.first} if self.first else {}),
+            **({"first": " ".join(self.first)} if self.first else {}),
             **({"preemption": self.who_goes.as_json()} if self.who_goes else {}),
         }
 
@@ -123,7 +123,7 @@ class Explanation:
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
         parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
-        parts += [f"  {self.first}"] if self.first else []
+        parts += ["\n".join(f"  {each}" for each in self.first)] if self.first else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:

@@ -113,6 +113,7 @@ def _kept_out(world: World, pod: Pod) -> str:
     engine, named = world.engine, pod.scheduler_name
     if named not in engine.scheduler_names:
         if meant := meant_scheduler(named, engine.scheduler_names, engine.coexist_with):
-            return f"names scheduler {named}, which is nobody's: create it anew with spec.schedulerName: {meant}"
+            anew = f"if {meant} is meant, create it anew with spec.schedulerName: {meant}"
+            return f"names scheduler {named}, which is not known here; {anew}"
         return f"names scheduler {named}, and counts once that has placed it"
     return f"is {reason}" if (reason := gated(pod)) else ""

@@ -4,7 +4,7 @@ Where those that are served first take the room that moves make, more is made be
 
 Of up to three moves, all are tried that may help: the pod goes to a node without some pods there, these go where there
 is room, or to a node without some other pods, and so on. Beyond that, nodes are cleared one by one, and the plan with
-the fewest moves is kept. Each pod is moved once at most for that, and only pods that hold cards are.
+the fewest moves is kept. Each pod is moved once at most, and only pods that hold cards are.
 """
 
 from __future__ import annotations
@@ -41,20 +41,24 @@ class StepKind(StrEnum):
     CORDON = "cordon"
     EVICT = "evict"
     UNCORDON = "uncordon"
+    WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that somebody does: with a card, or a move."""
+    """One thing that somebody does: with a card, a move, or to wait until pods run that are served first."""
 
     kind: StepKind
     spot: Spot | None = None
     move: Move | None = None
+    pods: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         if self.move is not None:
             return {"do": self.kind.value, **self.move.as_json()}
+        if self.kind is StepKind.WAIT:
+            return {"do": self.kind.value, "pods": list(self.pods)}
         assert self.spot is not None
         return {"do": self.kind.value, "node": self.spot[0], "card": self.spot[1]}
 
@@ -95,6 +99,11 @@ class Room:
         """The moves, in their order."""
         return tuple(step.move for step in self.steps if step.move is not None)
 
+    @property
+    def served_first(self) -> tuple[str, ...]:
+        """The pods that take room before it, beside which more is made."""
+        return tuple(pod for step in self.steps for pod in step.pods)
+
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {
@@ -129,7 +138,8 @@ def make_room(
         more = _made(world, pod, schedulers, on_question) if room.taken_by else None
         if more is None or not more.node:
             break
-        room = replace(more, steps=(*room.steps, *more.steps), fewest=False)
+        there = Step(StepKind.WAIT, pods=room.taken_by)
+        room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False)
     return room
 
 

@@ -10,7 +10,7 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["others_worded"]
 
 
-def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: bool) -> str:
+def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: bool) -> tuple[str, ...]:
     """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
 
     Parameters
@@ -27,7 +27,7 @@ def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: 
     if changes:
         with placed(world, turns.after) as there:
             told.append(_after(len(there)))
-    return "\n  ".join(filter(None, told))
+    return tuple(filter(None, told))
 
 
 def _before(going: int, waits: int, *, at_once: bool) -> str:

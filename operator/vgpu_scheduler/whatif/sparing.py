@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
@@ -19,6 +21,9 @@ _SECTION: Final = "preemption"
 _SPARING_NOBODY: Final[Mapping[str, object]] = {"minRuntime": "0s", "victims": "Any", "preemptible": True}
 """Fields that spare pods, with the values with which they spare none."""
 _OWN: Final = "Own"
+_NO_TIME: Final = re.compile("(0[a-z]+)+")
+_MOST_RULES: Final = 16
+_MOST_TOLD: Final = 3
 
 
 class _Rule(NamedTuple):
@@ -34,34 +39,56 @@ class _Rule(NamedTuple):
 
 
 def spared_by(world: World, pod: Pod) -> Iterator[str]:
-    """Yield the fields of policies without which others would have to go for a pod, a sentence each.
+    """Yield the fields of policies without which others would have to go for a pod, a sentence each: at most three.
 
-    Where it takes several at once, there is one sentence about all that there are.
+    Where it takes several at once, there is one sentence, about as few of them as suffice.
     """
-    rules = list(_rules(world, pod))
-    found = [([rule], goes) for rule in rules if (goes := _without(world, pod, [rule]))]
-    if not found and len(rules) > 1 and (goes := _without(world, pod, rules)):
-        found = [(rules, goes)]
-    for each, goes in found:
+    rules = list(_rules(world, pod))[:_MOST_RULES]
+    if not rules or not (goes := _without(world, pod, rules)):
+        return
+    alone = (([rule], found) for rule in rules if (found := _without(world, pod, [rule])))
+    told = list(islice(alone, _MOST_TOLD))
+    if not told:
+        for rule in list(rules):
+            fewer = [each for each in rules if each is not rule]
+            if found := _without(world, pod, fewer):
+                rules, goes = fewer, found
+        told = [(rules, goes)]
+    for each, goes in told:
         allowed = " and ".join(map(str, each))
         yield f"If {allowed} allowed it, {counted(len(goes.victims), 'pod')} would go on node {goes.node}."
 
 
 def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
-    own = world.engine.policies.resolve(pod).source_of.get(_SECTION, "").split(", ")
-    for title, policy in sorted(world.policies.items()):
-        section = (policy.get("spec") or {}).get(_SECTION) or {}
+    """Yield what spares pods, of the policies that are in force for a pod or for those of lower priority."""
+    resolve, priority = world.engine.policies.resolve, world.engine.groups.priority
+    own = _named(resolve(pod).source_of)
+    lower = [each for each in world.bound.values() if priority(each) < priority(pod)]
+    in_force = {title for each in lower for title in _named(resolve(each).source_of)} | set(own)
+    for title in sorted(in_force & world.policies.keys()):
+        section = _section(world.policies[title])
         for field, loose in _SPARING_NOBODY.items():
             is_own = field == "victims" and title in own and title.startswith(CLUSTER_KIND)
             says = section.get(field, _OWN if is_own else None)
-            if says is not None and says != loose:
+            if says is not None and says != loose and not (field == "minRuntime" and _NO_TIME.fullmatch(str(says))):
                 yield _Rule(title, field, says)
+
+
+def _named(source_of: Mapping[str, str]) -> list[str]:
+    return source_of.get(_SECTION, "").split(", ")
+
+
+def _section(policy: Object) -> Object:
+    """Return what a policy says of preemption; nothing where it cannot be understood."""
+    spec = policy.get("spec")
+    section = spec.get(_SECTION) if isinstance(spec, Mapping) else None
+    return section if isinstance(section, Mapping) else {}
 
 
 def _loosened(policy: Object, field: str) -> Object:
     """Return a policy of which a field spares nobody; where one of a namespace may not say so, it is silent."""
     spec = policy["spec"]
-    others = {name: value for name, value in spec[_SECTION].items() if name != field}
+    others = {name: value for name, value in _section(policy).items() if name != field}
     is_silent = field == "victims" and policy["metadata"].get("namespace")
     more = {"delay": others.get("delay", "0s")} if is_silent else {field: _SPARING_NOBODY[field]}
     return {**policy, "spec": {**spec, _SECTION: {**others, **more}}}

@@ -76,7 +76,8 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                     break
     world, namespace = waiting.world, waiting.pod.namespace
     quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
-    limiting = [policy for policy in world.policies.values() if (policy.get("spec") or {}).get("limits")]
+    in_force = world.engine.policies.resolve(waiting.pod).source_of.get("limits", "").split(", ")
+    limiting = [world.policies[title] for title in in_force if title in world.policies]
     others = (
         _less_and_another(waiting, of_pod),
         _fewer_cards_and_less(waiting),

@@ -46,7 +46,7 @@ class VictimFilter:
         When the first of the pods that it was asked about may be a victim that may not be one yet: it is excluded, or
         has not run for as long as its policy says. In seconds since 1970; infinite if there is none.
     any_excluded
-        Whether it was asked about one of those that have turned out to be no victims.
+        Whether it was asked about one of those that have turned out to be no victims for a time.
     """
 
     state: State
@@ -63,7 +63,8 @@ class VictimFilter:
         """Tell whether a pod may be one."""
         held = self.state.reservation(pod.uid)
         if pod.uid in self.excluded:
-            self.first_at, self.any_excluded = min(self.first_at, self.excluded[pod.uid]), True
+            until = self.excluded[pod.uid]
+            self.first_at, self.any_excluded = min(self.first_at, until), self.any_excluded or until < math.inf
             return False
         if pod.is_static or pod.namespace in self.protected:
             return False
