@@ -28,7 +28,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     async def connect(*_: object) -> Api:
         return found
 
-    monkeypatch.setattr("vgpu_scheduler.cli.cluster.view.connect", connect)
+    monkeypatch.setattr("vgpu_scheduler.reading.view.connect", connect)
     return found
 
 

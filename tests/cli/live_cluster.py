@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.cluster.view import LIST_PATHS, SELECTING_PATHS
+from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
 
 Object = dict[str, Any]
 KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}

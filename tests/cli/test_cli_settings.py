@@ -13,9 +13,8 @@ from tests.cli.settings_files import written
 from tests.cli.typos import letters_off
 
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.settings_reference import setting_infos
 from vgpu_scheduler.model import OrderKind
-from vgpu_scheduler.settings import Settings, SettingsError, load
+from vgpu_scheduler.settings import Settings, SettingsError, load, setting_infos
 from vgpu_scheduler.settings.sections import NvidiaSettings
 
 pytestmark = pytest.mark.usefixtures("no_settings")

@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from tests.cli.settings_files import written
 
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.settings_reference import unknown_variables
-from vgpu_scheduler.settings import Settings, SettingsError, load
+from vgpu_scheduler.settings import Settings, SettingsError, load, unknown_variables
 
 pytestmark = pytest.mark.usefixtures("no_settings")
 

@@ -18,12 +18,10 @@ from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, run
 
 from vgpu_devcluster import DevCluster
 from vgpu_devcluster.process import OperatorProcess
-from vgpu_scheduler.cli.cluster.settings import settings_from_file
-from vgpu_scheduler.cli.cluster.view import LIST_PATHS, ClusterView
-from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.codec import format_time
 from vgpu_scheduler.kube import loads
+from vgpu_scheduler.reading import LIST_PATHS, ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import Explanation, Remedy, RemedyKind, ask, explain_pod
 
 Object = dict[str, Any]

@@ -14,10 +14,8 @@ import pytest
 from tests.runtime.test_runtime_explained import Cluster, running_operator
 from tests.whatif.preempting_worlds import random_objects
 
-from vgpu_scheduler.cli.cluster.settings import settings_from_file
-from vgpu_scheduler.cli.cluster.view import ClusterView
-from vgpu_scheduler.cli.cluster.world import keep_room, make_world
 from vgpu_scheduler.policy import crds
+from vgpu_scheduler.reading import ClusterView, keep_room, make_world, settings_from_file
 from vgpu_scheduler.whatif import WhoGoes, explain_pod
 
 Object = dict[str, Any]

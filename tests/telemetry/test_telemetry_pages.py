@@ -8,8 +8,7 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 
-from vgpu_scheduler.cli.settings_reference import setting_infos
-from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.settings import Settings, setting_infos
 from vgpu_scheduler.telemetry import Health, Metrics, catalogue, serve
 from vgpu_scheduler.telemetry.server import is_local
 

@@ -15,10 +15,8 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
-from vgpu_scheduler.cli.cluster.settings import settings_from_file
-from vgpu_scheduler.cli.cluster.view import ClusterView
-from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import World, explain_pod, make_room, simulate
 from vgpu_scheduler.whatif.turns import turns_around
 

@@ -13,11 +13,9 @@ import pytest
 from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, asks, cards, node_object, pod_object
 
-from vgpu_scheduler.cli.cluster.settings import settings_from_file
-from vgpu_scheduler.cli.cluster.view import ClusterView
-from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.codec import format_time
+from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import World, newest_time, simulate
 
 HAMI, OTHERS = "hami-scheduler", ("default-scheduler", "hami-scheduler")

@@ -13,12 +13,10 @@ from tests.engine.builders import Obj, allocation, asks, cards, node_object, pod
 from tests.fuzz.worlds import KINDS
 from tests.state.test_state_selecting import selecting
 
-from vgpu_scheduler.cli.cluster.settings import settings_from_file
-from vgpu_scheduler.cli.cluster.view import ClusterView
-from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.kube import SELECTING_KINDS
 from vgpu_scheduler.model import Decision
+from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.runtime.operator import Operator
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World, simulate

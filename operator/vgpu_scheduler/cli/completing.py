@@ -8,13 +8,20 @@ import io
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.cli.cluster.cards import card_places
-from vgpu_scheduler.cli.cluster.lists import list_objects
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
-from vgpu_scheduler.cli.cluster.options import ClusterOptions, NamespaceOptions
-from vgpu_scheduler.cli.cluster.view import LIST_PATHS, ClusterView, connect_to, read_cluster, read_live_cluster
+from vgpu_scheduler.cli.cluster.options import NamespaceOptions
 from vgpu_scheduler.cli.cluster.world import make_world
 from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.reading import (
+    LIST_PATHS,
+    ClusterOptions,
+    ClusterView,
+    card_places,
+    connect_to,
+    list_objects,
+    read_cluster,
+    read_live_cluster,
+)
 from vgpu_scheduler.whatif import World
 
 __all__ = ["names"]

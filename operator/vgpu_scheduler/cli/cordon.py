@@ -10,14 +10,21 @@ from typing import Any, Final, NamedTuple
 import click
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient
-from vgpu_scheduler.cli.cluster.cards import CardPlace, card_places, find_card
 from vgpu_scheduler.cli.cluster.messages import fail
 from vgpu_scheduler.cli.cluster.namespaces import label_selector
-from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, ClusterOptions
-from vgpu_scheduler.cli.cluster.view import connect_to, read_cluster, read_live_cluster
+from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.kube import LabelSelector, decode_json
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.reading import (
+    CardPlace,
+    ClusterOptions,
+    card_places,
+    connect_to,
+    find_card,
+    read_cluster,
+    read_live_cluster,
+)
 from vgpu_scheduler.whatif import World, WorldError, listed_cards
 from vgpu_scheduler.whatif.nodes import nodes_with
 

@@ -9,12 +9,13 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
 from vgpu_scheduler.cli.cluster.namespaces import label_selector
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.reading import ClusterOptions
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.usage import CardUsage, cards

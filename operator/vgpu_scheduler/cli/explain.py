@@ -11,12 +11,9 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
-from vgpu_scheduler.cli.cluster.view import ClusterView
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
+from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     Told,
     explain_from_pod_alone,
@@ -28,6 +25,14 @@ from vgpu_scheduler.cli.explain_from_pod import (
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    ClusterView,
+    MissingRightsError,
+    is_ours,
+    left_to_whom,
+    namespaces_to_delete_pods_in,
+)
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})

@@ -9,15 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, named_anew
-from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
+from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import DECISION, CardReason, EventReason, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
+from vgpu_scheduler.reading import (
+    NAMESPACED_KINDS,
+    ClusterOptions,
+    MissingRightsError,
+    get_object,
+    is_ours,
+    left_to_whom,
+    named_anew,
+)
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
     NamespaceObjects,

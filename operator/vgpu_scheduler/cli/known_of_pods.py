@@ -11,11 +11,10 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
-from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome, counted
+from vgpu_scheduler.reading import ClusterView, is_ours, left_to_whom
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     NamespaceObjects,

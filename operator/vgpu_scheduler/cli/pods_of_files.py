@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from vgpu_scheduler.cli.cluster.messages import warn
-from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
-from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_files
 from vgpu_scheduler.cli.policy_files import title
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.reading import NAMESPACED_KINDS, ClusterView, as_if_it_named_ours, read_files
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     Made,

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vgpu_scheduler.cli.cluster.files import FileError
-from vgpu_scheduler.cli.cluster.view import read_files
 from vgpu_scheduler.policy import NAMESPACED_KIND, PLURALS
+from vgpu_scheduler.reading import FileError, read_files
 from vgpu_scheduler.whatif import Written
 
 __all__ = ["read_policies", "title"]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from vgpu_scheduler.cli.cluster.files import TOO_DEEP, FileError, documents, yaml_files
+from vgpu_scheduler.reading import TOO_DEEP, FileError, documents, yaml_files
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.whatif import CaseError, CaseResult, check_case, read_cases
 

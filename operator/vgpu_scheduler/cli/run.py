@@ -13,11 +13,10 @@ import click
 import uvloop
 from kubernetes_asyncio.config import ConfigException
 
-from vgpu_scheduler.cli.hami_settings import given_settings
-from vgpu_scheduler.cli.settings_reference import unknown_variables
 from vgpu_scheduler.intake import end
+from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.runtime import Operator
-from vgpu_scheduler.settings import Settings, SettingsError, load
+from vgpu_scheduler.settings import Settings, SettingsError, load, unknown_variables
 from vgpu_scheduler.telemetry.logs import configure
 
 _CANNOT_LISTEN = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})

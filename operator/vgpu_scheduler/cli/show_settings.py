@@ -10,9 +10,8 @@ from textwrap import wrap
 import click
 import yaml
 
-from vgpu_scheduler.cli.settings_reference import SettingInfo, setting_infos, unknown_variables
 from vgpu_scheduler.runtime.device_config import device_config_warnings
-from vgpu_scheduler.settings import SettingsError, load
+from vgpu_scheduler.settings import SettingInfo, SettingsError, load, setting_infos, unknown_variables
 
 _WIDTH = 110
 _WRONG = 2

@@ -10,20 +10,28 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
-from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
-from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, keep_room, make_world, open_namespace
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
 from vgpu_scheduler.cli.pods_of_files import namespaces_of, new_pods, nothing_to_place, objects_at_home, within
 from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    ClusterView,
+    FileError,
+    MissingRightsError,
+    is_ours,
+    keep_room,
+    left_to_whom,
+    namespaces_to_delete_pods_in,
+    read_cluster,
+    read_files,
+)
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,

@@ -10,12 +10,17 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
-from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
-from vgpu_scheduler.cli.cluster.settings import SettingsObjects
-from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
+from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.kube import SELECTING_KINDS, nominators_of
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.reading import (
+    REQUIRED_KINDS,
+    STDIN,
+    ClusterOptions,
+    MissingRightsError,
+    SettingsObjects,
+    read_cluster,
+)
 from vgpu_scheduler.whatif import when_read
 
 Object = Mapping[str, Any]

@@ -11,16 +11,22 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.cli.cluster.cards import find_card
-from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, progress, view_warnings, warn
+from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_selector
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions, Listing, NamespaceOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
-from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, did_you_mean
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    ClusterView,
+    MissingRightsError,
+    find_card,
+    read_cluster,
+    view_warnings,
+)
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ALL: Final = "all"

@@ -1,1 +1,1 @@
-"""A cluster as the commands read it: the live one with the user's own rights, or files."""
+"""What commands about a cluster share: their options, how it is read, and how answers and warnings are printed."""

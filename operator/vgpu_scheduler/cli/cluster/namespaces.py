@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from vgpu_scheduler.apiclient import context_namespace
-from vgpu_scheduler.cli.cluster.options import ClusterOptions, NamespaceOptions
+from vgpu_scheduler.cli.cluster.options import NamespaceOptions
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
+from vgpu_scheduler.reading import ClusterOptions
 
 __all__ = ["chosen_namespace", "label_selector", "own_namespace"]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from vgpu_scheduler.reading import STDIN, ClusterOptions
 
 TABLE, WIDE, NAME, JSON, YAML = "table", "wide", "name", "json", "yaml"
 TEXT = "text"
@@ -19,33 +21,6 @@ NONE, CLIENT, SERVER = "none", "client", "server"
 FOR_PEOPLE = frozenset({TABLE, WIDE, TEXT})
 """Outputs that are no data for scripts."""
 FILE = click.Path(exists=True, path_type=Path, allow_dash=True)
-STDIN = Path("-")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Which cluster.
-
-    Attributes
-    ----------
-    kubeconfig, context
-        How the live cluster is reached; None for kubectl's defaults.
-    scheduler_namespace
-        Where its scheduler is installed.
-    config
-        A settings file that stands for the settings of the cluster.
-    files
-        Files with the objects of a cluster, which stand for a live one.
-    overrides
-        Settings by name that rank above those.
-    """
-
-    kubeconfig: str | None
-    context: str | None
-    scheduler_namespace: str
-    config: Path | None
-    files: tuple[Path, ...] = ()
-    overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
 _Callback = Callable[..., Any]

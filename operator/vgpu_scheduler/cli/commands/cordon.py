@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, ClusterOptions, cluster_options, offer, run_module
+from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, cluster_options, offer, run_module
+from vgpu_scheduler.reading import ClusterOptions
 
 _DRY_RUN = "--dry-run"
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vgpu_scheduler.cli.cluster.options import run_module
-from vgpu_scheduler.cli.run_flags import run_flags
+from vgpu_scheduler.reading.run_flags import run_flags
 
 
 @click.command("run")

@@ -11,7 +11,6 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import (
     FILE,
-    ClusterOptions,
     NamespaceOptions,
     check_stdin,
     cluster_options,
@@ -19,6 +18,7 @@ from vgpu_scheduler.cli.cluster.options import (
     output_option,
     run_module,
 )
+from vgpu_scheduler.reading import ClusterOptions
 
 _OF_PODS: Final = {
     "pods": "-f",

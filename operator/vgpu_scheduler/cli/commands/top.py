@@ -6,15 +6,8 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import (
-    STDIN,
-    ClusterOptions,
-    cluster_options,
-    listing_options,
-    namespace_options,
-    offer,
-    run_module,
-)
+from vgpu_scheduler.cli.cluster.options import cluster_options, listing_options, namespace_options, offer, run_module
+from vgpu_scheduler.reading import STDIN, ClusterOptions
 
 SUBJECTS = ("nodes", "cards", "models", "pods", "namespaces")
 

@@ -9,9 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.cli.cluster.lists import ListResult, list_objects
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.doctor.expected import expectations, expected_of
 from vgpu_scheduler.doctor import (
     FACTS,
@@ -30,6 +27,7 @@ from vgpu_scheduler.doctor import (
     questions,
     take_in,
 )
+from vgpu_scheduler.reading import ClusterOptions, ListResult, list_objects, read_cluster
 
 _AT_ONCE = 8
 """Requests under way at a time."""

@@ -13,16 +13,15 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
 from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.reading import ClusterOptions, FileError, read_cluster
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     AuditError,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vgpu_scheduler.cli.cluster.files import FileError, read_text
+from vgpu_scheduler.reading import FileError, read_text
 from vgpu_scheduler.whatif.traces import TraceNode, TracePod, parse_nodes, parse_pods, synthetic_nodes, synthetic_pods
 
 SYNTHETIC: Final = "synthetic"

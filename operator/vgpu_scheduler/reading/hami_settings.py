@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.hami_flags import SETTINGS, SWITCHES_WITHOUT_EFFECT, WITHOUT_EFFECT, variable
+from vgpu_scheduler.reading.hami_flags import SETTINGS, SWITCHES_WITHOUT_EFFECT, WITHOUT_EFFECT, variable
 from vgpu_scheduler.settings import parse_address
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.hami_flags import hami_flags
+from vgpu_scheduler.reading.hami_flags import hami_flags
 
 _Command = Callable[..., None]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from vgpu_scheduler.model import did_you_mean
-from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.settings.model import Settings
 
 _PREFIX: Final = "VGPU_"
 _BETWEEN: Final = "__"

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from vgpu_scheduler.cli.cluster.options import STDIN
+from vgpu_scheduler.reading.options import STDIN
 from vgpu_scheduler.settings import yaml_problem
 
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})

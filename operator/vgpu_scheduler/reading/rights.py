@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.view import connect_to
+from vgpu_scheduler.reading.options import ClusterOptions
+from vgpu_scheduler.reading.view import connect_to
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

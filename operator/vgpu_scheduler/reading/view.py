@@ -11,15 +11,6 @@ from typing import Any, Final
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
-from vgpu_scheduler.cli.cluster.files import FileError, documents, yaml_files
-from vgpu_scheduler.cli.cluster.lists import list_objects
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.settings import (
-    SchedulerSettings,
-    SettingsObjects,
-    settings_from_file,
-    settings_from_objects,
-)
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
@@ -38,6 +29,15 @@ from vgpu_scheduler.intake import (
 )
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import NAMESPACED_KIND
+from vgpu_scheduler.reading.files import FileError, documents, yaml_files
+from vgpu_scheduler.reading.lists import list_objects
+from vgpu_scheduler.reading.options import ClusterOptions
+from vgpu_scheduler.reading.settings import (
+    SchedulerSettings,
+    SettingsObjects,
+    settings_from_file,
+    settings_from_objects,
+)
 from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newest_time, read_at
 
 Object = Mapping[str, Any]

@@ -1,0 +1,100 @@
+"""A cluster as it is read: the live one with the user's own rights, or files.
+
+What is exported is imported when it is first used: the commands know their options without the kernels.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
+    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, yaml_files
+    from vgpu_scheduler.reading.lists import ListResult, list_objects
+    from vgpu_scheduler.reading.options import STDIN, ClusterOptions
+    from vgpu_scheduler.reading.rights import namespaces_to_delete_pods_in
+    from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
+    from vgpu_scheduler.reading.settings import (
+        DEFAULTS,
+        SchedulerSettings,
+        SettingsObjects,
+        read_settings,
+        settings_from_file,
+    )
+    from vgpu_scheduler.reading.view import (
+        ALL_KINDS,
+        LIST_PATHS,
+        NAMESPACED_KINDS,
+        REQUIRED_KINDS,
+        SELECTING_PATHS,
+        ClusterView,
+        connect_to,
+        get_object,
+        read_cluster,
+        read_files,
+        read_live_cluster,
+        read_namespace,
+    )
+    from vgpu_scheduler.reading.warnings import view_warnings
+    from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
+
+__all__ = [
+    "ALL_KINDS",
+    "DEFAULTS",
+    "LIST_PATHS",
+    "NAMESPACED_KINDS",
+    "REQUIRED_KINDS",
+    "SELECTING_PATHS",
+    "STDIN",
+    "TOO_DEEP",
+    "CardPlace",
+    "ClusterOptions",
+    "ClusterView",
+    "FileError",
+    "ListResult",
+    "MissingRightsError",
+    "SchedulerSettings",
+    "SettingsObjects",
+    "as_if_it_named_ours",
+    "card_places",
+    "connect_to",
+    "documents",
+    "find_card",
+    "get_object",
+    "is_ours",
+    "keep_room",
+    "left_to_whom",
+    "list_objects",
+    "make_world",
+    "named_anew",
+    "namespaces_to_delete_pods_in",
+    "read_cluster",
+    "read_files",
+    "read_live_cluster",
+    "read_namespace",
+    "read_settings",
+    "read_text",
+    "settings_from_file",
+    "view_warnings",
+    "yaml_files",
+]
+
+_HOMES = ("options", "files", "lists", "rights", "settings", "view", "warnings", "world", "cards", "schedulers")
+"""Where it is looked for, in this order: the first takes no time."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for.
+
+    Raises
+    ------
+    AttributeError
+        If there is nothing of that name.
+    """
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"{__name__}.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,43 @@
+"""What is to be said of what could not be read of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.reading.settings import DEFAULTS
+from vgpu_scheduler.reading.view import ClusterView
+from vgpu_scheduler.settings import known_variables, unknown_variables
+from vgpu_scheduler.whatif import World
+
+_MOST_PROBLEMS: Final = 10
+_LIST: Final = "list "
+
+
+def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
+    """Yield a line for what of a cluster could not be read or is left out, and where settings are assumed."""
+    for problem in world.problems[:_MOST_PROBLEMS]:
+        yield f"warning: {problem}"
+    if len(world.problems) > _MOST_PROBLEMS:
+        yield f"warning: and {len(world.problems) - _MOST_PROBLEMS} more"
+    for kind, times in sorted(world.ignored.items()):
+        yield f"ignored: {counted(times, 'object')} of kind {kind or '(none)'}"
+    unseen = sorted(view.missing.items())
+    if view.namespace:
+        refused = [right.removeprefix(_LIST) for _, right in unseen if ":" not in right]
+        unseen = [(kind, right) for kind, right in unseen if ":" in right]
+        if refused:
+            first = sorted(refused, key=lambda name: (name != "nodes", name))
+            yield f"warning: you may see namespace {view.namespace} only: {', '.join(first)} are left out"
+    for kind, right in unseen:
+        yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
+    if view.scheduler.problem:
+        yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
+    yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))
+    variables = known_variables(view.scheduler.environment)
+    also = f", with {', '.join(variables)} of the environment" if variables else ""
+    if view.scheduler.source == DEFAULTS:
+        yield f"settings: assumed (the defaults{also}; --config gives others)"
+    elif also:
+        yield f"settings: {view.scheduler.source}{also}"

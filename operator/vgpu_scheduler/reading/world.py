@@ -1,0 +1,76 @@
+"""From what could be read of a cluster to a world that the engine can be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from vgpu_scheduler.groups import GROUP_SOURCES, POD_GROUP_KINDS
+from vgpu_scheduler.reading.view import REQUIRED_KINDS, ClusterView
+from vgpu_scheduler.whatif import World, WorldError, take_up_preemptions
+
+_POD: Final = "Pod"
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+"""Nothing has an age where nobody knows when the cluster was read."""
+
+
+class MissingRightsError(Exception):
+    """The user may not read what the answer depends on.
+
+    Attributes
+    ----------
+    scheduler
+        The settings, as far as they could be read.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self.scheduler = view.scheduler
+        where = f" in namespace {view.namespace}" if view.namespace else " in all namespaces"
+        rights = [
+            f"{view.missing[kind]}{where if kind == _POD and ':' not in view.missing[kind] else ''}"
+            for kind in sorted(view.missing)
+            if kind in REQUIRED_KINDS
+        ]
+        super().__init__(f"you may not {', '.join(rights)}")
+
+
+def make_world(
+    view: ClusterView, required: Collection[str] = REQUIRED_KINDS, *, preemption: bool | None = None
+) -> World:
+    """Make a world of what was read.
+
+    Parameters
+    ----------
+    required
+        The kinds without which nothing can be said.
+    preemption
+        Instead of the setting.
+
+    Raises
+    ------
+    WorldError
+        If an object cannot be understood.
+    MissingRightsError
+        If objects of a required kind may not be listed.
+    """
+    if set(required) & view.missing.keys():
+        raise MissingRightsError(view)
+    options = view.scheduler.options
+    world = World(options if preemption is None else replace(options, preemption=preemption))
+    world.engine.groups.served |= view.kinds.intersection(kind.name for kind in POD_GROUP_KINDS)
+    for source in GROUP_SOURCES if view.live else ():
+        if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
+            world.engine.groups.cannot_list(source.kinds[0].name)  # be it for want of rights, or of the kind
+    world.add(view.objects)
+    if view.has_read("Pod"):  # else nothing tells whose lock is whose
+        world.review_locks(view.read_at or _LONG_AGO)
+    if not world.nodes and not view.live:
+        raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
+    return world
+
+
+def keep_room(world: World, view: ClusterView) -> None:
+    """Have a world keep the room that its scheduler keeps for pods after preemptions."""
+    take_up_preemptions(world, view.read_at or _LONG_AGO)
