@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NoReturn
 
 import click
@@ -19,8 +18,6 @@ from vgpu_scheduler.cli.explain_from_pod import (
     explain_from_pod_alone,
     pod_alone,
     pods_alone,
-    record_of,
-    worded_record,
 )
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
@@ -28,12 +25,15 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
+    ExplainedPod,
     MissingRightsError,
-    is_ours,
+    explain_one,
     left_to_whom,
     namespaces_to_delete_pods_in,
+    record_of,
+    worded_record,
 )
-from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+from vgpu_scheduler.whatif import World
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _NO_PODS: Final = re.compile(
@@ -105,11 +105,11 @@ def _show(told: Sequence[Told], key: str, output: str, names: Sequence[str]) -> 
 
 
 def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> Told:
-    if pod.uid in world.pending:
-        return _explain_waiting(world, view, pod, node, cluster, output)
-    told = _explain_bound(world, view, pod, node, cluster, output)
-    world.restore_pod(pod)
-    return told
+    told = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
+    if view.live:
+        named = told.namespaces
+        told = told.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
+    return _bound(told, output) if told.is_bound else _waiting(world, told, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
@@ -142,38 +142,14 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     return name
 
 
-def _explain_waiting(
-    world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
-) -> Told:
-    found, settings = explain_pod(world, pod, node, all_cards=output == WIDE), view.scheduler.settings
-    if view.live:
-        found = _without_others(world, found, cluster)
-    ours = is_ours(pod.scheduler_name, settings)
+def _waiting(world: World, told: ExplainedPod, output: str) -> Told:
+    pod, ours, found = told.pod, told.ours, told.found
     print_pod_warnings(world, [pod])
-    scheduler = {"named": pod.scheduler_name, "ours": ours}
-    plain = {**found.as_json(), "scheduler": scheduler, "settings": view.scheduler.source}
-    lines = [] if ours else [left_to_whom(pod.scheduler_name, settings), "", f"If it named {world.scheduler_name}:", ""]
+    named = left_to_whom(pod.scheduler_name, told.scheduler.settings)
+    lines = [] if ours else [named, "", f"If it named {world.scheduler_name}:", ""]
     lines.append(found.text(wide=output == WIDE))
     lines += _notes(world, pod, fits=ours and bool(found.answer.node))
-    return Told(plain, lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
-
-
-def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
-    """Leave out the names of pods that the user must not delete."""
-    ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
-    going = [] if found.who_goes is None else found.who_goes.victims
-    displacing = [] if found.displaced_by is None else [found.displaced_by.pod]
-    namespaces = {*ended.values(), *(key.partition("/")[0] for key in (*(each.pod for each in going), *displacing))}
-    mine = namespaces_to_delete_pods_in(cluster, namespaces - {""}) if namespaces - {""} else frozenset()
-    shown = [
-        remedy if mine.issuperset(map(ended.get, remedy.ended)) else remedy.without_names() for remedy in found.remedies
-    ]
-    return replace(
-        found,
-        remedies=shown,
-        who_goes=found.who_goes and found.who_goes.without_names(mine),
-        displaced_by=found.displaced_by and found.displaced_by.without_names(mine),
-    )
+    return Told(told.as_json(), lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
 
 
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
@@ -192,22 +168,17 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explain_bound(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> Told:
-    record = record_of(pod.annotations)
-    found = explain_bound(world, pod, node, all_cards=output == WIDE)
-    if view.live:
-        found = _without_others(world, found, cluster)
+def _bound(told: ExplainedPod, output: str) -> Told:
+    pod, found = told.pod, told.found
     displaced = found.displaced_by
-    plain = {"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}
-    plain |= {"displacedBy": displaced.as_json()} if displaced is not None else {}
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
     lines = [
         f"{pod.key} is bound to {pod.node_name}.",
-        *(f"  {line}" for line in (*found.held, *worded_record(record))),
+        *(f"  {line}" for line in (*found.held, *worded_record(record_of(pod.annotations)))),
         *([f"  {displaced.text()}"] if displaced is not None else []),
         "",
         f"If it were created now, without itself, it would go {here}:",
         "",
         found.text(wide=output == WIDE),
     ]
-    return Told(plain, lines, 0)
+    return Told(told.as_json(), lines, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -12,7 +11,7 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import DECISION, CardReason, EventReason, counted
+from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
@@ -23,6 +22,8 @@ from vgpu_scheduler.reading import (
     is_ours,
     left_to_whom,
     named_anew,
+    record_of,
+    worded_record,
 )
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
@@ -45,9 +46,7 @@ __all__ = [
     "explain_from_pod_alone",
     "pod_alone",
     "pods_alone",
-    "record_of",
     "scheduled_condition",
-    "worded_record",
 ]
 
 Object = Mapping[str, Any]
@@ -221,25 +220,3 @@ def _when(event: Object) -> str:
     """Return when an event happened last."""
     series = event.get("series") or {}
     return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
-def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """Return what was written down when a pod was decided; empty where nothing was."""
-    try:
-        found = json.loads(annotations.get(DECISION, "{}"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def worded_record(record: Mapping[str, Any]) -> list[str]:
-    """Word what was written down when a pod was decided."""
-    if not record:
-        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
-    nodes = record.get("nodes", "?")
-    among = counted(nodes, "node") if isinstance(nodes, int) else f"{nodes} nodes"
-    lines = [f"decided among {among}, score {record.get('score', '?')}"]
-    policy = record.get("policy")
-    for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
-        lines.append(f"{section} by {source}")
-    return lines

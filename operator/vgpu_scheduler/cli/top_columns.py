@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from vgpu_scheduler.cli.cluster.messages import in_colour
 from vgpu_scheduler.cli.cluster.output import Column, Columns
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.whatif.usage import Held
+from vgpu_scheduler.whatif.usage import Held, as_json
 
 _COLOURS: Final = ((90, "red"), (70, "yellow"))
-
-
-def _plain(row: Any) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in asdict(row).items():
-        held = getattr(row, name)
-        found[name] = {**value, "free": held.free} if isinstance(held, Held) else value
-        if isinstance(value, tuple):
-            found[name] = list(value)
-    return found
 
 
 def _share(percent: int) -> str:
@@ -94,7 +83,7 @@ NODES: Final = Columns(
         *(_text("node"), _text("cards"), _text("idle"), _MEMORY, _MEMORY_PERCENT, _CORES, _CORES_PERCENT),
         *(_text("pods"), Column("frag", attrgetter("fragmentation"), _percent), _shares(wide=True)),
     ),
-    _plain,
+    as_json,
 )
 CARDS: Final = Columns(
     "card",
@@ -104,7 +93,7 @@ CARDS: Final = Columns(
         *(Column("pods", lambda row: len(row.pods)), Column("state", attrgetter("state"), _state)),
         *(_text("numa", wide=True), _text("mode", wide=True), _listed("names", "pods")),
     ),
-    _plain,
+    as_json,
 )
 MODELS: Final = Columns(
     "model",
@@ -115,7 +104,7 @@ MODELS: Final = Columns(
         *(Column("cores-free", attrgetter("free_cores"), _percent), _text("pods")),
         *(_text("cordoned", wide=True), _shares(wide=True), _text("dialect", wide=True)),
     ),
-    _plain,
+    as_json,
 )
 PODS: Final = Columns(
     "pod",
@@ -124,9 +113,9 @@ PODS: Final = Columns(
         *(_text("namespace"), _text("pod"), _text("node"), Column("cards", lambda row: len(row.cards)), *_HELD),
         _listed("names", "cards"),
     ),
-    _plain,
+    as_json,
 )
-PODS_OF_ALL: Final = Columns("pod", lambda row: f"{row.namespace}/{row.pod}", PODS.listed, _plain)
+PODS_OF_ALL: Final = Columns("pod", lambda row: f"{row.namespace}/{row.pod}", PODS.listed, as_json)
 """Of several namespaces, so that names say which."""
 NAMESPACES: Final = Columns(
     "namespace",
@@ -135,5 +124,5 @@ NAMESPACES: Final = Columns(
         *(_text("namespace"), _text("pods"), _text("waiting"), _text("cards"), *_HELD),
         Column("quotas", attrgetter("quotas"), _quotas, rank=_fullest),
     ),
-    _plain,
+    as_json,
 )

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
+    from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, yaml_files
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
-    from vgpu_scheduler.reading.rights import namespaces_to_delete_pods_in
+    from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
     from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -51,6 +52,7 @@ __all__ = [
     "CardPlace",
     "ClusterOptions",
     "ClusterView",
+    "ExplainedPod",
     "FileError",
     "ListResult",
     "MissingRightsError",
@@ -60,6 +62,7 @@ __all__ = [
     "card_places",
     "connect_to",
     "documents",
+    "explain_one",
     "find_card",
     "get_object",
     "is_ours",
@@ -67,6 +70,7 @@ __all__ = [
     "left_to_whom",
     "list_objects",
     "make_world",
+    "may_delete_pods_in",
     "named_anew",
     "namespaces_to_delete_pods_in",
     "read_cluster",
@@ -75,12 +79,17 @@ __all__ = [
     "read_namespace",
     "read_settings",
     "read_text",
+    "record_of",
     "settings_from_file",
     "view_warnings",
+    "worded_record",
     "yaml_files",
 ]
 
-_HOMES = ("options", "files", "lists", "rights", "settings", "view", "warnings", "world", "cards", "schedulers")
+_HOMES = (
+    *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
+    "explained",
+)
 """Where it is looked for, in this order: the first takes no time."""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import connect_to
 
@@ -15,23 +15,30 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 def namespaces_to_delete_pods_in(cluster: ClusterOptions, namespaces: Iterable[str]) -> frozenset[str]:
     """Return in which of some namespaces the user may delete pods; what nobody answers counts as no."""
-    return asyncio.run(_allowed(cluster, sorted(set(namespaces)), {"verb": "delete", "resource": "pods"}))
+
+    async def ask() -> frozenset[str]:
+        try:
+            api = await connect_to(cluster)
+        except ApiUnreachableError:
+            return frozenset()
+        try:
+            return await may_delete_pods_in(api, namespaces)
+        finally:
+            await api.close()
+
+    return asyncio.run(ask())
 
 
-async def _allowed(cluster: ClusterOptions, namespaces: list[str], attributes: Mapping[str, str]) -> frozenset[str]:
+async def may_delete_pods_in(api: ApiClient, namespaces: Iterable[str]) -> frozenset[str]:
+    """Return in which of some namespaces the user may delete pods, as the API says; no answer counts as no."""
     found = set()
     try:
-        api = await connect_to(cluster)
-    except ApiUnreachableError:
-        return frozenset()
-    try:
-        for namespace in namespaces:
-            body: dict[str, Any] = {"spec": {"resourceAttributes": {**attributes, "namespace": namespace}}}
+        for namespace in sorted(set(namespaces)):
+            attributes = {"verb": "delete", "resource": "pods", "namespace": namespace}
+            body: dict[str, Any] = {"spec": {"resourceAttributes": attributes}}
             response = await api.request("POST", _REVIEWS, body)
             if response.ok and response.json()["status"]["allowed"]:
                 found.add(namespace)
     except (ApiUnreachableError, ValueError, KeyError, TypeError):
         pass
-    finally:
-        await api.close()
     return frozenset(found)

@@ -6,7 +6,7 @@ Memory is in MiB, compute in percent of a card; a card of a dialect that knows n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
@@ -165,6 +165,20 @@ class NamespaceUsage:
     memory: int
     cores: int
     quotas: tuple[QuotaReport, ...] = ()
+
+
+Usage = CardUsage | NodeUsage | ModelUsage | PodUsage | NamespaceUsage
+
+
+def as_json(row: Usage) -> dict[str, object]:
+    """Return the values of a row as plain ones, for scripts."""
+    found: dict[str, object] = {}
+    for name, value in asdict(row).items():
+        held = getattr(row, name)
+        found[name] = {**value, "free": held.free} if isinstance(held, Held) else value
+        if isinstance(value, tuple):
+            found[name] = list(value)
+    return found
 
 
 def cards(world: World) -> list[CardUsage]:

@@ -1,0 +1,119 @@
+"""One pod explained, with what its cluster is and what may be told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import DECISION, counted
+from vgpu_scheduler.reading.schedulers import is_ours
+from vgpu_scheduler.reading.settings import SchedulerSettings
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
+
+__all__ = ["ExplainedPod", "explain_one", "record_of", "worded_record"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPod:
+    """What is to be said of a pod that waits, or of one that is bound.
+
+    Attributes
+    ----------
+    found
+        Of a bound pod: what would become of it if it were created now, without itself.
+    scheduler
+        The settings by which it was asked.
+    ended
+        The namespaces of the pods that remedies would end, by the UIDs of these.
+    """
+
+    pod: Pod
+    found: Explanation
+    scheduler: SchedulerSettings
+    ended: Mapping[str, str]
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is bound to a node."""
+        return bool(self.pod.node_name)
+
+    @property
+    def ours(self) -> bool:
+        """Whether it names this scheduler."""
+        return is_ours(self.pod.scheduler_name, self.scheduler.settings)
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces of other pods that are named as going for it or for whom it goes."""
+        going = [] if self.found.who_goes is None else self.found.who_goes.victims
+        displacing = [] if self.found.displaced_by is None else [self.found.displaced_by.pod]
+        keys = [*(each.pod for each in going), *displacing]
+        return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
+
+    def without_others(self, mine: Collection[str]) -> ExplainedPod:
+        """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
+        found, allowed = self.found, frozenset(mine)
+        remedies = [
+            each if allowed.issuperset(map(self.ended.get, each.ended)) else each.without_names()
+            for each in found.remedies
+        ]
+        told = replace(
+            found,
+            remedies=remedies,
+            who_goes=found.who_goes and found.who_goes.without_names(allowed),
+            displaced_by=found.displaced_by and found.displaced_by.without_names(allowed),
+        )
+        return replace(self, found=told)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        if not self.is_bound:
+            named = {"named": self.pod.scheduler_name, "ours": self.ours}
+            return {**self.found.as_json(), "scheduler": named, "settings": self.scheduler.source}
+        pod, displaced = self.pod, self.found.displaced_by
+        plain = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
+        plain["today"] = self.found.as_json()
+        return plain | ({"displacedBy": displaced.as_json()} if displaced is not None else {})
+
+
+def explain_one(
+    world: World, scheduler: SchedulerSettings, pod: Pod, node: str = "", *, all_cards: bool = False
+) -> ExplainedPod:
+    """Explain a pod of a world; a bound one is another pod for the world afterwards.
+
+    Parameters
+    ----------
+    node, all_cards
+        As for :func:`vgpu_scheduler.whatif.explain_pod` and :func:`vgpu_scheduler.whatif.explain_bound`.
+    """
+    ask = explain_pod if pod.uid in world.pending else explain_bound
+    found = ask(world, pod, node, all_cards=all_cards)
+    ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
+    if ask is explain_bound:
+        world.restore_pod(pod)
+    return ExplainedPod(pod, found, scheduler, ended)
+
+
+def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return what was written down when a pod was decided; empty where nothing was."""
+    try:
+        found = json.loads(annotations.get(DECISION, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def worded_record(record: Mapping[str, Any]) -> list[str]:
+    """Word what was written down when a pod was decided."""
+    if not record:
+        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
+    nodes = record.get("nodes", "?")
+    among = counted(nodes, "node") if isinstance(nodes, int) else f"{nodes} nodes"
+    lines = [f"decided among {among}, score {record.get('score', '?')}"]
+    policy = record.get("policy")
+    for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
+        lines.append(f"{section} by {source}")
+    return lines
