@@ -28,12 +28,15 @@ class ListResult:
         The answer that kept them from being listed; None if all are there.
     read_at
         The API server's time of day; None if it does not say.
+    version
+        Where a watch starts that follows the list; empty where there is none.
     """
 
     items: list[msgspec.Raw] = field(default_factory=list)
     served: bool = True
     refusal: ApiResponse | None = None
     read_at: datetime | None = None
+    version: str = ""
 
     def right(self, wanted: str) -> str:
         """Word what is missing: the right alone, or the answer beside it if it was not about rights."""
@@ -59,6 +62,7 @@ async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
                         continue
                     page, found.read_at = listed
                     found.items += page.items
+                    found.version = page.resource_version or found.version
         except ApiError as error:
             if error.response.status == _NOT_FOUND:
                 continue

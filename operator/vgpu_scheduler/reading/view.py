@@ -227,13 +227,7 @@ async def read_live_cluster(
     SettingsError
         If the settings file cannot be read.
     """
-    if options.config is None:
-        installed = await SettingsObjects.read(api, options.scheduler_namespace)
-        settings = settings_from_objects(installed, options.overrides)
-    else:
-        settings = settings_from_file(options.config, options.overrides)
-        installed = SettingsObjects(options.scheduler_namespace)
-    beside = {kind.name: kind.path for dialect in settings.options.dialects if (kind := dialect.inventory.beside)}
+    settings, installed = await read_scheduler(api, options)
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
     times: list[datetime] = []
@@ -242,18 +236,16 @@ async def read_live_cluster(
     async def read_kind(kind: str, path: str) -> None:
         async with gate:
             listed = await list_objects(api, [path])
-        if kind in _POD_GROUPS and (listed.refusal is not None or not listed.served):
-            return  # most clusters have none, and most users no right to see them
+        if is_optional(kind) and (listed.refusal is not None or not listed.served):
+            return
         if listed.refusal is not None:
             missing[kind] = listed.right(f"list {path.rpartition('/')[2]}")
             return
         times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
-        typed = _TYPES.get(kind, {"kind": kind})  # the items of a list need not say it
-        objects[kind] = [{**typed, **decode_json(item)} for item in listed.items]
+        objects[kind] = [with_kind(kind, decode_json(item)) for item in listed.items]
 
-    paths = {**LIST_PATHS, **(SELECTING_PATHS if settings.options.system_spread else {})}
-    wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside
+    wanted = {kind: path for kind, path in list_paths(settings).items() if kind in kinds or kind not in ALL_KINDS}
     if namespace:
         wanted |= {kind: _within(namespace, path) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
@@ -269,6 +261,37 @@ async def read_live_cluster(
         kinds=frozenset(objects),
         namespace=namespace,
     )
+
+
+async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[SchedulerSettings, SettingsObjects]:
+    """Read the settings of the scheduler of a live cluster, and the objects that hold them.
+
+    Raises
+    ------
+    SettingsError
+        If a settings file is named that cannot be read.
+    """
+    if options.config is not None:
+        return settings_from_file(options.config, options.overrides), SettingsObjects(options.scheduler_namespace)
+    installed = await SettingsObjects.read(api, options.scheduler_namespace)
+    return settings_from_objects(installed, options.overrides), installed
+
+
+def list_paths(scheduler: SchedulerSettings) -> dict[str, str]:
+    """Return where the objects of each kind are listed that decisions of a scheduler depend on."""
+    options = scheduler.options
+    beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.beside)}
+    return {**LIST_PATHS, **(SELECTING_PATHS if options.system_spread else {}), **beside}
+
+
+def is_optional(kind: str) -> bool:
+    """Tell whether nothing is missing where a kind cannot be seen: most clusters have none, most users no right."""
+    return kind in _POD_GROUPS
+
+
+def with_kind(kind: str, obj: Object) -> dict[str, Any]:
+    """Return an object of a list, which need not say of which kind it is, as it is written alone."""
+    return {**_TYPES.get(kind, {"kind": kind}), **obj}
 
 
 def _within(namespace: str, path: str) -> str:
