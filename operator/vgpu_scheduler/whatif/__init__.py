@@ -5,6 +5,7 @@ from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
+from vgpu_scheduler.whatif.changes import Taken, take_in
 from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
@@ -65,6 +66,7 @@ __all__ = [
     "Room",
     "Step",
     "StepKind",
+    "Taken",
     "WhoGoes",
     "World",
     "WorldError",
@@ -108,6 +110,7 @@ __all__ = [
     "remedies",
     "remedies_from_condition",
     "simulate",
+    "take_in",
     "take_up_preemptions",
     "unknown_fields",
     "victim_row",

@@ -82,6 +82,7 @@ class World:
         self._default_class = ""
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self._first_uids: dict[str, str] = {}  # of pods that were brought back
         self._served: Mapping[str, Mapping[str, str]] = {}
         self.reviewed_at: datetime | None = None
         """The time of day as of which locks were judged; None where they were not."""
@@ -355,8 +356,13 @@ class World:
 
     # What if --------------------------------------------------------------------------------------------------------
 
-    def replace_node(self, obj: Object, beside: Object | None = None) -> None:
+    def replace_node(self, obj: Object, beside: Object | None = None) -> list[str]:
         """Put another version of a node in its place, and of the object beside it, if one is given.
+
+        Returns
+        -------
+        list
+            What of it cannot be read, for which what was known before stays in force.
 
         Raises
         ------
@@ -367,7 +373,7 @@ class World:
         self.nodes[node.name] = obj
         if beside is not None:
             self._add_device(node.name, beside)
-        self.engine.observe_node(node, 0.0)
+        return [problem.message for problem in self.engine.observe_node(node, 0.0)]
 
     def remove_node(self, name: str) -> None:
         """Take a node away, with the pods that are bound to it."""
@@ -388,10 +394,29 @@ class World:
     def restore_pod(self, pod: Pod) -> Pod:
         """Bring a bound pod back that was taken away, and return it: with a new UID, for the dead stay dead."""
         again = msgspec.structs.replace(pod, uid=self.new_uid(), resource_version=0)
+        self._first_uids[again.uid] = self.first_uid(pod)
         self._written[again.uid] = self._written.get(pod.uid, {})
         self.bound[again.uid] = self._pods[again.key] = again
         self.engine.observe_pod(again, 0.0)
         return again
+
+    def replace_pod(self, pod: Pod, obj: Object) -> None:
+        """Put another version of a pod in its place, read from an object."""
+        self.pending.pop(pod.uid, None)
+        self.bound.pop(pod.uid, None)
+        self._pods.pop(pod.key, None)
+        self._written[pod.uid] = obj
+        self._add_pod(pod)
+
+    def forget_pod(self, key: str) -> None:
+        """Take a pod away for good, whatever has become of it."""
+        pod = self._pods.pop(key, None)
+        if pod is not None:
+            self.pending.pop(pod.uid, None)
+            self.bound.pop(pod.uid, None)
+            self._written.pop(pod.uid, None)
+            self._first_uids.pop(pod.uid, None)
+            self.engine.remove_pod(pod.uid, 0.0)
 
     # What is there ---------------------------------------------------------------------------------------------------
 
@@ -403,6 +428,10 @@ class World:
     def quotas_of(self, namespace: str) -> list[Object]:
         """Return the quotas of a namespace as they were written, by name."""
         return [obj for (home, _), obj in sorted(self._quotas.items(), key=lambda each: each[0]) if home == namespace]
+
+    def first_uid(self, pod: Pod) -> str:
+        """Return the UID that a pod was read with, which is another one where it was taken away and brought back."""
+        return self._first_uids.get(pod.uid, pod.uid)
 
     def written(self, pod: Pod) -> Object:
         """Return a pod as it was written."""

@@ -1,0 +1,128 @@
+"""What happens in a cluster, taken into a world one by one, so that it need not be made anew each time.
+
+A world is a function of objects, and must be the same however it came about. Most changes of pods and nodes can be
+taken in; where it takes more than that to be sure, the answer is that the world has to be made anew.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.whatif.objects import Object, WorldError, metadata_of, read_node
+from vgpu_scheduler.whatif.world import World
+
+POD: Final = "Pod"
+NODE: Final = "Node"
+
+
+class Taken(Enum):
+    """What became of a change.
+
+    Attributes
+    ----------
+    SAME
+        It changes nothing that is known of the cluster.
+    CHANGED
+        It was taken in.
+    NOT
+        It cannot be taken in: the world is to be made anew.
+    """
+
+    SAME = "same"
+    CHANGED = "changed"
+    NOT = "not"
+
+
+def take_in(world: World, obj: Object, *, gone: bool) -> Taken:
+    """Take in that an object is there as it is written, or that it is gone."""
+    try:
+        if obj["kind"] == POD:
+            return _pod_is_gone(world, obj) if gone else _pod_is(world, obj)
+        return _node_is(world, obj) if obj["kind"] == NODE and not gone else Taken.NOT
+    except WorldError:
+        return Taken.NOT
+
+
+def _key(obj: Object) -> str:
+    metadata = metadata_of(obj)
+    return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+
+
+def _pod_is_gone(world: World, obj: Object) -> Taken:
+    key = _key(obj)
+    known = world.pods.get(key)
+    if known is None or world.first_uid(known) != metadata_of(obj).get("uid"):
+        return Taken.SAME
+    if _is_problem(world, POD, key) or _is_about_preemption(world, known):
+        return Taken.NOT
+    world.forget_pod(key)
+    return Taken.CHANGED
+
+
+def _pod_is(world: World, obj: Object) -> Taken:
+    key, uid = _key(obj), metadata_of(obj).get("uid")
+    known = world.pods.get(key)
+    if _is_problem(world, POD, key):
+        return Taken.NOT
+    if known is not None and world.first_uid(known) != uid:
+        world.forget_pod(key)
+        known = None
+    if known is None:
+        world.add([obj])
+        return Taken.NOT if _is_about_preemption(world, world.pods.get(key)) else Taken.CHANGED
+    pod = msgspec.structs.replace(world.pod(obj, again=True), uid=known.uid)
+    if msgspec.structs.replace(pod, resource_version=known.resource_version) == known:
+        return Taken.SAME
+    if not _follows(world, known, pod) or _is_about_preemption(world, known) or _is_about_preemption(world, pod):
+        return Taken.NOT
+    world.replace_pod(pod, obj)
+    return Taken.CHANGED
+
+
+def _follows(world: World, before: Pod, after: Pod) -> bool:
+    """Tell whether what a pod holds is what it would be if only its later version were known."""
+    if not after.node_name and after.scheduler_name in world.engine.coexist_with:
+        return False  # what another scheduler announces may be taken back
+    if not before.node_name:
+        return True
+    if before.terminal or before.node_name != after.node_name:
+        return False
+    uses = world.engine.dialects.uses
+    return after.terminal or uses(before) == uses(after)
+
+
+def _is_about_preemption(world: World, pod: Pod | None) -> bool:
+    """Tell whether room may be kept because of a pod, which is done for all of them together."""
+    return pod is not None and world.engine.preemption and bool(pod.nominated_node_name or pod.deleting)
+
+
+def _node_is(world: World, obj: Object) -> Taken:
+    node = read_node(obj)
+    known = world.engine.state.node(node.name)
+    if _is_problem(world, NODE, node.name):
+        return Taken.NOT
+    if known is None:
+        missed = f": there is no node {node.name}"
+        world.add([obj])
+        return Taken.NOT if any(text.endswith(missed) for text in world.problems) else Taken.CHANGED
+    if known.uid != node.uid:
+        return Taken.NOT
+    if msgspec.structs.replace(node, resource_version=known.resource_version) == known:
+        world.nodes[node.name] = obj
+        return Taken.SAME
+    before = _devices(world, node)
+    unreadable = world.replace_node(obj)
+    return Taken.NOT if unreadable or _devices(world, node) != before else Taken.CHANGED
+
+
+def _devices(world: World, node: Node) -> list[object]:
+    return [world.devices(node.name, dialect.name) for dialect in world.engine.dialects]
+
+
+def _is_problem(world: World, kind: str, name: str) -> bool:
+    """Tell whether there is something wrong with an object, which may be over."""
+    return any(text.startswith(f"{kind} {name}") for text in world.problems)

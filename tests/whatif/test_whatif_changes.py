@@ -1,0 +1,154 @@
+"""Changes that are taken into a world one by one leave the world that all objects together make."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.listed_clusters import cluster
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import Taken, World, explain_bound, explain_pod, make_dialect, take_in, usage
+
+Object = dict[str, Any]
+OURS = "vgpu-scheduler"
+STEPS = ("bind", "delete", "finish", "label", "new", "touch", "remake", "cordon", "gone")
+
+
+def world_of(objects: list[Object]) -> World:
+    made = World(EngineOptions([make_dialect("hami")]))
+    made.add(copy.deepcopy(objects))
+    return made
+
+
+def told(world: World, number: int) -> Any:
+    """Return what pages show of a world, and what is said of one of its pods."""
+    cards = usage.cards(world)
+    rows = [cards, usage.nodes(cards), usage.models(world, cards), usage.pods(world), usage.namespaces(world)]
+    pods = sorted((*world.pending.values(), *world.bound.values()), key=lambda each: each.key)
+    said: Any = None
+    if pods:
+        asked = pods[number % len(pods)]
+        if asked.uid in world.pending:
+            said = explain_pod(world, asked).as_json()
+        else:
+            said = explain_bound(world, asked).as_json()
+            world.restore_pod(asked)
+    return rows, sorted(world.problems), [each.key for each in pods], said
+
+
+class Changing:
+    """A cluster that changes as one does behind an API server: each object has a UID and a version."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.version = 0
+        self.objects: dict[tuple[str, str, str], Object] = {}
+        for obj in cluster(rng):
+            self.put(obj)
+
+    def put(self, obj: Object) -> Object:
+        self.version += 1
+        metadata = {"uid": f"uid-{self.version}", **obj["metadata"], "resourceVersion": str(self.version)}
+        kept = {**obj, "metadata": metadata}
+        self.objects[obj["kind"], metadata.get("namespace", ""), metadata["name"]] = kept
+        return copy.deepcopy(kept)
+
+    def of(self, kind: str) -> list[Object]:
+        return [copy.deepcopy(obj) for (found, _, _), obj in sorted(self.objects.items()) if found == kind]
+
+    def any(self, objects: list[Object]) -> Object | None:
+        return objects[int(self.rng.integers(len(objects)))] if objects else None
+
+    def step(self) -> tuple[Object, bool] | None:
+        """Change something; return the object and whether it is gone, None where there was nothing to change."""
+        how = str(self.rng.choice(STEPS))
+        nodes = self.of("Node")
+        waiting = [each for each in self.of("Pod") if not each["spec"].get("nodeName")]
+        if how == "new":
+            made = pod(f"new-{self.version}", {GPU: 1, MEMORY: 2000}, schedulerName=OURS)
+            return self.put(made), False
+        chosen = {"bind": waiting, "label": nodes, "cordon": nodes, "gone": nodes}.get(how, self.of("Pod"))
+        obj = self.any(chosen)
+        if obj is None:
+            return None
+        if how in {"delete", "gone"}:
+            del self.objects[obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]]
+            return obj, True
+        if how == "bind":
+            where = self.any(nodes)
+            if where is None:
+                return None
+            name = where["metadata"]["name"]
+            card = where["metadata"]["annotations"]["hami.io/node-nvidia-register"].split('"id": "')[1].split('"')[0]
+            held = running("x", name, card, 1000)
+            obj["spec"] |= held["spec"]
+            obj["metadata"]["annotations"] = held["metadata"]["annotations"]
+        elif how == "finish":
+            obj["status"] = {"phase": "Succeeded"}
+        elif how == "label":
+            obj["metadata"]["labels"] = {"pool": str(self.rng.integers(3))}
+        elif how == "cordon":
+            obj["spec"] = {"unschedulable": not (obj.get("spec") or {}).get("unschedulable", False)}
+        elif how == "remake":
+            obj["metadata"].pop("uid")
+        return self.put(obj), False
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_world_that_changes_is_the_one_that_its_objects_make(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    changing = Changing(rng)
+    world = world_of(list(changing.objects.values()))
+    outcomes = set()
+    for number in range(30):
+        step = changing.step()
+        if step is None:
+            continue
+        taken = take_in(world, step[0], gone=step[1])
+        outcomes.add(taken)
+        fresh = world_of(list(changing.objects.values()))
+        if taken is Taken.NOT:
+            world = fresh
+            continue
+        assert told(world, number) == told(fresh, number), f"{number}: {taken}"
+    assert Taken.CHANGED in outcomes
+
+
+def test_what_changes_nothing_is_not_told() -> None:
+    first = running("first", "a", "GPU-a-0", 6000)
+    first["metadata"] |= {"uid": "u", "resourceVersion": "5"}
+    machine = node("a")
+    machine["metadata"] |= {"uid": "n", "resourceVersion": "6"}
+    world = world_of([machine, first])
+    first["metadata"]["resourceVersion"] = machine["metadata"]["resourceVersion"] = "7"
+    assert take_in(world, first, gone=False) is Taken.SAME
+    assert take_in(world, machine, gone=False) is Taken.SAME
+    assert take_in(world, {"kind": "Pod", "metadata": {"name": "x", "uid": "x"}}, gone=True) is Taken.SAME
+    assert take_in(world, {"kind": "Namespace", "metadata": {"name": "x"}}, gone=False) is Taken.NOT
+
+
+def test_cards_that_change_make_the_world_anew() -> None:
+    machine = node("a")
+    machine["metadata"] |= {"uid": "n", "resourceVersion": "6"}
+    world = world_of([machine])
+    other = node("a", cards=3)
+    other["metadata"] |= {"uid": "n", "resourceVersion": "7"}
+    assert take_in(world, other, gone=False) is Taken.NOT
+
+
+def test_a_bound_pod_that_was_asked_about_is_still_followed() -> None:
+    first = running("first", "a", "GPU-a-0", 6000)
+    first["metadata"] |= {"uid": "u", "resourceVersion": "5"}
+    world = world_of([node("a"), first])
+    (bound,) = world.bound.values()
+    explain_bound(world, bound)
+    world.restore_pod(bound)
+    ended = {**first, "metadata": {**first["metadata"], "resourceVersion": "9"}, "status": {"phase": "Failed"}}
+    assert take_in(world, ended, gone=False) is Taken.CHANGED
+    assert usage.pods(world) == []
+    assert take_in(world, ended, gone=True) is Taken.CHANGED
+    assert not world.pods
