@@ -48,6 +48,7 @@ COMMANDS: Final = {
         "commands.test", "test", "Run unit tests for policies: files of cases, or folders of such files."
     ),
     "top": CommandEntry("commands.top", "top", "Show how much of the cards is used."),
+    "ui": CommandEntry("commands.ui", "ui", "Show the cluster in a browser, without changing anything."),
     "uncordon": CommandEntry("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
 }
 

@@ -1,0 +1,65 @@
+"""Serves what ``vgpu-scheduler ui`` shows."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import click
+import uvloop
+
+from vgpu_scheduler.cli.cluster.messages import progress
+from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
+from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.ui import CurrentWorld, LiveCluster, Window, serve
+
+_INTERRUPTED = 130
+"""What a shell calls the end by Ctrl-C."""
+
+
+def run(*, cluster: ClusterOptions, port: int) -> None:
+    """Serve the page until Ctrl-C."""
+    with exit_on_error():
+        try:
+            if cluster.files:
+                world, view = open_world(cluster, keeping=True)
+                uvloop.run(_serve(Window(CurrentWorld(world, view)), port))
+            else:
+                uvloop.run(_follow(cluster, port))
+        except KeyboardInterrupt:
+            progress("")
+            raise SystemExit(_INTERRUPTED) from None
+
+
+async def _follow(cluster: ClusterOptions, port: int) -> None:
+    """Serve a live cluster."""
+    api = await connect_to(cluster)
+    try:
+        progress("reading the cluster")
+        announce_compiling()
+        live = LiveCluster(api, cluster)
+        current = await live.open()
+        progress("")
+        following = asyncio.create_task(live.run())
+        serving = asyncio.create_task(_serve(Window(current, live.deletable), port))
+        try:
+            await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (following, serving):
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+        await following
+    finally:
+        await api.close()
+
+
+async def _serve(window: Window, port: int) -> None:
+    """Serve until cancelled."""
+    runner, address = await serve(window, port)
+    click.echo(f"Open this in a browser; nobody else sees the page:\n\n  {address}\n\nCtrl-C ends it.")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+        window.current.close()

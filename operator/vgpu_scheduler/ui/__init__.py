@@ -1,0 +1,7 @@
+"""The web page: what the command line says of a cluster, in a browser, and nothing that changes one."""
+
+from vgpu_scheduler.ui.current import CurrentWorld
+from vgpu_scheduler.ui.live import LiveCluster
+from vgpu_scheduler.ui.server import Window, serve
+
+__all__ = ["CurrentWorld", "LiveCluster", "Window", "serve"]

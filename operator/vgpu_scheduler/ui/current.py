@@ -1,0 +1,99 @@
+"""The world that pages are made from, as it is now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, TypeVar
+
+from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.whatif import Taken, World, take_in
+
+Change = tuple[dict[str, Any], bool]
+"""An object as it is written, and whether it is gone."""
+_Answer = TypeVar("_Answer")
+Question = Callable[[World, ClusterView], _Answer]
+
+
+class CurrentWorld:
+    """A world, and what could be read of its cluster; everything that is asked of it is asked in one thread.
+
+    Attributes
+    ----------
+    generation
+        Rises whenever pages may show something else.
+    trouble
+        Why what is shown may be out of date; empty where it is not.
+    """
+
+    def __init__(self, world: World, view: ClusterView) -> None:
+        self._world = world
+        self._view = view
+        self._thread = ThreadPoolExecutor(1, "world")
+        self._changed = asyncio.Condition()
+        self.generation = 1
+        self.trouble = ""
+
+    @property
+    def view(self) -> ClusterView:
+        """What could be read of the cluster."""
+        return self._view
+
+    async def ask(self, question: Question[_Answer]) -> _Answer:
+        """Return the answer to a question; nothing else is done to the world meanwhile."""
+        return await self._in_thread(lambda: question(self._world, self._view))
+
+    async def take_in(self, changes: Sequence[Change], now: datetime) -> bool:
+        """Take in what has happened, in its order; tell whether that was possible, else the world is to be made anew.
+
+        Parameters
+        ----------
+        now
+            The time of day, as the API server has it: the locks of nodes that changed are judged by it.
+        """
+        taken, is_known = await self._in_thread(lambda: self._take_in(changes, now))
+        if is_known and Taken.CHANGED in taken:
+            await self._tell()
+        return is_known
+
+    def _take_in(self, changes: Sequence[Change], now: datetime) -> tuple[set[Taken], bool]:
+        taken = set()
+        nodes = False
+        for obj, gone in changes:
+            what = take_in(self._world, obj, gone=gone)
+            taken.add(what)
+            nodes |= what is Taken.CHANGED and obj["kind"] == "Node"
+        if nodes:
+            self._world.review_locks(now)
+        return taken, Taken.NOT not in taken
+
+    async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
+        """Put another world in the place of this one."""
+        self._world, self._view = await self._in_thread(make)
+        await self._tell()
+
+    async def say(self, trouble: str) -> None:
+        """Say why what is shown may be out of date, or by an empty text that it is not."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            await self._tell()
+
+    async def later_than(self, generation: int) -> int:
+        """Wait for a generation after another one, and return it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.generation > generation)
+            return self.generation
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self.generation += 1
+            self._changed.notify_all()
+
+    async def _in_thread(self, work: Callable[[], _Answer]) -> _Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

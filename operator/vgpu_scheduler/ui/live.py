@@ -1,0 +1,242 @@
+"""Keeps a world as a live cluster is, with the rights of the user: all kinds are listed once, then watched.
+
+What happens to pods and nodes is taken in at once. Any other change has the world made anew from the objects that are
+kept, at most a part of the time, so that a cluster in which much happens can still be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    ClusterView,
+    MissingRightsError,
+    SchedulerSettings,
+    SettingsObjects,
+    is_optional,
+    keep_room,
+    list_paths,
+    make_world,
+    may_delete_pods_in,
+    read_scheduler,
+)
+from vgpu_scheduler.settings import SettingsError
+from vgpu_scheduler.ui.current import Change, CurrentWorld
+from vgpu_scheduler.ui.watching import KindWatch
+from vgpu_scheduler.whatif import World, WorldError
+
+_ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
+"""Kinds whose changes are taken in."""
+_AT_ONCE: Final = 8
+_MOST_CHANGES: Final = 500
+"""Changes that are taken in before somebody else may ask."""
+_PAUSE: Final = 2.0
+"""How much longer than it takes nothing is made anew."""
+_SETTINGS_EVERY: Final = 10.0
+"""Seconds between two looks at the settings of the scheduler."""
+_RIGHTS_LAST: Final = 60.0
+"""Seconds for which an answer about a right holds."""
+
+
+class LiveCluster:
+    """A cluster that is followed.
+
+    Attributes
+    ----------
+    current
+        Its world as it is now.
+    """
+
+    def __init__(self, api: ApiClient, options: ClusterOptions) -> None:
+        self._api = api
+        self._options = options
+        self._watches: dict[str, KindWatch] = {}
+        self._changes: list[Change] = []
+        self._stale = False
+        self._awake = asyncio.Event()
+        self._broken: dict[str, tuple[datetime, str]] = {}
+        self._scheduler: SchedulerSettings
+        self._installed: SettingsObjects
+        self._mine: dict[str, tuple[float, bool]] = {}
+        self.current: CurrentWorld
+
+    async def open(self) -> CurrentWorld:
+        """List everything, and return the world that it makes.
+
+        Raises
+        ------
+        ApiUnreachableError, SettingsError, WorldError
+            If it cannot be read.
+        MissingRightsError
+            If nodes or pods may not be listed.
+        """
+        await self._list_all()
+        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self._view()))
+        return self.current
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._apply())
+            while True:
+                following = [asyncio.create_task(watch.run(self)) for watch in self._watches.values()]
+                try:
+                    await self._settings_change()
+                finally:
+                    await _end(following)
+                await self._list_until_answered()
+
+    async def deletable(self, namespaces: Collection[str]) -> frozenset[str]:
+        """Return in which of some namespaces the user may delete pods."""
+        now = time.monotonic()
+        asked = [name for name in namespaces if self._mine.get(name, (0.0, False))[0] <= now]
+        if asked:
+            allowed = await may_delete_pods_in(self._api, asked)
+            self._mine |= {name: (now + _RIGHTS_LAST, name in allowed) for name in asked}
+        return frozenset(name for name in namespaces if self._mine[name][1])
+
+    # What watches see -------------------------------------------------------------------------------------------------
+
+    def listed(self, watch: KindWatch) -> None:
+        """Take in that all objects of a kind were listed anew, or cannot be listed any more."""
+        del watch
+        self._stale = True
+        self._awake.set()
+
+    def changed(self, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
+        """Take in that an object has changed, or is gone."""
+        if kind in _ONE_BY_ONE:
+            self._changes.append((obj, gone))
+        else:
+            self._stale = True
+        self._awake.set()
+
+    def broken(self, kind: str, error: str) -> None:
+        """Take in that a kind cannot be watched at the moment; empty where it can be again."""
+        if error:
+            self._broken.setdefault(kind, (datetime.now(UTC), error))
+        elif self._broken.pop(kind, None) is None:
+            return
+        self._awake.set()
+
+    # The world --------------------------------------------------------------------------------------------------------
+
+    async def _apply(self) -> None:
+        """Take in what watches see, one after the other."""
+        not_before = 0.0
+        while True:
+            await self._awake.wait()
+            self._awake.clear()
+            await self.current.say(self._trouble())
+            while self._changes and not self._stale:
+                some, self._changes = self._changes[:_MOST_CHANGES], self._changes[_MOST_CHANGES:]
+                self._stale |= not await self.current.take_in(some, self._now())
+            if not self._stale:
+                continue
+            await asyncio.sleep(not_before - time.monotonic())
+            began = time.monotonic()
+            await self._make_anew()
+            ended = time.monotonic()
+            not_before = ended + _PAUSE * (ended - began)
+
+    async def _make_anew(self) -> None:
+        self._stale = False
+        self._changes.clear()  # the objects have them
+        view = self._view()
+        try:
+            await self.current.replace(lambda: self._made(view))
+        except (MissingRightsError, WorldError) as error:
+            self._broken["world"] = (datetime.now(UTC), str(error))
+            await self.current.say(self._trouble())
+        else:
+            if self._broken.pop("world", None):
+                await self.current.say(self._trouble())
+
+    @staticmethod
+    def _made(view: ClusterView) -> tuple[World, ClusterView]:
+        world = make_world(view)
+        keep_room(world, view)
+        return world, view
+
+    def _view(self) -> ClusterView:
+        """Return what is known of the cluster, in the order in which it is listed."""
+        watches = self._watches.values()
+        seen = [watch for watch in watches if not watch.missing and (watch.served or not is_optional(watch.kind))]
+        return ClusterView(
+            [obj for watch in seen for _, obj in sorted(watch.objects.items())],
+            {watch.kind: watch.missing for watch in watches if watch.missing},
+            self._scheduler,
+            live=True,
+            read_at=self._now(),
+            settings_objects=self._installed.objects,
+            kinds=frozenset(watch.kind for watch in seen),
+        )
+
+    def _now(self) -> datetime:
+        """Return the time of day, as the API server has it."""
+        ahead = max((watch.ahead for watch in self._watches.values()), default=timedelta(0))
+        return datetime.now(UTC) + ahead
+
+    def _trouble(self) -> str:
+        """Say since when what is shown is out of date, and why."""
+        if not self._broken:
+            return ""
+        since, error = min(self._broken.values())
+        return f"What is shown may be out of date since {since:%H:%M:%S} UTC: {error}"
+
+    # Lists ------------------------------------------------------------------------------------------------------------
+
+    async def _list_all(self) -> None:
+        self._scheduler, self._installed = await read_scheduler(self._api, self._options)
+        watches = {kind: KindWatch(self._api, kind, path) for kind, path in list_paths(self._scheduler).items()}
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def list_one(watch: KindWatch) -> None:
+            async with gate:
+                await watch.list()
+
+        await asyncio.gather(*(list_one(watch) for watch in watches.values()))
+        self._watches = watches
+
+    async def _list_until_answered(self) -> None:
+        while True:
+            try:
+                await self._list_all()
+            except ApiUnreachableError as error:
+                self.broken("settings", str(error))
+                await asyncio.sleep(1.0)
+            else:
+                self.broken("settings", "")
+                self._stale = True
+                self._awake.set()
+                return
+
+    async def _settings_change(self) -> None:
+        """Return once the scheduler is set to something else."""
+        while True:
+            await asyncio.sleep(_SETTINGS_EVERY)
+            if self._broken:
+                continue  # what cannot be read is no change
+            try:
+                _, installed = await read_scheduler(self._api, self._options)
+            except SettingsError:  # of a file that is being written
+                continue
+            if _told(installed.objects) != _told(self._installed.objects):
+                return
+
+
+def _told(objects: Iterable[Any]) -> list[Any]:
+    """Return of the objects that hold settings what does not change by itself."""
+    return [(obj.get("data"), obj.get("spec")) for obj in objects]
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

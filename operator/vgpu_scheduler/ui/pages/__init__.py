@@ -1,0 +1,22 @@
+"""What the pages show: pure functions from a world to values, which have the JSON of the command line."""
+
+from vgpu_scheduler.ui.pages.card import CardPage, card_page
+from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
+from vgpu_scheduler.ui.pages.now import NowPage, now_page
+from vgpu_scheduler.ui.pages.pod import PodPage, pod_page
+from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
+
+__all__ = [
+    "CardPage",
+    "CardsPage",
+    "CardsView",
+    "NowPage",
+    "PodPage",
+    "Reason",
+    "WaitingPage",
+    "card_page",
+    "cards_page",
+    "now_page",
+    "pod_page",
+    "waiting_page",
+]

@@ -1,0 +1,55 @@
+"""Values as HTML: everything that is put into a template is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+__all__ = ["render"]
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_STEPS: Final = 20
+
+
+def _age(created: str, now: datetime | None) -> str:
+    """Return for how long something has been there, as kubectl writes it."""
+    try:
+        seconds = max(int((now - datetime.fromisoformat(created)).total_seconds()), 0) if now else 0
+    except (ValueError, TypeError):  # files may say anything
+        return "-"
+    if now is None:
+        return "-"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds}s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds // _MINUTE}m"
+    return f"{seconds // _HOUR}h" if seconds < 2 * _DAY else f"{seconds // _DAY}d"
+
+
+def _step(percent: int) -> int:
+    """Return the width of a bar in steps of five percent."""
+    return 5 * min(max(round(percent * _STEPS / 100), 0), _STEPS)
+
+
+def _part(text: str) -> str:
+    """Write a text as one part of a path."""
+    return quote(text, safe="")
+
+
+_ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("vgpu_scheduler.ui"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {"age": _age, "step": _step, "part": _part}
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Return a page."""
+    return _ENVIRONMENT.get_template(template).render(values)

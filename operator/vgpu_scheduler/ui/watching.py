@@ -1,0 +1,174 @@
+"""Lists and watches all objects of one kind as they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.reading import is_optional, list_objects, with_kind
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""Namespace and name."""
+_GONE: Final = 410
+_WATCH_SECONDS: Final = 290
+_IDLE_TIMEOUT: Final = 120.0
+"""Seconds without a byte, bookmarks included, after which the connection counts as dead."""
+_SHORTEST_DELAY: Final = 0.2
+_LONGEST_DELAY: Final = 10.0
+_LOOK_AGAIN: Final = 30.0
+"""Seconds between two looks whether a kind can be seen by now."""
+
+
+class Observer(Protocol):
+    """Whom a watch tells what it sees."""
+
+    def listed(self, watch: KindWatch) -> None:
+        """Take in that all objects of a kind were listed, or cannot be."""
+
+    def changed(self, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
+        """Take in that an object has changed, or is gone."""
+
+    def broken(self, kind: str, error: str) -> None:
+        """Take in that a kind cannot be watched at the moment; empty where it can be again."""
+
+
+class KindWatch:
+    """Keeps the objects of one kind.
+
+    Attributes
+    ----------
+    objects
+        The objects as they are written.
+    missing
+        The right to list them that is missing, or the error; empty where they are listed.
+    served
+        Whether the API server knows the kind.
+    ahead
+        How far the API server's clock is before this one's.
+    """
+
+    def __init__(self, api: ApiClient, kind: str, path: str) -> None:
+        self._api = api
+        self.kind = kind
+        self._path = path
+        self._version = ""
+        self.objects: dict[Key, dict[str, Any]] = {}
+        self.missing = ""
+        self.served = False
+        self.ahead = timedelta(0)
+
+    async def list(self) -> None:
+        """List all objects.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If the API server does not answer.
+        """
+        found = await list_objects(self._api, [self._path])
+        self.served = found.served
+        self._version = found.version
+        self.missing = ""
+        if found.refusal is not None and not is_optional(self.kind):
+            self.missing = found.right(f"list {self._path.rpartition('/')[2]}")
+        if found.read_at is not None:
+            self.ahead = found.read_at - datetime.now(UTC)
+        listed = (with_kind(self.kind, decode_json(item)) for item in found.items)
+        self.objects = {key_of(obj): obj for obj in listed}
+
+    async def run(self, observer: Observer) -> None:
+        """Watch until cancelled; what was listed is followed from there on."""
+        delay, failures = _SHORTEST_DELAY, 0
+        while True:
+            try:
+                if not self._version:
+                    await self._look_again(observer)
+                    observer.broken(self.kind, "")
+                    continue
+                if await self._watch(observer):
+                    delay, failures = _SHORTEST_DELAY, 0
+                    continue
+            except ApiError as error:
+                failures += 1
+                problem = str(error)
+                if error.response.status == _GONE:
+                    await self._list_again(observer)
+                    continue
+            except ApiUnreachableError as error:
+                failures += 1
+                problem = str(error)
+            except Exception as error:  # whatever it is, these objects must go on to be followed
+                log.exception("watch of %s broke off and begins anew", self._path)
+                self._version, problem = "", f"{type(error).__name__}: {error}"
+                failures += 1
+            else:
+                problem = ""
+            if failures > 1:  # one watch that ends is nothing to speak of
+                observer.broken(self.kind, problem)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def _look_again(self, observer: Observer) -> None:
+        """Find out after a while whether a kind that could not be listed can be by now."""
+        if not self.objects:
+            await asyncio.sleep(_LOOK_AGAIN)
+        await self._list_again(observer)
+
+    async def _list_again(self, observer: Observer) -> None:
+        before = (self.objects, self.missing, self.served)
+        self._version = ""
+        await self.list()
+        if (self.objects, self.missing, self.served) != before:
+            observer.listed(self)
+
+    async def _watch(self, observer: Observer) -> bool:
+        """Follow one watch to its end; tell whether anything came."""
+        params = {
+            "watch": "true",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        came = False
+        async with self._api.stream(self._path, params, _IDLE_TIMEOUT) as lines:
+            observer.broken(self.kind, "")
+            async for line in lines:
+                came = True
+                event = decode_json(line)
+                if not self._take(event, observer):
+                    self._version = ""
+                    await self._list_again(observer)
+                    break
+        return came
+
+    def _take(self, event: Mapping[str, Any], observer: Observer) -> bool:
+        """Take in one event; tell whether the watch goes on."""
+        obj = event.get("object") or {}
+        if event.get("type") == "ERROR":
+            log.info("watch of %s: %s", self._path, obj.get("message"))
+            return False
+        version = (obj.get("metadata") or {}).get("resourceVersion")
+        self._version = version or self._version
+        if event.get("type") == "BOOKMARK":
+            return True
+        gone = event.get("type") == "DELETED"
+        written, key = with_kind(self.kind, obj), key_of(obj)
+        if gone:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = written
+        observer.changed(self.kind, written, gone=gone)
+        return True
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """Return the namespace and name of an object."""
+    metadata = obj.get("metadata") or {}
+    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))

@@ -1,0 +1,112 @@
+"""A live cluster with a page on it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.runtime.test_runtime_explained import fresh
+from tests.ui.browsers import Browser, browser_at
+
+from vgpu_devcluster import DevCluster
+from vgpu_scheduler.apiclient import ApiClient, connect
+from vgpu_scheduler.reading import ClusterOptions, make_world, read_live_cluster
+from vgpu_scheduler.ui import LiveCluster, Window, serve
+from vgpu_scheduler.whatif import usage
+
+Object = dict[str, Any]
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Lived:
+    """A cluster, the page on it, and what happens there."""
+
+    def __init__(self, devcluster: DevCluster, api: ApiClient, options: ClusterOptions) -> None:
+        self.devcluster = devcluster
+        self.api = api
+        self.options = options
+        self.live: LiveCluster
+        self.browser: Browser
+
+    async def write(self, method: str, path: str, body: Object, **more: Any) -> Object:
+        answer = await self.api.request(method, path, body, **more)
+        assert answer.ok, f"{method} {path}: {answer.message}"
+        return dict(answer.json())
+
+    async def create(self, *objects: Object) -> None:
+        for obj in objects:
+            wanted = fresh(obj)
+            if obj["kind"] == "Node":
+                await self.write("POST", NODES, wanted)  # a new one has a taint until its kubelet is there
+                await self.write("PUT", f"{NODES}/{obj['metadata']['name']}", wanted)
+            else:
+                await self.write("POST", PODS, wanted)
+
+    async def bind(self, name: str, held: Object) -> None:
+        """Bind a pod with the allocation of another one."""
+        target = {"kind": "Node", "name": held["spec"]["nodeName"]}
+        metadata = {"name": name, "annotations": held["metadata"]["annotations"]}
+        await self.write("POST", f"{PODS}/{name}/binding", {"metadata": metadata, "target": target})
+
+    async def cards(self) -> list[Object]:
+        """Return what the page shows of cards."""
+        return list((await self.browser.get("/cards?format=json")).body)
+
+    async def top(self) -> list[Object]:
+        """Return what ``top cards -o json`` would print now."""
+        world = make_world(await read_live_cluster(self.api, self.options))
+        return [usage.as_json(card) for card in usage.cards(world)]
+
+    async def until(
+        self, shown: Callable[[Any], bool], path: str = "/cards?format=json", seconds: float = 10.0
+    ) -> float:
+        """Wait until a page shows something, and return how long that took."""
+        began = time.monotonic()
+        async with asyncio.timeout(seconds):
+            while True:
+                seen = self.live.current.generation
+                answer = await self.browser.get(path)
+                if shown(answer.text if answer.body is None else answer.body):
+                    return time.monotonic() - began
+                await self.live.current.later_than(seen)
+
+
+@asynccontextmanager
+async def lived(folder: Path, *objects: Object, prepare: Any = None) -> AsyncIterator[Lived]:
+    """Serve the page of an embedded cluster with some objects.
+
+    Parameters
+    ----------
+    prepare
+        Is awaited with the cluster before it is read.
+    """
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(folder / "kubeconfig"))
+        options = ClusterOptions(kubeconfig, None, "vgpu-system", None)
+        api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "page")
+        found = Lived(devcluster, api, options)
+        await found.create(*objects)
+        if prepare is not None:
+            await prepare(found)
+        found.live = LiveCluster(own, options)
+        current = await found.live.open()
+        following = asyncio.create_task(found.live.run())
+        runner, address = await serve(Window(current, found.live.deletable), 0)
+        try:
+            async with browser_at(address) as found.browser:
+                yield found
+                assert not following.done()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await runner.cleanup()
+            current.close()
+            await api.close()
+            await own.close()

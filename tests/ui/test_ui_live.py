@@ -1,0 +1,172 @@
+"""The page follows a cluster while it is open, whatever becomes of the watches."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.ui.clusters import DEFINITIONS, MERGE, NODES, PODS, Lived, lived
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_devcluster import Fault
+from vgpu_scheduler.policy import crds
+
+Object = dict[str, Any]
+OURS = "vgpu-scheduler"
+POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
+
+
+def waiting(name: str, memory: int = 4000) -> Object:
+    return pod(name, {GPU: 1, MEMORY: memory}, schedulerName=OURS)
+
+
+def used(cards: list[Object]) -> list[int]:
+    return [card["memory"]["used"] for card in cards]
+
+
+async def test_a_pod_that_is_bound_appears_within_a_second(tmp_path: Path) -> None:
+    async with lived(tmp_path, node("a"), waiting("first")) as cluster:
+        assert used(await cluster.cards()) == [0, 0]
+        async with cluster.browser.session.get(f"{cluster.browser.home}/events") as events:
+            generation = await next_generation(events)
+            await cluster.bind("first", running("x", "a", "GPU-a-1", 4000))
+            async with asyncio.timeout(1.0):
+                while used(await cluster.cards()) != [0, 4000]:
+                    assert await next_generation(events) > generation
+        assert await cluster.cards() == await cluster.top()
+        assert '<a href="/pods/default/first">' in (await cluster.browser.get("/cards/a/GPU-a-1")).text
+        await cluster.write("DELETE", f"{PODS}/first", {"gracePeriodSeconds": 0})
+        assert await cluster.until(lambda cards: used(cards) == [0, 0]) < 1.0
+
+
+async def next_generation(events: Any) -> int:
+    """Return what the next event tells."""
+    while True:
+        line = (await events.content.readline()).decode()
+        if line.startswith("data: "):
+            return int(line.removeprefix("data: "))
+
+
+async def test_a_pod_that_waits_appears_with_what_its_condition_says(tmp_path: Path) -> None:
+    async with lived(tmp_path, node("a")) as cluster:
+        await cluster.create(waiting("large", 99999))
+        await cluster.until(lambda text: "default/large" in text, "/waiting")
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room <b>"}
+        patch = {"status": {"conditions": [condition]}}
+        await cluster.write("PATCH", f"{PODS}/large/status", patch, content_type=MERGE)
+        await cluster.until(lambda text: "no room &lt;b&gt;" in text, "/waiting")
+
+
+@pytest.mark.parametrize("expired", [False, True])
+async def test_what_happens_while_watches_end_is_seen(tmp_path: Path, *, expired: bool) -> None:
+    async with lived(tmp_path, node("a"), running("x", "a", "GPU-a-0", 3000), waiting("y")) as cluster:
+        fault = cluster.devcluster.inject(Fault(verb="watch", user_agent="page", status=503))
+        cluster.devcluster.end_watches()
+        await cluster.bind("y", running("y", "a", "GPU-a-1", 4000))
+        await cluster.write("DELETE", f"{PODS}/x", {"gracePeriodSeconds": 0})
+        if expired:
+            cluster.devcluster.compact()
+        cluster.devcluster.heal(fault)
+        await cluster.until(lambda cards: used(cards) == [0, 4000])
+        await cluster.create(waiting("z"))
+        await cluster.until(lambda text: "default/z" in text, "/waiting")
+
+
+async def test_a_stream_that_is_too_old_in_the_middle_lists_again(tmp_path: Path) -> None:
+    async with lived(tmp_path, node("a"), waiting("y")) as cluster:
+        cluster.devcluster.end_watches(expired=True)
+        await cluster.bind("y", running("y", "a", "GPU-a-1", 4000))
+        await cluster.until(lambda cards: used(cards) == [0, 4000])
+
+
+async def test_an_api_that_is_away_leaves_the_last_state_with_a_banner(tmp_path: Path) -> None:
+    async with lived(tmp_path, node("a"), running("x", "a", "GPU-a-0", 3000)) as cluster:
+        fault = cluster.devcluster.inject(Fault(user_agent="page", drop=True))
+        cluster.devcluster.end_watches()
+        await cluster.until(lambda text: "What is shown may be out of date since " in text, "/")
+        assert used(await cluster.cards()) == [3000, 0]
+        cluster.devcluster.heal(fault)
+        await cluster.until(lambda text: "out of date" not in text, "/", 30.0)
+        assert used(await cluster.cards()) == [3000, 0]
+
+
+async def test_a_policy_that_comes_or_goes_changes_the_answer(tmp_path: Path) -> None:
+    async def define(cluster: Lived) -> None:
+        for definition in crds():
+            await cluster.write("POST", DEFINITIONS, definition)
+
+    limit = {
+        "apiVersion": "vgpu-scheduler.io/v1alpha1",
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": "small"},
+        "spec": {"limits": {"memoryPerPod": "2Gi"}},
+    }
+    async with lived(tmp_path, node("a"), waiting("y"), prepare=define) as cluster:
+        path = "/pods/default/y"
+        assert "It fits now" in (await cluster.browser.get(path)).text
+        await cluster.write("POST", POLICIES, limit)
+        await cluster.until(lambda text: "limits.memoryPerPod" in text, path)
+        await cluster.write("DELETE", f"{POLICIES}/small", {})
+        await cluster.until(lambda text: "It fits now" in text, path)
+
+
+async def test_what_may_not_be_seen_is_told_and_seen_once_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
+    fault = Fault(verb="list", resource="resourcequotas", user_agent="page", status=403)
+
+    async def refuse(cluster: Lived) -> None:
+        cluster.devcluster.inject(fault)
+
+    async with lived(tmp_path, node("a"), prepare=refuse) as cluster:
+        told = "objects of kind ResourceQuota could not be seen"
+        assert told in (await cluster.browser.get("/")).text
+        cluster.devcluster.heal()
+        await cluster.until(lambda text: told not in text, "/")
+
+
+async def test_settings_that_change_are_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.live._SETTINGS_EVERY", 0.1)
+    async with lived(tmp_path, node("a"), waiting("y")) as cluster:
+        assert "default/y" in (await cluster.browser.get("/waiting")).text
+        await cluster.write("POST", "/api/v1/namespaces", {"metadata": {"name": "vgpu-system"}})
+        data = {"settings.yaml": "scheduler_names: [another]\nnvidia: {resource_count_name: example.com/gpu}\n"}
+        settings = {"metadata": {"name": "vgpu-scheduler"}, "data": data}
+        await cluster.write("POST", "/api/v1/namespaces/vgpu-system/configmaps", settings)
+        await cluster.until(lambda text: "default/y" not in text, "/waiting")
+
+
+async def test_whatever_happens_the_page_is_what_top_prints(tmp_path: Path) -> None:
+    rng = np.random.default_rng(29)
+    nodes = [node("a"), node("b"), node("c", cordoned=(1,))]
+    async with lived(tmp_path, *nodes, *(waiting(f"p{number}", 1000) for number in range(6))) as cluster:
+        names = [f"p{number}" for number in range(6)]
+        bound: set[str] = set()
+        for number in range(40):
+            how, name = int(rng.integers(5)), str(rng.choice(names))
+            if how == 0 and name not in bound:
+                where = str(rng.choice(["a", "b", "c"]))
+                await cluster.bind(name, running("x", where, f"GPU-{where}-{rng.integers(2)}", 1000))
+                bound.add(name)
+            elif how == 1:
+                await cluster.write("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+                names.remove(name)
+                bound.discard(name)
+                names.append(f"q{number}")
+                await cluster.create(waiting(names[-1], 1000))
+            elif how == 2:
+                labels = {"metadata": {"labels": {"pool": str(number)}}}
+                await cluster.write("PATCH", f"{NODES}/{rng.choice(['a', 'b', 'c'])}", labels, content_type=MERGE)
+            elif how == 3:
+                cordoned = {"metadata": {"annotations": {"hami.io/device-cordon": str(rng.choice(["", "GPU-b-0"]))}}}
+                await cluster.write("PATCH", f"{NODES}/b", cordoned, content_type=MERGE)
+            elif name in bound:
+                assert (await cluster.browser.get(f"/pods/default/{name}")).status in {200, 404}
+            if number % 5 == 0:
+                wanted = copy.deepcopy(await cluster.top())
+                await cluster.until(lambda cards, wanted=wanted: cards == wanted)

@@ -1,0 +1,127 @@
+"""The pages have the values of the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tests.cli.listed_clusters import cluster
+from tests.cli.live_cluster import run
+from tests.ui.browsers import current_of, served
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.ui.pages.cards import MOST_TILES, CardsView, cards_page
+from vgpu_scheduler.ui.pages.waiting import waiting_page
+
+Object = dict[str, Any]
+SEEDS = range(12)
+
+
+def printed(file: Path, *arguments: str) -> Any:
+    return json.loads(run(*arguments, "--cluster", str(file), "-o", "json").stdout)
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.reading.settings.os.environ", {})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_pages_have_what_top_and_explain_print(seed: int, tmp_path: Path, no_settings: None) -> None:
+    objects = cluster(np.random.default_rng(seed))
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    async with served(objects) as browser:
+        cards = (await browser.get("/cards?format=json")).body
+        assert cards == printed(file, "top", "cards")
+        for card in cards[:3]:
+            path = f"/cards/{card['node']}/{card['card']}?format=json"
+            assert (await browser.get(path)).body == [card]
+        for name in {card["node"] for card in cards}:
+            of_node = [card for card in cards if card["node"] == name]
+            assert (await browser.get(f"/cards?format=json&node={name}")).body == of_node
+        now = (await browser.get("/?format=json")).body
+        assert now["models"] == printed(file, "top", "models")
+        assert sum(now["cards"].values()) == len(cards)
+        keys = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in objects if obj["kind"] == "Pod"]
+        for key in keys:  # bound ones are asked about before others: nothing may be left of the question
+            assert (await browser.get(f"/pods/{key}?format=json")).body == printed(file, "explain", key)
+            assert (await browser.get(f"/pods/{key}")).status == 200
+        assert (await browser.get("/cards?format=json")).body == cards
+        waiting = (await browser.get("/waiting?format=json")).body
+        assert sorted(key for reason in waiting for key in reason["pods"]) == sorted(
+            key for key in keys if key.partition("/")[2].startswith("w")
+        )
+
+
+def told_of(name: str, message: str, created: str) -> Object:
+    made = pod(name, {GPU: 1, MEMORY: 99999}, schedulerName="vgpu-scheduler")
+    made["metadata"]["creationTimestamp"] = created
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    return made
+
+
+async def test_pods_that_wait_for_the_same_are_folded_with_the_oldest_first() -> None:
+    pods = [
+        told_of("young", "no room", "2026-01-01T00:00:09Z"),
+        told_of("old", "no room", "2026-01-01T00:00:01Z"),
+        told_of("other", "no card", "2026-01-01T00:00:00Z"),
+        pod("plain", {}, schedulerName="default-scheduler"),
+        pod("gated", {GPU: 1}, schedulerName="vgpu-scheduler", schedulingGates=[{"name": "x"}]),
+    ]
+    current = current_of([node("a"), *pods])
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    assert [(reason.text, [each.name for each in reason.pods]) for reason in page.reasons] == [
+        ("no room", ["old", "young"]),
+        ("It has scheduling gates, which somebody else removes", ["gated"]),
+        ("no card", ["other"]),
+    ]
+    async with served([node("a"), *pods]) as browser:
+        text = (await browser.get("/waiting")).text
+        assert '<td title="2026-01-01T00:00:01Z">23h</td>' in text
+        assert "plain" not in text
+
+
+@pytest.mark.parametrize(("by", "level"), [("memory", 4), ("cores", 3), ("pods", 2)])
+async def test_tiles_are_coloured_by_what_is_asked_for(by: str, level: int) -> None:
+    objects = [node("a"), running("x", "a", "GPU-a-0", 3000, 10), running("y", "a", "GPU-a-0", 3000, 20)]
+    page = await current_of(objects).ask(lambda world, _: cards_page(world, CardsView(by=by)))
+    (group,) = page.groups
+    assert [tile.level for tile in group.rows[0].tiles] == [level, 0]
+    assert (
+        "a/GPU-a-0, NVIDIA-A100: memory 6000/16384Mi (36%), compute 30%, 2 pods, ready" in group.rows[0].tiles[0].told
+    )
+
+
+async def test_nodes_are_grouped_by_a_label() -> None:
+    objects = [node("a", labels={"rack": "r2"}), node("b", labels={"rack": "r1"}), node("c"), node("d", cards=0)]
+    async with served(objects) as browser:
+        text = (await browser.get("/cards?group=rack")).text
+        names = [line for line in text.splitlines() if line.startswith("<h2>")]
+        assert [name.partition(" <small>")[0] for name in names] == [
+            "<h2>rack: (no such label)",
+            "<h2>rack: r1",
+            "<h2>rack: r2",
+        ]
+        wrong = await browser.get("/cards?group=rakc")
+        assert (wrong.status, "no node with cards has the label rakc" in wrong.text) == (400, True)
+
+
+async def test_more_cards_than_can_be_shown_are_tiles_of_nodes() -> None:
+    nodes = [node(f"n{number:04}", cards=9) for number in range(MOST_TILES // 9 + 1)]
+    page = await current_of(nodes).ask(lambda world, _: cards_page(world, CardsView()))
+    assert page.by_node
+    assert sum(len(row.tiles) for group in page.groups for row in group.rows) == len(nodes)
+
+
+async def test_a_card_says_how_it_is_taken_out_of_service_and_back() -> None:
+    async with served([node("a", cordoned=(1,)), running("x", "a", "GPU-a-0", 3000)]) as browser:
+        text = (await browser.get("/cards/a/GPU-a-0")).text
+        assert ">kubectl vgpu cordon card a/GPU-a-0</pre>" in text
+        assert '<a href="/pods/default/x">default/x</a>' in text
+        assert ">kubectl vgpu uncordon card a/GPU-a-1</pre>" in (await browser.get("/cards/a/GPU-a-1")).text
