@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from vgpu_scheduler.reading import ClusterView
@@ -31,6 +33,7 @@ class CurrentWorld:
     def __init__(self, world: World, view: ClusterView) -> None:
         self._world = world
         self._view = view
+        self._made_at = time.monotonic()
         self._thread = ThreadPoolExecutor(1, "world")
         self._changed = asyncio.Condition()
         self.generation = 1
@@ -43,7 +46,14 @@ class CurrentWorld:
 
     async def ask(self, question: Question[_Answer]) -> _Answer:
         """Return the answer to a question; nothing else is done to the world meanwhile."""
-        return await self._in_thread(lambda: question(self._world, self._view))
+        return await self._in_thread(lambda: question(self._world, self._seen_now()))
+
+    def _seen_now(self) -> ClusterView:
+        """Return what could be read, with the time of day that it is there now; files stay as old as they are."""
+        view = self._view
+        if not view.live or view.read_at is None:
+            return view
+        return replace(view, read_at=view.read_at + timedelta(seconds=time.monotonic() - self._made_at))
 
     async def take_in(self, changes: Sequence[Change], now: datetime) -> bool:
         """Take in what has happened, in its order; tell whether that was possible, else the world is to be made anew.
@@ -72,6 +82,7 @@ class CurrentWorld:
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
         """Put another world in the place of this one."""
         self._world, self._view = await self._in_thread(make)
+        self._made_at = time.monotonic()
         await self._tell()
 
     async def say(self, trouble: str) -> None:

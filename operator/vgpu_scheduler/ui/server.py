@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,7 +31,8 @@ log = logging.getLogger(__name__)
 LOOPBACK: Final = "127.0.0.1"
 _LONGEST_LINE: Final = 4096
 _MOST_KEPT: Final = 64
-"""Answers that are kept for as long as nothing changes."""
+_KEPT_FOR: Final = 5.0
+"""Answers that are kept for as long as nothing changes, and for how many seconds."""
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _TITLES: Final = {"now": "Now", "cards": "Cards", "waiting": "Waiting"}
 Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
@@ -144,7 +146,7 @@ class _Answering:
         self._window = window
         self._streams = Streams(window.current)
         self._kept: dict[str, web.Response] = {}
-        self._kept_of = 0
+        self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=0)
         self.app.on_response_prepare.append(_add_headers)
         self.app.on_shutdown.append(self._close)
@@ -178,18 +180,21 @@ class _Answering:
     def _handler(self, page: _Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             query = Query.read(request.query.items(), page.parameters)
-            current = self._window.current
-            if self._kept_of != current.generation:
-                self._kept, self._kept_of = {}, current.generation
+            asked_of = self._age()
+            if self._kept_of != asked_of:
+                self._kept, self._kept_of = {}, asked_of
             found = self._kept.get(request.path_qs)
             if found is None:
-                generation = current.generation
                 found = await self._made(page, request, query)
-                if generation == self._kept_of == current.generation and len(self._kept) < _MOST_KEPT:
+                if asked_of == self._kept_of == self._age() and len(self._kept) < _MOST_KEPT:
                     self._kept[request.path_qs] = found
             return _again(found)
 
         return handle
+
+    def _age(self) -> tuple[int, int]:
+        """Return what answers are kept for: as long as nothing changes, and not so long that ages are wrong."""
+        return self._window.current.generation, int(time.monotonic() / _KEPT_FOR)
 
     async def _made(self, page: _Page, request: web.Request, query: Query) -> web.Response:
         make = page.make(request, query)
