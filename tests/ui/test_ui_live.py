@@ -50,6 +50,11 @@ async def next_generation(events: Any) -> int:
             return int(line.removeprefix("data: "))
 
 
+def look_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
+    monkeypatch.setattr("vgpu_scheduler.ui.watching._LIST_AFTER", {410: 0.0, 403: 0.1})
+
+
 async def test_a_pod_that_waits_appears_with_what_its_condition_says(tmp_path: Path) -> None:
     async with lived(tmp_path, node("a")) as cluster:
         await cluster.create(waiting("large", 99999))
@@ -116,7 +121,7 @@ async def test_a_policy_that_comes_or_goes_changes_the_answer(tmp_path: Path) ->
 async def test_what_may_not_be_seen_is_told_and_seen_once_it_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
+    look_again_soon(monkeypatch)
     fault = Fault(verb="list", resource="resourcequotas", user_agent="page", status=403)
 
     async def refuse(cluster: Lived) -> None:
@@ -127,6 +132,35 @@ async def test_what_may_not_be_seen_is_told_and_seen_once_it_may_be(
         assert told in (await cluster.browser.get("/")).text
         cluster.devcluster.heal()
         await cluster.until(lambda text: told not in text, "/")
+
+
+async def test_what_may_be_listed_and_not_watched_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_again_soon(monkeypatch)
+
+    async def refuse(cluster: Lived) -> None:
+        cluster.devcluster.inject(Fault(verb="watch", user_agent="page", status=403))
+
+    async with lived(tmp_path, node("a"), waiting("y"), prepare=refuse) as cluster:
+        await cluster.bind("y", running("y", "a", "GPU-a-1", 4000))
+        await cluster.until(lambda cards: used(cards) == [0, 4000])
+        assert "out of date" not in (await cluster.browser.get("/")).text
+
+
+async def test_rights_that_are_taken_away_leave_the_last_state_with_a_banner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_again_soon(monkeypatch)
+    async with lived(tmp_path, node("a"), running("x", "a", "GPU-a-0", 3000)) as cluster:
+        fault = cluster.devcluster.inject(Fault(resource="pods", user_agent="page", status=403))
+        cluster.devcluster.end_watches()
+        await cluster.until(lambda text: "you may not list pods in all namespaces" in text, "/")
+        assert used(await cluster.cards()) == [3000, 0]
+        cluster.devcluster.heal(fault)
+        await cluster.until(lambda text: "out of date" not in text, "/")
+        await cluster.create(waiting("y"))
+        await cluster.until(lambda text: "default/y" in text, "/waiting")
 
 
 async def test_settings_that_change_are_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

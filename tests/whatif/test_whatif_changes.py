@@ -152,3 +152,17 @@ def test_a_bound_pod_that_was_asked_about_is_still_followed() -> None:
     assert usage.pods(world) == []
     assert take_in(world, ended, gone=True) is Taken.CHANGED
     assert not world.pods
+
+
+@pytest.mark.parametrize("changed", [{"deletionTimestamp": "2026-01-02T00:00:00Z"}, {}])
+def test_where_pods_are_evicted_what_may_keep_room_makes_the_world_anew(changed: dict[str, str]) -> None:
+    first, waits = running("first", "a", "GPU-a-0", 6000), pod("w", {GPU: 1, MEMORY: 99999}, schedulerName=OURS)
+    first["metadata"] |= {"uid": "u", "resourceVersion": "5"}
+    waits["metadata"] |= {"uid": "w", "resourceVersion": "6"}
+    world = World(EngineOptions([make_dialect("hami")], preemption=True))
+    world.add([node("a"), first, waits])
+    first["metadata"] = {**first["metadata"], "resourceVersion": "7", **changed}
+    assert take_in(world, first, gone=False) is (Taken.NOT if changed else Taken.SAME)
+    nominated = {**waits, "status": {"nominatedNodeName": "a"}}
+    nominated["metadata"] = {**waits["metadata"], "resourceVersion": "8"}
+    assert take_in(world, nominated, gone=False) is Taken.NOT

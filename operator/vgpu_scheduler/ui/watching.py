@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
@@ -16,14 +17,15 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """Namespace and name."""
-_GONE: Final = 410
 _WATCH_SECONDS: Final = 290
 _IDLE_TIMEOUT: Final = 120.0
 """Seconds without a byte, bookmarks included, after which the connection counts as dead."""
 _SHORTEST_DELAY: Final = 0.2
 _LONGEST_DELAY: Final = 10.0
 _LOOK_AGAIN: Final = 30.0
-"""Seconds between two looks whether a kind can be seen by now."""
+"""Seconds between two lists of a kind that cannot be watched, or could not be seen."""
+_LIST_AFTER: Final[Mapping[int, float]] = {HTTPStatus.GONE: 0.0, HTTPStatus.FORBIDDEN: _LOOK_AGAIN}
+"""After how many seconds a kind is listed anew whose watch was refused."""
 
 
 class Observer(Protocol):
@@ -59,6 +61,7 @@ class KindWatch:
         self.kind = kind
         self._path = path
         self._version = ""
+        self._list_after: float | None = None  # seconds; None where it is watched
         self.objects: dict[Key, dict[str, Any]] = {}
         self.missing = ""
         self.served = False
@@ -75,6 +78,7 @@ class KindWatch:
         found = await list_objects(self._api, [self._path])
         self.served = found.served
         self._version = found.version
+        self._list_after = None if found.version else _LOOK_AGAIN
         self.missing = ""
         if found.refusal is not None and not is_optional(self.kind):
             self.missing = found.right(f"list {self._path.rpartition('/')[2]}")
@@ -87,49 +91,38 @@ class KindWatch:
         """Watch until cancelled; what was listed is followed from there on."""
         delay, failures = _SHORTEST_DELAY, 0
         while True:
+            problem = ""
             try:
-                if not self._version:
-                    await self._look_again(observer)
-                    observer.broken(self.kind, "")
+                if self._list_after is not None:
+                    await self._list_again(observer)
                     continue
                 if await self._watch(observer):
                     delay, failures = _SHORTEST_DELAY, 0
                     continue
             except ApiError as error:
-                failures += 1
-                problem = str(error)
-                if error.response.status == _GONE:
-                    await self._list_again(observer)
-                    continue
+                self._list_after = _LIST_AFTER.get(error.response.status)
+                problem = "" if self._list_after is not None else str(error)
             except ApiUnreachableError as error:
-                failures += 1
                 problem = str(error)
             except Exception as error:  # whatever it is, these objects must go on to be followed
                 log.exception("watch of %s broke off and begins anew", self._path)
-                self._version, problem = "", f"{type(error).__name__}: {error}"
-                failures += 1
-            else:
-                problem = ""
+                self._list_after, problem = 0.0, f"{type(error).__name__}: {error}"
+            failures += bool(problem)
             if failures > 1:  # one watch that ends is nothing to speak of
                 observer.broken(self.kind, problem)
             await asyncio.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY)
 
-    async def _look_again(self, observer: Observer) -> None:
-        """Find out after a while whether a kind that could not be listed can be by now."""
-        if not self.objects:
-            await asyncio.sleep(_LOOK_AGAIN)
-        await self._list_again(observer)
-
     async def _list_again(self, observer: Observer) -> None:
+        await asyncio.sleep(self._list_after or 0.0)
         before = (self.objects, self.missing, self.served)
-        self._version = ""
         await self.list()
+        observer.broken(self.kind, "")
         if (self.objects, self.missing, self.served) != before:
             observer.listed(self)
 
     async def _watch(self, observer: Observer) -> bool:
-        """Follow one watch to its end; tell whether anything came."""
+        """Follow one watch to its end; tell whether something came, and it may be resumed."""
         params = {
             "watch": "true",
             "resourceVersion": self._version,
@@ -141,11 +134,9 @@ class KindWatch:
             observer.broken(self.kind, "")
             async for line in lines:
                 came = True
-                event = decode_json(line)
-                if not self._take(event, observer):
-                    self._version = ""
-                    await self._list_again(observer)
-                    break
+                if not self._take(decode_json(line), observer):
+                    self._list_after = 0.0
+                    return False
         return came
 
     def _take(self, event: Mapping[str, Any], observer: Observer) -> bool:
