@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,17 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Lived:
-    """A cluster, the page on it, and what happens there."""
+    """A cluster, the page on it, and what happens there.
 
-    def __init__(self, devcluster: DevCluster, api: ApiClient, options: ClusterOptions) -> None:
-        self.devcluster = devcluster
+    Attributes
+    ----------
+    devcluster
+        The embedded cluster, if it is one.
+    """
+
+    devcluster: DevCluster
+
+    def __init__(self, api: ApiClient, options: ClusterOptions) -> None:
         self.api = api
         self.options = options
         self.live: LiveCluster
@@ -78,35 +85,51 @@ class Lived:
                 await self.live.current.later_than(seen)
 
 
+Prepare = Callable[[Lived], Awaitable[None]]
+
+
 @asynccontextmanager
-async def lived(folder: Path, *objects: Object, prepare: Any = None) -> AsyncIterator[Lived]:
-    """Serve the page of an embedded cluster with some objects.
+async def lived(folder: Path, *objects: Object, prepare: Prepare | None = None) -> AsyncIterator[Lived]:
+    """Serve the page of an embedded cluster with some objects; see :func:`followed`."""
+    with DevCluster.thread() as devcluster:
+
+        async def prepared(cluster: Lived) -> None:
+            cluster.devcluster = devcluster
+            if prepare is not None:
+                await prepare(cluster)
+
+        kubeconfig = str(devcluster.kubeconfig(folder / "kubeconfig"))
+        async with followed(kubeconfig, *objects, prepare=prepared) as found:
+            yield found
+
+
+@asynccontextmanager
+async def followed(kubeconfig: str, *objects: Object, prepare: Prepare | None = None) -> AsyncIterator[Lived]:
+    """Serve the page of a cluster in which some objects are made.
 
     Parameters
     ----------
     prepare
         Is awaited with the cluster before it is read.
     """
-    with DevCluster.thread() as devcluster:
-        kubeconfig = str(devcluster.kubeconfig(folder / "kubeconfig"))
-        options = ClusterOptions(kubeconfig, None, "vgpu-system", None)
-        api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "page")
-        found = Lived(devcluster, api, options)
-        await found.create(*objects)
-        if prepare is not None:
-            await prepare(found)
-        found.live = LiveCluster(own, options)
-        current = await found.live.open()
-        following = asyncio.create_task(found.live.run())
-        runner, address = await serve(Window(current, found.live.deletable), 0)
-        try:
-            async with browser_at(address) as found.browser:
-                yield found
-                assert not following.done()
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            await runner.cleanup()
-            current.close()
-            await api.close()
-            await own.close()
+    options = ClusterOptions(kubeconfig, None, "vgpu-system", None)
+    api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "page")
+    found = Lived(api, options)
+    await found.create(*objects)
+    if prepare is not None:
+        await prepare(found)
+    found.live = LiveCluster(own, options)
+    current = await found.live.open()
+    following = asyncio.create_task(found.live.run())
+    runner, address = await serve(Window(current, found.live.deletable), 0)
+    try:
+        async with browser_at(address) as found.browser:
+            yield found
+            assert not following.done()
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await runner.cleanup()
+        current.close()
+        await api.close()
+        await own.close()

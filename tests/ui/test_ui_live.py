@@ -175,31 +175,59 @@ async def test_settings_that_change_are_taken_up(tmp_path: Path, monkeypatch: py
         await cluster.until(lambda told: not told["scheduler"]["ours"], path)
 
 
+@pytest.mark.parametrize("may", [True, False])
+async def test_pods_that_could_end_are_named_to_those_who_may_delete_them(tmp_path: Path, *, may: bool) -> None:
+    async def refuse(cluster: Lived) -> None:
+        if not may:
+            fault = Fault(resource="selfsubjectaccessreviews", user_agent="page", status=403)
+            cluster.devcluster.inject(fault)
+
+    async with lived(
+        tmp_path, node("a", cards=1), running("tenant", "a", "GPU-a-0", 16000), waiting("y"), prepare=refuse
+    ) as cluster:
+        told = await cluster.browser.get("/pods/default/y?format=json")
+        remedies = [remedy["text"] for remedy in told.body["remedies"]]
+        assert any("default/tenant" in text for text in remedies) is may
+        assert ("default/tenant" in (await cluster.browser.get("/pods/default/y")).text) is may
+        assert len(remedies) > 0
+
+
+NAMES = ("a", "b", "c")
+WAITING = 6
+
+
+def some_objects() -> list[Object]:
+    nodes = [node(name, cordoned=(1,) if name == "c" else ()) for name in NAMES]
+    return [*nodes, *(waiting(f"p{number}", 1000) for number in range(WAITING))]
+
+
+async def change_at_random(cluster: Lived, rng: np.random.Generator, steps: int) -> None:
+    """Have things happen, and see now and then that the page shows what ``top cards`` prints."""
+    pods = [f"p{number}" for number in range(WAITING)]
+    bound: set[str] = set()
+    for number in range(steps):
+        how, name, where = int(rng.integers(5)), str(rng.choice(pods)), str(rng.choice(NAMES))
+        if how == 0 and name not in bound:
+            await cluster.bind(name, running("x", where, f"GPU-{where}-{rng.integers(2)}", 1000))
+            bound.add(name)
+        elif how == 1:
+            await cluster.write("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+            pods.remove(name)
+            bound.discard(name)
+            pods.append(f"q{number}")
+            await cluster.create(waiting(pods[-1], 1000))
+        elif how == 2:
+            labels = {"metadata": {"labels": {"pool": str(number)}}}
+            await cluster.write("PATCH", f"{NODES}/{where}", labels, content_type=MERGE)
+        elif how == 3:
+            cordoned = {"metadata": {"annotations": {"hami.io/device-cordon": str(rng.choice(["", "GPU-b-0"]))}}}
+            await cluster.write("PATCH", f"{NODES}/b", cordoned, content_type=MERGE)
+        elif name in bound:
+            assert (await cluster.browser.get(f"/pods/default/{name}")).status in {200, 404}
+        if number % 5 == 0:
+            await cluster.until((await cluster.top()).__eq__)
+
+
 async def test_whatever_happens_the_page_is_what_top_prints(tmp_path: Path) -> None:
-    rng = np.random.default_rng(29)
-    nodes = [node("a"), node("b"), node("c", cordoned=(1,))]
-    async with lived(tmp_path, *nodes, *(waiting(f"p{number}", 1000) for number in range(6))) as cluster:
-        names = [f"p{number}" for number in range(6)]
-        bound: set[str] = set()
-        for number in range(40):
-            how, name = int(rng.integers(5)), str(rng.choice(names))
-            if how == 0 and name not in bound:
-                where = str(rng.choice(["a", "b", "c"]))
-                await cluster.bind(name, running("x", where, f"GPU-{where}-{rng.integers(2)}", 1000))
-                bound.add(name)
-            elif how == 1:
-                await cluster.write("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0})
-                names.remove(name)
-                bound.discard(name)
-                names.append(f"q{number}")
-                await cluster.create(waiting(names[-1], 1000))
-            elif how == 2:
-                labels = {"metadata": {"labels": {"pool": str(number)}}}
-                await cluster.write("PATCH", f"{NODES}/{rng.choice(['a', 'b', 'c'])}", labels, content_type=MERGE)
-            elif how == 3:
-                cordoned = {"metadata": {"annotations": {"hami.io/device-cordon": str(rng.choice(["", "GPU-b-0"]))}}}
-                await cluster.write("PATCH", f"{NODES}/b", cordoned, content_type=MERGE)
-            elif name in bound:
-                assert (await cluster.browser.get(f"/pods/default/{name}")).status in {200, 404}
-            if number % 5 == 0:
-                await cluster.until((await cluster.top()).__eq__)
+    async with lived(tmp_path, *some_objects()) as cluster:
+        await change_at_random(cluster, np.random.default_rng(29), 40)
