@@ -16,7 +16,6 @@ from tests.naive import volcano as naive
 from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.volcano import Answer, Card
 from tests.naive.volcano_quirks import VOLCANO
-from tests.state.copies import copied
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, placement_usage
@@ -178,7 +177,7 @@ def product(case: Case) -> Answer:
     value = written[naive.ALLOCATED]
     expected = {**_allocation(Answer("placed", written=value))["annotations"], **dict.fromkeys(TIMES, str(NOW))}
     assert written == expected
-    after, replayed = copied(state), copied(state)
+    after, replayed = state.rebuild(), state.rebuild()
     after.observe_pod(pod, {})
     after.assume(pod.uid, placement, placement_usage(placement, claims), pod.spec.requests)
     bound = _bound(case["pod"], node.name, written)

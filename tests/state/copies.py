@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
+from typing import Any
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.cycle import Cycle
@@ -15,6 +16,9 @@ def copied(state: State, without: Iterable[str] = ()) -> State:
     """Return a copy of a state, without what some pods hold there; objects, which never change, are shared."""
     objects = [*state.all_nodes(), *state._pods, *(known.pod for known in state._pods), *state.reservations()]
     twin = deepcopy(state, {id(each): each for each in objects})
+    stores: list[Any] = [twin._pods, twin._node_objects, *twin.volumes.objects.stores()]
+    for store in stores:
+        store.get = store._values.get  # a method of a built-in type is not copied
     for uid in without:
         twin._release(uid)
     return twin

@@ -25,6 +25,8 @@ from vgpu_scheduler.kube.wire import (
     FieldError,
     Quantities,
     WireContainer,
+    WireMeta,
+    WireOwner,
     WirePod,
     WirePodSpec,
     WirePodStatus,
@@ -318,7 +320,7 @@ _labels: Final = SharedMaps()
 def _pod(wire: WirePod) -> Pod:
     meta, pod, status = wire.metadata, wire.spec, wire.status
     spec = intern_pod_spec(pod)
-    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    owner = _owner(meta)
     reported = bool(status.container_statuses or status.init_container_statuses)
     return Pod(
         uid=meta.uid,
@@ -352,6 +354,11 @@ def _pod(wire: WirePod) -> Pod:
 
 decode_pod: Final[Decode[Pod]] = decoder_of("Pod", WirePod, _pod)
 """Reads a pod."""
+
+
+def _owner(meta: WireMeta) -> WireOwner | None:
+    """Return the controller of a pod, if it has one."""
+    return next((owner for owner in meta.owner_references or () if owner.controller), None)
 
 
 def _ends_by(deletion_timestamp: str | None) -> int | None:
