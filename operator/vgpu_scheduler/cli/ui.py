@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from contextlib import suppress
 
 import click
@@ -19,6 +20,7 @@ _INTERRUPTED = 130
 
 def run(*, cluster: ClusterOptions, port: int) -> None:
     """Serve the page until Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts behind its back ignores it
     with exit_on_error():
         try:
             if cluster.files:
