@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, progress, warn
+from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, on_terminal, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_selector
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
@@ -31,8 +31,6 @@ from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ALL: Final = "all"
 _NAMESPACED: Final = frozenset({"pods", "namespaces"})
-_INTERRUPTED: Final = 130
-"""What a shell calls the end by Ctrl-C."""
 TABLES: Final[Mapping[str, Columns]] = {
     "nodes": NODES,
     "cards": CARDS,
@@ -91,7 +89,7 @@ def run(
         _watch(cluster, question, interval)
     except KeyboardInterrupt:
         progress("")
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 @contextmanager

@@ -9,13 +9,10 @@ from contextlib import suppress
 import click
 import uvloop
 
-from vgpu_scheduler.cli.cluster.messages import progress
+from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
 from vgpu_scheduler.reading import ClusterOptions, connect_to
 from vgpu_scheduler.ui import CurrentWorld, LiveCluster, Window, serve
-
-_INTERRUPTED = 130
-"""What a shell calls the end by Ctrl-C."""
 
 
 def run(*, cluster: ClusterOptions, port: int) -> None:
@@ -30,7 +27,7 @@ def run(*, cluster: ClusterOptions, port: int) -> None:
                 uvloop.run(_follow(cluster, port))
         except KeyboardInterrupt:
             progress("")
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
 
 
 async def _follow(cluster: ClusterOptions, port: int) -> None:

@@ -133,6 +133,11 @@ class ResolvedPolicy:
         """Where each section came from, by its name."""
         return dict(self.sources)
 
+    def titles(self, section: str) -> tuple[str, ...]:
+        """Return the policies that a section came from, as messages call them."""
+        named = self.source_of.get(section, "")
+        return tuple(named.split(", ")) if named else ()
+
     @property
     def overrules_nothing(self) -> bool:
         """Whether all annotations of the pod are followed."""

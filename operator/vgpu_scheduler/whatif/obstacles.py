@@ -42,7 +42,7 @@ def causes_together(world: World, answer: Answer) -> tuple[str, ...]:
     say without them.
     """
     if answer.decision.outcome is Outcome.REFUSED:
-        in_force = world.engine.policies.resolve(answer.pod).source_of.get("limits", "").split(", ")
+        in_force = world.engine.policies.resolve(answer.pod).titles("limits")
         limiting = [world.policies[title] for title in in_force if title in world.policies]
         with _replaced(world.replace_policy, limiting, without_limits):
             unlimited = ask(world, answer.pod)

@@ -255,7 +255,7 @@ def _would_preempt(world: World, pod: Pod) -> bool:
 def _let_preempt(world: World, pod: Pod) -> Iterator[None]:
     """Have a cluster policy let a pod preempt others for the time of a question: the one in force, or one more."""
     policies, rules = world.engine.effective_policies, world.engine.policies.resolve(pod)
-    titles = rules.source_of.get("preemption", "").split(", ")
+    titles = rules.titles("preemption")
     written = next((world.policies[each] for each in titles if each.startswith(CLUSTER_KIND)), None)
     spec = {} if written is None else written.get("spec") or {}
     new = {"kind": CLUSTER_KIND, "metadata": {"name": "may-preempt", "uid": world.new_uid()}}

@@ -62,9 +62,9 @@ def spared_by(world: World, pod: Pod) -> Iterator[str]:
 def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
     """Yield what spares pods, of the policies that are in force for a pod or for those of lower priority."""
     resolve, priority = world.engine.policies.resolve, world.engine.groups.priority
-    own = _named(resolve(pod).source_of)
+    own = resolve(pod).titles(_SECTION)
     lower = [each for each in world.bound.values() if priority(each) < priority(pod)]
-    in_force = {title for each in lower for title in _named(resolve(each).source_of)} | set(own)
+    in_force = {title for each in lower for title in resolve(each).titles(_SECTION)} | set(own)
     for title in sorted(in_force & world.policies.keys()):
         section = _section(world.policies[title])
         for field, loose in _SPARING_NOBODY.items():
@@ -72,10 +72,6 @@ def _rules(world: World, pod: Pod) -> Iterator[_Rule]:
             says = section.get(field, _OWN if is_own else None)
             if says is not None and says != loose and not (field == "minRuntime" and _NO_TIME.fullmatch(str(says))):
                 yield _Rule(title, field, says)
-
-
-def _named(source_of: Mapping[str, str]) -> list[str]:
-    return source_of.get(_SECTION, "").split(", ")
 
 
 def _section(policy: Object) -> Object:

@@ -76,7 +76,7 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
                     break
     world, namespace = waiting.world, waiting.pod.namespace
     quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
-    in_force = world.engine.policies.resolve(waiting.pod).source_of.get("limits", "").split(", ")
+    in_force = world.engine.policies.resolve(waiting.pod).titles("limits")
     limiting = [world.policies[title] for title in in_force if title in world.policies]
     others = (
         _less_and_another(waiting, of_pod),

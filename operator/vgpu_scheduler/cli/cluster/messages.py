@@ -14,6 +14,8 @@ from vgpu_scheduler.model import Decision
 from vgpu_scheduler.reading import ClusterView, view_warnings
 from vgpu_scheduler.whatif import World, refusals
 
+INTERRUPTED = 130
+"""What a shell calls the end by Ctrl-C."""
 _ERROR = 2
 
 
