@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from tests.whatif.test_whatif_condition_remedies import HAMI
 from tests.whatif.test_whatif_remedies import pod
 from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
+from vgpu_scheduler.dialects.volcano.names import NO_USE_UUID, USE_UUID
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, make_dialect, remedies
 
@@ -81,3 +84,107 @@ def test_nothing_is_said_of_other_names_where_nodes_have_cards_of_these() -> Non
 def test_cards_of_another_maker_have_no_other_names() -> None:
     world, waiting = world_with(["hami", "volcano"], *cluster("volcano", [[]]), pod("asked", {"amd.com/gpu": 1}))
     assert not otherwise(world, waiting)
+
+
+def in_the_way(objects: list[Object], asked: Object, rng: np.random.Generator) -> str:
+    """Put something in the way of a pod that would fit if it asked in other names; return what."""
+    node, spec = objects[-1], asked["spec"]
+    kind = str(rng.choice(["selector", "cordon", "cpu", "taint", "memory", "cards", "port"]))
+    match kind:
+        case "selector":
+            spec["nodeSelector"] = {"pool": "none"}
+        case "cordon":
+            node["spec"] = {"unschedulable": True}
+        case "cpu":
+            spec["containers"][0]["resources"]["requests"] = {"cpu": "65"}
+        case "taint":
+            node["spec"] = {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}
+        case "port":
+            spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+            other = pod("other", {}, nodeName="n0")
+            other["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+            objects.append(other | {"status": {"phase": "Running"}})
+    return kind
+
+
+@pytest.mark.parametrize(("named", "there"), list(permutations(DIALECTS, 2)))
+@pytest.mark.parametrize("seed", range(24))
+def test_other_names_help_together_with_a_second_change(seed: int, named: str, there: str) -> None:
+    """Whoever does both has a pod that fits; the same resource is not asked twice in one sentence."""
+    rng = np.random.default_rng(seed)
+    limits, _ = asked_in(named, rng)
+    taken = int(rng.integers(1, SIZE)) if seed % 2 else 0
+    objects = cluster(there, [[(taken, 0)] if taken else [] for _ in range(CARDS)])
+    asked = pod("asked", limits)
+    kind = in_the_way(objects, asked, rng)
+    if kind == "memory" and named != "koordinator":
+        asked["spec"]["containers"][0]["resources"]["limits"][HAMI[1] if named == "hami" else MEMORY] = str(2 * SIZE)
+    if kind == "cards" and named != "koordinator":
+        asked["spec"]["containers"][0]["resources"]["limits"][HAMI[0] if named == "hami" else NUMBER] = str(CARDS + 1)
+    world, waiting = world_with([there], *objects, asked)
+    if ask(world, waiting).node:
+        assert set(limits) == {HAMI[0]}
+        return
+    found = remedies(world, waiting)
+    if set(limits) != {HAMI[0]}:  # which Koordinator owns, too
+        assert any(each.node and each.pod is not None for each in found)
+    for remedy in found:
+        if not remedy.node:
+            continue
+        ended = {world.bound[uid].key for uid in remedy.ended}
+        again, changed = world_with([there], *_with(objects, remedy, ended), dict(remedy.pod or asked))
+        assert ask(again, changed).node == remedy.node, remedy.text
+        amounts = _names_in(remedy.text)
+        assert len(amounts) == len(set(amounts)), remedy.text
+
+
+def _with(objects: list[Object], remedy: Remedy, ended: set[str]) -> list[Mapping[str, Any]]:
+    """Return objects as they are after a remedy."""
+    changed = {(each["kind"], each["metadata"]["name"]): each for each in remedy.objects}
+    kept = [each for each in objects if each["kind"] != "Pod" or f"default/{each['metadata']['name']}" not in ended]
+    listed = [changed.pop((each["kind"], each["metadata"]["name"]), each) for each in kept]
+    return [*listed, *changed.values()]
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the resources of which a sentence asks an amount."""
+    words = text.replace(",", " ").replace(":", " ").split()
+    return [name for before, name in pairwise(words) if before == "of" and "/" in name]
+
+
+@pytest.mark.parametrize(
+    ("named", "there", "given", "kept", "says"),
+    [
+        ("hami", "volcano", {"nvidia.com/use-gpuuuid": "n0-1"}, {USE_UUID: "n0-1"}, f"with annotation {USE_UUID}"),
+        ("hami", "volcano", {"nvidia.com/nouse-gpuuuid": "n0-0"}, {NO_USE_UUID: "n0-0"}, "instead of nvidia.com/nouse"),
+        ("hami", "volcano", {"nvidia.com/use-gputype": "A100"}, {"nvidia.com/use-gputype": "A100"}, ""),
+        ("volcano", "hami", {USE_UUID: "n0-1"}, {"nvidia.com/use-gpuuuid": "n0-1"}, f"instead of {USE_UUID}"),
+        (
+            "hami",
+            "koordinator",
+            {"nvidia.com/use-gputype": "A100"},
+            {},
+            "without annotation nvidia.com/use-gputype (A100)",
+        ),
+        ("volcano", "koordinator", {USE_UUID: "n0-1"}, {}, "for which there is no other name"),
+        ("hami", "volcano", {"nvidia.com/numa-bind": "true"}, {}, "without annotation nvidia.com/numa-bind (true)"),
+    ],
+)
+def test_what_chooses_among_cards_is_renamed_or_named_as_lost(
+    named: str, there: str, given: dict[str, str], kept: dict[str, str], says: str
+) -> None:
+    limits = {HAMI[0]: 1, HAMI[1]: 100} if named == "hami" else {NUMBER: 1, MEMORY: 100}
+    objects = cluster(there, [[], []])
+    asked = pod("asked", limits, metadata={"annotations": given})
+    world, waiting = world_with([there], *objects, asked)
+    (remedy,) = otherwise(world, waiting)
+    assert remedy.pod is not None
+    assert remedy.pod["metadata"]["annotations"] == kept
+    assert says in remedy.text
+    assert ("annotation" in remedy.text) is bool(says)
+    again, changed = world_with([there], *objects, dict(remedy.pod))
+    placement = ask(again, changed).decision.placement
+    assert placement is not None
+    if kept and "type" not in next(iter(kept)):
+        ((card,),) = [[each.uuid for each in container] for container in placement.containers]
+        assert card == "n0-1"

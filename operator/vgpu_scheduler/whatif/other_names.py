@@ -2,30 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from vgpu_scheduler.dialects import ClaimError, Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
+from vgpu_scheduler.dialects.hami.vendors import nvidia_names as hami
 from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY, GPU_RATIO, GPU_SHARED
+from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.card_names import card_names
-from vgpu_scheduler.whatif.containers import with_containers
+from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.leaving_out import without_resources
-from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.nodes import with_annotation
+from vgpu_scheduler.whatif.remedy import WaitingPod
 
-__all__ = ["ask_in_other_names"]
+__all__ = ["OtherNames", "in_other_names"]
 
 Object = Mapping[str, Any]
 
 _CARDS: Final = frozenset({VENDOR, GPU})
 """What the dialects call the cards that each of them may serve."""
+_CHOICES: Final = (
+    (hami.USE_UUID, volcano.USE_UUID),
+    (hami.NO_USE_UUID, volcano.NO_USE_UUID),
+    (hami.MODE, volcano.MODE),
+)
+"""The annotations that choose among cards which HAMi and Volcano call differently."""
+_SAME_CHOICE: Final = dict(_CHOICES) | {theirs: ours for ours, theirs in _CHOICES}
 
 
-def ask_in_other_names(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Ask for the same in the names of another dialect of the settings, of which there are cards."""
+@dataclass(frozen=True, slots=True)
+class OtherNames:
+    """A pod that asks for its cards in the names of another dialect.
+
+    Attributes
+    ----------
+    written
+        The pod as it would have to be written.
+    instead
+        The resources that it asks for now.
+    asked
+        The containers that ask for cards, and the resources that they ask for then.
+    annotations
+        What becomes of the annotations that choose among cards.
+    """
+
+    written: Object
+    instead: Sequence[str]
+    asked: Mapping[str, Sequence[str]]
+    annotations: Sequence[str]
+
+    def text(self, beside: str = "", pod: Object | None = None) -> str:
+        """Say what is to be written.
+
+        Parameters
+        ----------
+        beside
+            What else is to be done; what it says of amounts in these names is said once.
+        pod
+            The pod as it is written after both.
+        """
+        amounts = _limits(self.written if pod is None else pod)
+        told = [
+            f"{', '.join(f'{amounts[container][name]} of {name}' for name in names if name in amounts[container])}"
+            f" in container {container}"
+            for container, names in self.asked.items()
+        ]
+        text = "".join((f"ask {' and '.join(told)} instead of {', '.join(self.instead)}", *self.annotations))
+        return " and ".join(filter(None, (text, self._without_amounts(beside))))
+
+    def _without_amounts(self, text: str) -> str:
+        """Return changes in words without those of amounts in these names."""
+        names = "|".join(re.escape(name) for each in self.asked.values() for name in each)
+        one = rf"ask \S+ of (?:{names}) (?:instead of \S+|\([^)]*\)) in container \S+(?:, \S+ (?:less|more))?"
+        cards = rf"ask for \d+ cards? instead of \d+ in container \S+: \S+ of (?:{names})(?:, \S+ of (?:{names}))*"
+        return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
+
+
+def in_other_names(waiting: WaitingPod) -> Iterator[OtherNames]:
+    """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
+
+    Nothing is yielded where nodes have cards of the dialect that it asks in.
+    """
     world, dialects = waiting.world, waiting.world.engine.dialects
     known = card_names(dialects)
     names = [name for name, amount in waiting.ours.spec.requests.items() if amount and name in known]
@@ -39,13 +101,33 @@ def ask_in_other_names(waiting: WaitingPod) -> Iterator[Remedy]:
         if not asked or not all(asked.values()) or (len(asked) > 1 and GPU in dialect.inventory.cards):
             continue  # what several containers ask is added up there
         written = _asking_for(without_resources(waiting.written, names), asked)
-        if node := waiting.node(written):
-            told = [
-                f"{', '.join(f'{amount} of {name}' for name, amount in amounts.items())} in container {container}"
-                for container, amounts in asked.items()
-            ]
-            text = f"ask {' and '.join(told)} instead of {', '.join(names)}"
-            yield Remedy(RemedyKind.ASK_OTHERWISE, text, node, written)
+        written, annotations = _choosing_alike(written, owners[0], dialect)
+        yield OtherNames(written, names, {name: tuple(each) for name, each in asked.items()}, annotations)
+
+
+def _choosing_alike(written: Object, owner: Dialect, dialect: Dialect) -> tuple[Object, list[str]]:
+    """Have the annotations that choose among cards be those of another dialect; say what becomes of each, in words."""
+    given = (written.get("metadata") or {}).get("annotations") or {}
+    told = []
+    for name in owner.claims.pod_annotations:
+        if name not in given or name in dialect.claims.pod_annotations:
+            continue
+        other = _SAME_CHOICE.get(name, "")
+        if other in dialect.claims.pod_annotations:
+            written = with_annotation(with_annotation(written, name, ""), other, str(given[name]))
+            told.append(f", with annotation {other} instead of {name}")
+        else:
+            written = with_annotation(written, name, "")
+            told.append(f", without annotation {name} ({given[name]}), for which there is no other name")
+    return written, told
+
+
+def _limits(written: Object) -> Mapping[str, Object]:
+    """Return the limits of each container of a pod."""
+    return {
+        str(each.get("name", "")): (each.get("resources") or {}).get("limits") or {}
+        for _, _, each in containers_of(written)
+    }
 
 
 def _asking_for(written: Object, asked: Mapping[str, Mapping[str, str]]) -> Object:

@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.other_names import ask_in_other_names
+from vgpu_scheduler.whatif.other_names import OtherNames, in_other_names
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -120,7 +120,15 @@ def _asked_again(text: str, amount: str, resource: str, written: str, container:
 
 
 def _searched(waiting: WaitingPod) -> list[Remedy]:
-    found: list[Remedy] = []
+    """Return what would help a pod, in other names of cards where no node has those that it asks for."""
+    otherwise = list(in_other_names(waiting))
+    found = [
+        Remedy(RemedyKind.ASK_OTHERWISE, each.text(), node, each.written)
+        for each in otherwise
+        if (node := waiting.node(each.written))
+    ]
+    if otherwise and not found:
+        return [remedy for each in otherwise for remedy in _in_names(waiting, each)]
     for search in _SEARCHES:
         found += search(waiting)
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
@@ -128,6 +136,18 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     if not any(remedy.kind in _OF_LESS for remedy in found):
         found = [*ask_less_of_several(waiting), *found]
     return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
+
+
+def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
+    """Yield what helps a pod that asks in other names, which does not suffice."""
+    changed = waiting.rewritten(otherwise.written)
+    if changed is waiting:
+        return
+    yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.text(), "", otherwise.written)
+    for remedy in _searched(changed):
+        text = otherwise.text(remedy.text, remedy.pod)
+        nameless = remedy.nameless and otherwise.text(remedy.nameless, remedy.pod)
+        yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)
 
 
 def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -220,7 +240,6 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _provide_volumes,
     ask_less,
     ask_within_limits,
-    ask_in_other_names,
     _drop_constraints,
     _tolerate,
     uncordon_nodes,
