@@ -23,11 +23,29 @@ def pytest_configure() -> None:
     keep_bytecode()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let whoever is in a hurry try fewer random inputs."""
+    parser.addoption(
+        "--seeds", type=int, metavar="N", help="run the tests of random inputs with the first N seeds alone"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need the real API server, so that ``-m 'not apiserver'`` leaves them out."""
     for item in items:
         if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.apiserver)
+    seeds = config.getoption("--seeds")
+    if seeds is not None:
+        beyond = [item for item in items if _seed_of(item) >= seeds]
+        config.hook.pytest_deselected(items=beyond)
+        items[:] = [item for item in items if _seed_of(item) < seeds]
+
+
+def _seed_of(item: pytest.Item) -> int:
+    """Return the seed of a test of random inputs; -1 for other tests."""
+    seed = item.callspec.params.get("seed") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    return seed if isinstance(seed, int) else -1
 
 
 def pytest_collection_finish() -> None:

@@ -105,6 +105,28 @@ def test_a_group_for_which_there_is_too_little_room_says_what_is_scarce() -> Non
     assert room.held.startswith("it is placed together with other pods of group default/team")
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_a_group_is_told_of_the_pods_that_are_served_before_it(seed: int) -> None:
+    """Only where they take room that it could have: without them all of it goes to the group."""
+    rng = np.random.default_rng(seed)
+    count, memory = int(rng.integers(1, 4)), int(rng.integers(9000, 16000))
+    earlier = [
+        waits(f"w{n}", {GPU: 1, MEMORY: memory}, 1 if seed % 2 else 9, **({} if seed % 2 else {"priority": 5}))
+        for n in range(count)
+    ]
+    world = world_of(node("a", 2), *earlier, member("p0", 5, 2, memory=9000), member("p1", 6, 2, memory=9000))
+    for name in ("p0", "p1"):
+        found = explain_pod(world, named(world, name))
+        assert not found.answer.node
+        fit = min(count, 2)
+        assert f"{fit} pod{'s' if fit > 1 else ''} that fit{'' if fit > 1 else 's'} now" in found.text()
+        assert "served before it" in found.as_json()["first"]
+    alone = world_of(node("a", 2), member("p0", 5, 2, memory=9000), member("p1", 6, 2, memory=9000))
+    found = explain_pod(alone, named(alone, "p0"))
+    assert found.answer.node == "a"
+    assert not found.first
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_cards_say_what_their_nodes_say_of_a_pod_of_a_group(seed: int) -> None:
     """The others of its group have their places, for the nodes and for the cards."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.served import others_worded
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
-from vgpu_scheduler.whatif.turns import placed, turns_around
+from vgpu_scheduler.whatif.turns import Turns, placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
@@ -170,7 +170,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     turns = turns_around(world, pod)
     group = world.engine.attempts.together(pod)
     if group is not None:
-        return _explain_together(world, pod, group, turns.before, node, all_cards=all_cards)
+        return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
     with placed(world, turns.before, preempting=world.engine.preemption) as going:
         answer = ask(world, pod)
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
@@ -184,11 +184,12 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
 
 
 def _explain_together(
-    world: World, pod: Pod, group: GroupStanding, before: Iterable[Pod], node: str, *, all_cards: bool
+    world: World, pod: Pod, group: GroupStanding, turns: Turns, node: str, *, all_cards: bool
 ) -> Explanation:
     """Explain a pod that is placed together with others of its group."""
-    with placed(world, before, preempting=world.engine.preemption):
+    with placed(world, turns.before, preempting=world.engine.preemption) as going:
         answer = ask(world, pod)
+        served = others_worded(world, pod, turns, len(going), changes=False)
         with fellows_placed(world, group, answer) as is_same:
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
@@ -196,7 +197,9 @@ def _explain_together(
         worded = group_worded(world, group)
         why = "" if answer.node or not group.is_complete else not_searched(group)
         goes = who_goes_for_group(world, answer, group)
-        return Explanation(answer, cards, left_out, first, answer.quotas, group=worded, not_searched=why, who_goes=goes)
+        return Explanation(
+            answer, cards, left_out, first, answer.quotas, first=served, group=worded, not_searched=why, who_goes=goes
+        )
 
 
 def _is_single(remedy: Remedy) -> bool:
