@@ -97,3 +97,13 @@ def test_what_rejected_a_pod_counts_until_it_is_tried_again() -> None:
     for name in ("large", "huge", "tainted", "odd", "alone"):
         engine.remove_pod(f"uid-{name}", 1000.0)
     assert list(engine.queue.rejected()) == []
+
+
+def test_the_pods_of_a_group_that_is_placed_are_not_counted_as_activated_by_each_other() -> None:
+    members = [pod(f"m{n}", asks(1, 6000), annotations=in_group("team", 3)) for n in range(3)]
+    engine = engine_with([node("a", cards("a", 2))], members)
+    assert not any(decision.placement for decision in iter(lambda: engine.attempt(0.0), None))
+    engine.observe_node(node("b", cards("b", 4)), 100.0)
+    (placed,) = iter(lambda: engine.attempt_group(100.0), ())
+    assert len(placed) == 3
+    assert engine.queue.incoming[Place.ACTIVE, QueueEvent.FORCE_ACTIVATE] == 0

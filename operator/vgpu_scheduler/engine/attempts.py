@@ -182,8 +182,9 @@ class Attempts:
             return (decision,)
         decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)
         decided = {decision.uid for decision in decisions}
-        for decision in decisions:
+        for decision in decisions:  # first all: one that is placed activates the next of its class
             self._queue.take(decision.uid, now)
+        for decision in decisions:
             self._file(decision, now, alone=False)
         for other in group.waiting:
             if other.uid not in decided:  # the group has what it needs: from now on each is placed by itself
