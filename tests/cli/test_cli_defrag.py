@@ -65,6 +65,8 @@ def test_of_a_plan_that_does_not_help_the_verdict_is_all(tmp_path: Path) -> None
         "default/new would not get a place: 1 move makes room on a/GPU-a-0, and default/urgent takes it, which waits,"
         " too, and is served first.\n"
     )
+    named = run("defrag", "--for", "new", "-o", "name", "--cluster", write(objects, tmp_path))
+    assert (named.exit_code, named.stdout) == (1, "")
     objects[-2]["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
     result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
     assert result.stdout == "No moves help default/new: it is waiting for scheduling gates: [example.com/g]\n"

@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import Room, StepKind, World, ask, make_room, simulate
+from vgpu_scheduler.whatif import Room, StepKind, World, ask, make_room, room_search, simulate
 from vgpu_scheduler.whatif.moving import Moves
 from vgpu_scheduler.whatif.turns import turns_around
 
@@ -314,7 +314,7 @@ OF_SIX_CARDS = (("a", 0, 5000), ("a", 1, 8000), ("b", 0, 8000), ("b", 1, 8000), 
 """Node, card, and how much a pod holds of it."""
 
 
-def test_more_room_is_made_beside_that_which_others_take_first() -> None:
+def test_more_room_is_made_beside_that_which_others_take_first(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = [
         *(node(name, cards=2) for name in "abc"),
         *(holding(f"{name}{card}", name, [card], memory) for name, card, memory in OF_SIX_CARDS),
@@ -322,7 +322,10 @@ def test_more_room_is_made_beside_that_which_others_take_first() -> None:
         pod("first", {GPU: 1, MEMORY: 14000}, schedulerName="vgpu-scheduler", priority=9),
     ]
     world = world_of(*objects)
-    room = make_room(world, waiting(world))
+    monkeypatch.setattr(room_search, "_TOLD_EVERY", 1)
+    asked: list[int] = []
+    room = make_room(world, waiting(world), on_question=asked.append)
+    assert asked == list(range(1, len(asked) + 1)), "the questions of both searches are counted"
     assert (len(room.moves), bool(room.node), room.fewest, room.taken_by) == (2, True, False, ())
     assert room.served_first == ("default/first",)
     assert {"do": "wait", "pods": ["default/first"]} in room.as_json()["steps"]

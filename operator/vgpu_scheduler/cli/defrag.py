@@ -143,7 +143,7 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     if output in FOR_PEOPLE:
         _show_room(room)
     elif output == NAME:
-        for move in room.moves:
+        for move in () if room.taken_by else room.moves:  # nobody should do what does not help
             click.echo(f"pod/{move.pod}")
     else:
         dump(room.as_json(), output)

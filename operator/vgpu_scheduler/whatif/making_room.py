@@ -133,6 +133,7 @@ def make_room(
     on_question
         Is called now and then with how many questions were asked of the engine.
     """
+    on_question = _added_up(on_question)
     room = _made(world, pod, schedulers, on_question)
     for _ in range(_MOST_ROUNDS):
         more = _made(world, pod, schedulers, on_question) if room.taken_by else None
@@ -141,6 +142,19 @@ def make_room(
         there = Step(StepKind.WAIT, pods=room.taken_by)
         room = replace(more, steps=(*room.steps, there, *more.steps), fewest=False)
     return room
+
+
+def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
+    """Return what takes the questions of several searches, each counted from the start, and passes on all so far."""
+    before = latest = 0
+
+    def told(asked: int) -> None:
+        nonlocal before, latest
+        before += latest if asked <= latest else 0
+        latest = asked
+        on_question(before + asked)
+
+    return told
 
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> Room:

@@ -23,6 +23,8 @@ from vgpu_scheduler.whatif.tenants import Tenant, largest_of, tenant_of
 from vgpu_scheduler.whatif.turns import made_anew
 from vgpu_scheduler.whatif.world import World
 
+_TOLD_EVERY: Final = 100
+"""Questions after which it is said how many there were."""
 _MOST_QUESTIONS: Final = 30_000
 _MOST_PLANS: Final = 16
 """Plans of as many moves that are given back."""
@@ -271,7 +273,7 @@ class RoomSearch:
 
     def _ask(self, pod: Pod) -> None:
         self._questions += 1
-        if self._questions % 100 == 0:
+        if self._questions % _TOLD_EVERY == 0:
             self._on_question(self._questions)
         if self._questions > _MOST_QUESTIONS:
             raise _OutOfQuestionsError
