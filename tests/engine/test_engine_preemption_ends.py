@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from tests.engine.builders import asks, card, cards, node, pod, pod_object
+import pytest
+from tests.engine.builders import asks, card, cards, in_group, node, pod, pod_object
 from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy, policy_object
@@ -80,26 +81,38 @@ def test_who_waits_for_others_on_a_node_that_another_program_chose_is_tried_once
     assert [victim.pod for victim in found.victims] == ["default/low"]
 
 
-def test_what_ends_on_a_node_that_is_gone_is_not_waited_for() -> None:
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("group", ["", "gang"])
+def test_what_ends_on_a_node_that_is_gone_is_not_waited_for(group: str, *, comes_back: bool) -> None:
     fleet = Fleet([node("a", cards("a", 1)), node("b", [])])
     fleet.come("low", 0, asks(gpumem=8000))
     fleet.decide()
-    nominated_where_a_pod_ends(fleet, "b")
+    nominated_where_a_pod_ends(fleet, "b", group)
     assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
     fleet.engine.remove_node("b", now=fleet.now)
+    fleet.engine.remove_pod("uid-drained", fleet.now)
+    if comes_back:
+        fleet.engine.observe_node(node("b", []), fleet.now)
     fleet.now += 20.0  # past its back-off
     fleet.decide()
     assert under_way(fleet, "high") is not None
 
 
-def nominated_where_a_pod_ends(fleet: Fleet, where: str) -> None:
-    """Have another program end a pod without cards on a node, nominate a pod of ours to it, and decide."""
+def nominated_where_a_pod_ends(fleet: Fleet, where: str, group: str = "") -> None:
+    """Have another program end a pod without cards on a node, nominate a pod of ours to it, and decide.
+
+    Parameters
+    ----------
+    group
+        The pod is the only one of this group.
+    """
     drained = pod_object("drained", {}, scheduler="another", nodeName=where, priority=0, deleting=True, started=True)
     drained["status"]["conditions"] = [
         {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     ]
     fleet.engine.observe_pod(decode_pod(drained), fleet.now)
-    high = pod_object("high", asks(gpumem=8000), priority=5, version=900)
+    notes = in_group(group, 1) if group else {}
+    high = pod_object("high", asks(gpumem=8000), priority=5, version=900, annotations=notes)
     high["status"]["nominatedNodeName"] = where
     fleet.engine.observe_pod(decode_pod(high), fleet.now)
     fleet.decide()

@@ -232,3 +232,24 @@ def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None
         assert (remedy.kind, remedy.node) == (RemedyKind.CORRECT, "a")
         assert remedy.pod is not None
         assert review(dict(remedy.pod), "default", rules).allowed
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_parts_of_the_memory_of_several_chips_are_left_out(seed: int) -> None:
+    """Only whole ones can be had of several: HAMi's webhook refuses who asks for less, and so does ours."""
+    rng = np.random.default_rng(seed)
+    vendors = [each for each in configured(Section()) if each.key.startswith("Ascend")]
+    vendor = vendors[int(rng.integers(0, len(vendors)))]
+    there = node("a", [vendor], np.random.default_rng(0))
+    names = vendor.claims
+    assert isinstance(names, ShareNames)
+    there["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "pods": "110", names.count: "32"}
+    written = pod("p", {names.count: 2, names.memory: int(rng.integers(100, 2000))})
+    rules = AdmissionRules(Dialects([hami_dialect()]), ("default-scheduler",))
+    assert not review(written, "default", rules).allowed
+    world, waiting = world_of({"kind": "Node", **there}, written)
+    first = remedies(world, waiting)[0]
+    assert first.kind is RemedyKind.CORRECT
+    assert first.text == f"leave out {names.memory} in container main"
+    assert first.pod is not None
+    assert review(dict(first.pod), "default", rules).allowed
