@@ -188,3 +188,30 @@ def test_what_chooses_among_cards_is_renamed_or_named_as_lost(
     if kept and "type" not in next(iter(kept)):
         ((card,),) = [[each.uuid for each in container] for container in placement.containers]
         assert card == "n0-1"
+
+
+@pytest.mark.parametrize(("named", "there"), list(permutations(("hami", "volcano"))))
+@pytest.mark.parametrize("seed", range(30))
+def test_each_container_asks_in_the_other_names(seed: int, named: str, there: str) -> None:
+    rng = np.random.default_rng(seed)
+    (one, (_, memory, cores)), (other, (_, more, _)) = asked_in(named, rng), asked_in(named, rng)
+    count = HAMI[0] if named == "hami" else NUMBER
+    one[count], other[count] = 1, 1
+    objects, asked = cluster(there, [[] for _ in range(CARDS)]), pod("asked", one)
+    second = {"name": "second", "resources": {"limits": {name: str(amount) for name, amount in other.items()}}}
+    asked["spec"]["containers"].append(second)
+    world, waiting = world_with([there], *objects, asked)
+    if there == "volcano":  # whose plugin serves one container of a pod
+        assert not remedies(world, waiting)
+        return
+    (remedy,) = otherwise(world, waiting)
+    assert remedy.pod is not None
+    again, changed = world_with([there], *objects, dict(remedy.pod))
+    placement = ask(again, changed).decision.placement
+    assert placement is not None
+    inventory = again.engine.dialects[there].inventory
+    got = [[each.amounts[inventory.memory] * inventory.memory_unit // _MIB for each in c] for c in placement.containers]
+    assert got == [[memory or SIZE], [more or SIZE]]
+    assert placement.containers[0][0].amounts[inventory.cores] == cores
+    assert "in container main and" in remedy.text
+    assert "in container second" in remedy.text

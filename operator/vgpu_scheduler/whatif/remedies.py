@@ -141,10 +141,11 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
 def _in_names(waiting: WaitingPod, otherwise: OtherNames) -> Iterator[Remedy]:
     """Yield what helps a pod that asks in other names, which does not suffice."""
     changed = waiting.rewritten(otherwise.written)
-    if changed is waiting:
+    found = [] if changed is waiting else _searched(changed)
+    if not found and (changed is waiting or changed.is_refused):
         return
     yield Remedy(RemedyKind.ASK_OTHERWISE, otherwise.text(), "", otherwise.written)
-    for remedy in _searched(changed):
+    for remedy in found:
         text = otherwise.text(remedy.text, remedy.pod)
         nameless = remedy.nameless and otherwise.text(remedy.nameless, remedy.pod)
         yield replace(remedy, text=text, pod=remedy.pod or otherwise.written, nameless=nameless)

@@ -120,6 +120,11 @@ class WaitingPod:
         """Whether a quota counts the cards of its namespace."""
         return bool(self.world.engine.quotas.limited({self.pod.namespace}))
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the pod cannot be placed whatever the nodes are."""
+        return self.cycle.decide(self.ours).outcome is Outcome.REFUSED
+
     def rewritten(self, written: Object) -> WaitingPod:
         """Return the pod as it would be if it were written so; itself where that cannot be read."""
         ours = self.read(written)
