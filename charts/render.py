@@ -170,6 +170,8 @@ def linked(obj: dict[str, Any]) -> dict[str, Any]:
     """Return the alerts with links to the runbook where the settings say that it is."""
     for at, group in enumerate(obj["spec"]["groups"]):
         for number, rule in enumerate(group["rules"]):
+            if "alert" not in rule:
+                continue
             page, _, section = rule["annotations"]["runbook_url"].partition("#")
             address = f'{{{{ .Values.settings.runbook_url | default "{page}" }}}}#{section}'
             obj = put(obj, f"/spec/groups/{at}/rules/{number}/annotations/runbook_url", Text(address))

@@ -247,6 +247,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "bytes",
                 (('sum by (namespace) (vgpu_scheduler_namespace_allocated{resource="memory"})', "{{namespace}}"),),
             ),
+            Panel(
+                "Cards that namespaces hold",
+                "short",
+                (
+                    (
+                        "sum by (namespace) (rate(vgpu_scheduler_allocated_card_seconds_total[$__rate_interval]))",
+                        "{{namespace}}",
+                    ),
+                ),
+                "A pod's share of a card is the largest of its shares of slots, memory and compute.",
+            ),
         ),
     ),
     (

@@ -23,14 +23,14 @@ from vgpu_scheduler.binding import (
     Evictor,
     Reporter,
 )
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, binder_hooks
-from vgpu_scheduler.runtime.pool_metrics import add_pools
+from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
-from vgpu_scheduler.telemetry import Metrics, catalogue
+from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -67,6 +67,9 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     evictor = Evictor(context, 5.0, binder.leave)
     add_preemption(metrics, engine, evictor)
     add_pools(metrics, engine, 100, clock.monotonic)
+    meter = UsageMeter(engine.state, engine.dialects, 100, OTHER)
+    meter.start(0.0)
+    add_usage(metrics, meter, clock.monotonic)
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
@@ -157,7 +160,7 @@ async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
     marked = re.findall(r"^\| `(\w+)`.*\(leader\) \|$", PAGE, re.MULTILINE)
     assert families().keys() - families(leading=False).keys() == set(marked)
     assert {metric.name for metric in METRICS if metric.of_cluster} == set(marked)
-    assert len(marked) == 24
+    assert len(marked) == 26
 
 
 async def test_problems_are_counted_from_zero_on_for_every_reason() -> None:

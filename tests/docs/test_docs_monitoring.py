@@ -17,6 +17,11 @@ from vgpu_scheduler.telemetry.catalogue import METRICS, Kind, Metric
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "manifests" / "monitoring"
 RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
+RECORDED = [
+    rule
+    for group in yaml.safe_load((FOLDER / "usage-rules.yaml").read_text())["spec"]["groups"]
+    for rule in group["rules"]
+]
 ALERTS: list[dict[str, Any]] = [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
 CONFIG_MAP = yaml.safe_load((FOLDER / "dashboard.yaml").read_text())
 DASHBOARD = json.loads(CONFIG_MAP["data"]["vgpu-scheduler.json"])
@@ -103,6 +108,18 @@ def test_alerts(alert: dict[str, Any]) -> None:
     assert texts.keys() == {"summary", "description", "runbook_url"}
     named = set(re.findall(r"\$labels\.(\w+)", texts["summary"] + texts["description"]))
     assert named == outer_labels(parsed(alert["expr"]))
+
+
+@pytest.mark.parametrize("rule", RECORDED, ids=[rule["record"] for rule in RECORDED])
+def test_recorded_series_say_in_their_names_what_they_are(rule: dict[str, Any]) -> None:
+    """By Prometheus' convention: labels, metric, operation."""
+    check(rule["expr"])
+    labels, metric, operation = rule["record"].split(":")
+    tree = parsed(rule["expr"])
+    (selected,) = [part for part in parts(tree) if isinstance(part, promql.VectorSelector)]
+    assert outer_labels(tree) == set(labels.split("_"))
+    assert selected.name.replace("_seconds_total", "_hours") == metric
+    assert (operation, "[1d]" in rule["expr"], tree.rhs.val) == ("increase1d", True, 3600)
 
 
 def test_alerts_have_names_of_their_own() -> None:

@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "top": CommandEntry("commands.top", "top", "Show how much of the cards is used."),
     "ui": CommandEntry("commands.ui", "ui", "Show the cluster in a browser, without changing anything."),
     "uncordon": CommandEntry("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
+    "usage": CommandEntry("commands.usage", "usage", "Show how long namespaces have held how much of the cards."),
 }
 
 

@@ -24,11 +24,13 @@ from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import Place, QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
+from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
 
 __all__ = [
     "ANY_CARD",
     "BY_PREEMPTION",
     "IN_TURN",
+    "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
     "Breach",
@@ -52,6 +54,7 @@ __all__ = [
     "LockJudge",
     "LockStatus",
     "MakerOnNode",
+    "Metered",
     "NodeClosure",
     "ObservedKind",
     "Place",
@@ -69,8 +72,10 @@ __all__ = [
     "SchedulingQueue",
     "StaleGroup",
     "Sweep",
+    "UsageMeter",
     "breaches",
     "card_verdicts",
+    "cards_held",
     "event_note",
     "find_lock",
     "held_by_namespace",

@@ -69,6 +69,7 @@ __all__ = [
     "explain_one",
     "find_card",
     "get_object",
+    "hours_in_prometheus",
     "is_optional",
     "is_ours",
     "keep_room",
@@ -96,7 +97,7 @@ __all__ = [
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    "explained",
+    *("explained", "prometheus"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

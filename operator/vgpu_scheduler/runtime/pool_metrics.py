@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects.hami import HAMI_ZONE
-from vgpu_scheduler.engine import RESOURCES, Engine, held_by_namespace, pools
+from vgpu_scheduler.engine import RESOURCES, Engine, UsageMeter, held_by_namespace, pools
 from vgpu_scheduler.telemetry import Metrics, Value, bounded, catalogue
 
 _OF_AMOUNTS: Final = (
@@ -25,6 +25,8 @@ _OF_NAMESPACES: Final = (
     catalogue.QUOTA_USED,
     catalogue.QUOTA_LIMIT,
 )
+_OF_USAGE: Final = (catalogue.ALLOCATED_GIBIBYTE_SECONDS, catalogue.ALLOCATED_CARD_SECONDS)
+_GIB: Final = 2**30
 
 
 def add_pools(metrics: Metrics, engine: Engine, label_values: int, now: Callable[[], float]) -> None:
@@ -39,6 +41,25 @@ def add_pools(metrics: Metrics, engine: Engine, label_values: int, now: Callable
     """
     metrics.add_together(_OF_CARDS, lambda: _of_cards(engine, label_values))
     metrics.add_together(_OF_NAMESPACES, lambda: _of_namespaces(engine, label_values, now()))
+
+
+def add_usage(metrics: Metrics, meter: UsageMeter, now: Callable[[], float]) -> None:
+    """Make visible what namespaces have held of card models over time.
+
+    Parameters
+    ----------
+    now
+        The time that the meter goes by, in seconds.
+    """
+    metrics.add_together(_OF_USAGE, lambda: _of_usage(meter, now()))
+
+
+def _of_usage(meter: UsageMeter, now: float) -> Iterator[Value]:
+    meter.advance(now)
+    for namespace, model, byte_seconds, card_seconds in meter.metered():
+        labels = {"namespace": namespace, "model": model}
+        yield catalogue.ALLOCATED_GIBIBYTE_SECONDS, labels, byte_seconds / _GIB
+        yield catalogue.ALLOCATED_CARD_SECONDS, labels, card_seconds
 
 
 def _of_cards(engine: Engine, label_values: int) -> Iterator[Value]:

@@ -23,7 +23,7 @@ from vgpu_scheduler.binding import (
     PolicyStatusWriter,
     Reporter,
 )
-from vgpu_scheduler.engine import Engine, EventPort
+from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
 from vgpu_scheduler.intake import (
     BUDGETS,
     CLAIMS,
@@ -49,17 +49,19 @@ from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests
-from vgpu_scheduler.runtime.pool_metrics import add_pools
+from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Metrics
+from vgpu_scheduler.telemetry import OTHER, Metrics
 
 _KINDS: tuple[Kind[Any], ...] = (NODES, PODS, CLAIMS, VOLUMES, *POD_GROUPS)
 _ANSWERED = {kind.name: kind for kind in _KINDS}
 """The kinds that writes are answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
+_METER_PACE = 5.0
+"""Seconds after which it is looked again who holds which cards."""
 
 
 class Replica:
@@ -147,6 +149,8 @@ class Replica:
         """What is still missing until it is ready; empty when it is."""
         add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
         add_pools(metrics, engine, settings.metrics_label_values, clock.monotonic)
+        self._meter = UsageMeter(engine.state, engine.dialects, settings.metrics_label_values, OTHER)
+        add_usage(metrics, self._meter, clock.monotonic)
         add_preemption(metrics, engine, self._evictor)
         add_requests(metrics, api)
 
@@ -212,7 +216,15 @@ class Replica:
             ("group-status", self._group_status.run()),
             ("group-follow-up", self._group_follow_up.run()),
             ("preemptions", self._evictor.run()),
+            ("usage-meter", self._meter_usage()),
         )
+
+    async def _meter_usage(self) -> None:
+        """Add up what namespaces hold of cards while this replica leads."""
+        self._meter.start(self._clock.monotonic())
+        while True:
+            await asyncio.sleep(_METER_PACE)
+            self._meter.advance(self._clock.monotonic())
 
     async def _resume_preemptions(self) -> None:
         """Keep the room that the last leader kept, and go on with the evictions that it began."""

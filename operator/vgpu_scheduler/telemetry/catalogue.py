@@ -323,6 +323,22 @@ NAMESPACE_ALLOCATED = Metric(
     {"dialect": _OPEN, "namespace": _OPEN} | _AMOUNT,
     of_cluster=True,
 )
+_METERED = {"namespace": _OPEN, "model": _OPEN}
+ALLOCATED_GIBIBYTE_SECONDS = Metric(
+    "vgpu_scheduler_allocated_gibibyte_seconds_total",
+    Kind.COUNTER,
+    "Memory of cards that the pods of a namespace have held while this process led: GiB times seconds.",
+    _METERED,
+    of_cluster=True,
+)
+ALLOCATED_CARD_SECONDS = Metric(
+    "vgpu_scheduler_allocated_card_seconds_total",
+    Kind.COUNTER,
+    "Cards that the pods of a namespace have held while this process led: cards times seconds. A pod's share of a card "
+    "is the largest of its shares of slots, memory and compute, and those on one card never add up to more than it.",
+    _METERED,
+    of_cluster=True,
+)
 WAITING_PODS = Metric(
     "vgpu_scheduler_waiting_pods",
     Kind.GAUGE,
@@ -401,6 +417,8 @@ METRICS: Final = (
     CARDS_ALLOCATED,
     CARDS_FREE,
     NAMESPACE_ALLOCATED,
+    ALLOCATED_GIBIBYTE_SECONDS,
+    ALLOCATED_CARD_SECONDS,
     WAITING_PODS,
     OLDEST_WAITING,
     LEADER,

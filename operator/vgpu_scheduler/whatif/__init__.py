@@ -32,6 +32,7 @@ from vgpu_scheduler.whatif.tenant import (
     quotas_of,
 )
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
+from vgpu_scheduler.whatif.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.victims import nameless, victim_row
 from vgpu_scheduler.whatif.workloads import (
     WORKLOADS,
@@ -56,6 +57,7 @@ __all__ = [
     "CaseResult",
     "ConditionRemedies",
     "Explanation",
+    "HeldHours",
     "Made",
     "Move",
     "NamespaceObjects",
@@ -86,6 +88,7 @@ __all__ = [
     "explain_pod",
     "flatten",
     "held_cards",
+    "hours_of_running_pods",
     "is_workload",
     "kinds_read",
     "known_problems",
@@ -110,6 +113,7 @@ __all__ = [
     "remedies",
     "remedies_from_condition",
     "simulate",
+    "summed_by_namespace",
     "take_in",
     "take_up_preemptions",
     "unknown_fields",
