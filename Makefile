@@ -29,7 +29,7 @@ $(VENV)/ready: pyproject.toml devcluster/pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev: $(VENV)/ready
-	@echo "packages for tests and checks (about 60 MB to download the first time)"
+	@echo "packages for tests and checks (about 110 MB to download the first time)"
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 

@@ -47,16 +47,16 @@ class Part:
 
 
 _PURE = "what needs neither an API server nor processes"
-_REAL = "on the real API server, and with the operator as a process"
+_REAL = "on the real API server, with the operator as a process, and in a browser"
 _PARALLEL = ("--numprocesses=auto", f"--maxprocesses={_MOST_WORKERS}")
 _TWO = ("--numprocesses=2", "--dist=loadfile")
 """A worker has a control plane of its own, for all of its files."""
 SELECTIONS = {
     "short": (
-        Part(_PURE, "not apiserver and not e2e and not long", _PARALLEL),
-        Part(_REAL, "(apiserver or e2e) and not long", _TWO),
+        Part(_PURE, "not apiserver and not e2e and not browser and not long", _PARALLEL),
+        Part(_REAL, "(apiserver or e2e or browser) and not long", _TWO),
     ),
-    "pure": (Part(_PURE, "not apiserver and not e2e and not helm and not long", _PARALLEL),),
+    "pure": (Part(_PURE, "not apiserver and not e2e and not browser and not helm and not long", _PARALLEL),),
     "long": (
         Part(f"{_PURE}, at length", "not apiserver and not e2e and long", _PARALLEL),
         Part(f"{_REAL}, at length", "(apiserver or e2e) and long"),

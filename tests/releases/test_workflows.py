@@ -122,3 +122,13 @@ def test_workflows_that_cannot_be_checked_are_told_of(tmp_path: Path) -> None:
         )
         assert done.returncode == status
         assert "the workflows are NOT checked: actionlint is built with Go" in done.stderr
+
+
+def test_a_browser_that_cannot_be_installed_is_told_of(tmp_path: Path) -> None:
+    for name in ("bash", "env", "id"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [ROOT / ".ci/browser.sh"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "chromium is NOT installed: that needs root and apt-get" in done.stderr) == (3, True)
+    assert ".ci/browser.sh ||" in (ROOT / ".ci/run").read_text()
