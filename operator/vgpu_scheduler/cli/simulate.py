@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -16,23 +16,28 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOption
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
-from vgpu_scheduler.cli.pods_of_files import namespaces_of, new_pods, nothing_to_place, objects_at_home, within
-from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.reading import (
+    Asked,
     ClusterOptions,
     ClusterView,
     FileError,
     MissingRightsError,
-    is_ours,
+    add_copies,
+    answers_to,
+    at_home,
     keep_room,
-    left_to_whom,
+    leave_out,
+    namespaces_of,
     namespaces_to_delete_pods_in,
+    new_pods,
+    nothing_to_place,
     read_cluster,
     read_files,
+    read_policies,
+    within,
 )
-from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
     Answer,
@@ -41,17 +46,13 @@ from vgpu_scheduler.whatif import (
     WorldError,
     Written,
     capacity_of,
-    copy_of,
     make_dialect,
     matches_nothing,
     nameless,
-    simulate,
-    with_displaced,
 )
 from vgpu_scheduler.whatif.groups import group_named_by
 
 _NO_PLACE: Final = 1
-_MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
 
 
@@ -135,9 +136,9 @@ def _answer_how_many(
     world: World, view: ClusterView, policies: Sequence[Written], scenario: _Scenario, output: str
 ) -> None:
     with exit_on_error():
-        pods = new_pods(world, view, _written(scenario), once=True)
+        pods = new_pods(world, view, _written(scenario), warn, once=True)
         if not pods:
-            raise nothing_to_place(world, scenario.pods)
+            raise nothing_to_place(world, _where(scenario))
         capacities = _capacities(world, pods, scenario.count)
     progress("")
     print_view_warnings(world, view)
@@ -209,11 +210,11 @@ def _answer_without_nodes(
         world, view = open_namespace(cluster, home, ())
         for path in scenario.policies:
             world.add(read_policies(path, scenario.home))
-        waiting = _waiting(world, scenario) if scenario.pending and home == scenario.home else []
+        waiting = _asked(scenario, written).waiting(world) if home == scenario.home else []
         here = within(written, home)
-        new = new_pods(world, view, here, once=bool(scenario.count))
+        new = new_pods(world, view, here, warn, once=bool(scenario.count))
         if not homes and scenario.pods:
-            raise nothing_to_place(world, scenario.pods)
+            raise nothing_to_place(world, _where(scenario))
         print_view_warnings(world, view)
         print_pod_warnings(world, [*waiting, *new])
         found += known_of_all(world, view, waiting, new, here, scenario.count)
@@ -249,7 +250,8 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
-        _leave_out(world, text)
+        with _told_of(f"--without {text}"):
+            leave_out(world, text)
     keep_room(world, view)
     return world, view, policies
 
@@ -258,11 +260,8 @@ def _add_nodes(world: World, text: str) -> None:
     """Add the nodes of a file, or copies of one that is there."""
     name, _, number_of = text.partition("=")
     if name in world.nodes:
-        if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
-            raise WorldError(f"--add-node {text}: {number_of!r} is no number from 1 to {_MOST_NODES}")
-        free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
-        for copy in islice(free, int(number_of or 1)):
-            world.add(copy_of(world, name, copy))
+        with _told_of(f"--add-node {text}"):
+            add_copies(world, name, number_of)
         return
     if not Path(text).exists():
         raise WorldError(f"--add-node {text}: there is neither such a node nor such a file")
@@ -272,18 +271,13 @@ def _add_nodes(world: World, text: str) -> None:
     world.add(objects)
 
 
-def _leave_out(world: World, text: str) -> None:
-    kind, _, name = text.partition("/")
-    if kind == "node" and world.has_node(name):
-        world.remove_node(name)
-        return
-    if kind == "pod":
-        pods = [pod for pod in (*world.bound.values(), *world.pending.values()) if pod.key == name]
-        for pod in pods:
-            world.remove_pod(pod.uid)
-        if pods:
-            return
-    raise WorldError(f"--without {text}: there is no such pod or node; write node/NAME or pod/NAMESPACE/NAME")
+@contextmanager
+def _told_of(option: str) -> Iterator[None]:
+    """Name the option in an error."""
+    try:
+        yield
+    except WorldError as error:
+        raise WorldError(f"{option}: {error}") from None
 
 
 # The pods ------------------------------------------------------------------------------------------------------------
@@ -298,37 +292,36 @@ def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained:
         if done % 100 == 0:
             progress(f"{done} pods decided, {answer.pod.key} last")
 
-    waiting = _waiting(world, scenario) if scenario.pending else []
-    _warn_of_other_schedulers(waiting, view.scheduler.settings)
-    how: dict[str, Any] = {"explained": explained, "preempt": scenario.preempt, "on_answer": on_answer}
-    answers = simulate(world, waiting, as_they_are=True, **how)
-    answers = with_displaced([*answers, *simulate(world, new_pods(world, view, _written(scenario)), **how)])
-    if not answers and scenario.pods:
-        raise nothing_to_place(world, scenario.pods)
-    return answers
+    asked = _asked(scenario)
+    return answers_to(world, view, asked, warn, explained=explained, preempt=scenario.preempt, on_answer=on_answer)
 
 
-def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings) -> None:
-    """Say of pods that wait for other schedulers whose they are, once for all that name the same one."""
-    others: dict[str, list[str]] = {}
-    for pod in waiting:
-        if not is_ours(pod.scheduler_name, settings):
-            others.setdefault(pod.scheduler_name, []).append(pod.key)
-    for named, keys in others.items():
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        text = f"{left_to_whom(named, settings)} Here it is placed as if it named {settings.scheduler_names[0]}"
-        warn(f"Pod {keys[0]}{more}: {text}")
+def _asked(scenario: _Scenario, written: Sequence[Written] | None = None) -> Asked:
+    """Return which pods are to be placed.
+
+    Parameters
+    ----------
+    written
+        The objects of the files; None to read them.
+    """
+    return Asked(
+        written=_written(scenario) if written is None else written,
+        where=_where(scenario),
+        pending=scenario.pending,
+        home=scenario.home,
+        every=scenario.namespaces.every,
+        selector=scenario.selector,
+    )
+
+
+def _where(scenario: _Scenario) -> str:
+    """Name the files with pods."""
+    return ", ".join(map(str, scenario.pods))
 
 
 def _written(scenario: _Scenario) -> list[Written]:
     """Return the objects of the files with pods."""
-    return objects_at_home(scenario.pods, scenario.home, scenario.namespaces.name)
-
-
-def _waiting(world: World, scenario: _Scenario) -> list[Pod]:
-    every, labels = scenario.namespaces.every, scenario.selector
-    pods = [pod for pod in world.pending.values() if every or pod.namespace == scenario.home]
-    return [pod for pod in pods if labels is None or labels.matches(pod.labels)]
+    return at_home(read_files(scenario.pods), scenario.home, scenario.namespaces.name)
 
 
 def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:

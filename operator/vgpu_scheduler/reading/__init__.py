@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vgpu_scheduler.reading.asked import at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
-    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, read_text, yaml_files
+    from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
+    from vgpu_scheduler.reading.policies import policies_among, read_policies, title
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
+    from vgpu_scheduler.reading.scenario import Asked, add_copies, answers_to, leave_out
     from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
         read_namespace,
         read_scheduler,
         with_kind,
+        written_in,
     )
     from vgpu_scheduler.reading.warnings import view_warnings
     from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
@@ -53,6 +57,7 @@ __all__ = [
     "SELECTING_PATHS",
     "STDIN",
     "TOO_DEEP",
+    "Asked",
     "CardPlace",
     "ClusterOptions",
     "ClusterView",
@@ -62,10 +67,14 @@ __all__ = [
     "MissingRightsError",
     "SchedulerSettings",
     "SettingsObjects",
+    "add_copies",
+    "answers_to",
     "as_if_it_named_ours",
+    "at_home",
     "card_places",
     "connect_to",
     "documents",
+    "documents_of",
     "explain_one",
     "find_card",
     "get_object",
@@ -73,31 +82,40 @@ __all__ = [
     "is_optional",
     "is_ours",
     "keep_room",
+    "leave_out",
     "left_to_whom",
     "list_objects",
     "list_paths",
     "make_world",
     "may_delete_pods_in",
     "named_anew",
+    "namespaces_of",
     "namespaces_to_delete_pods_in",
+    "new_pods",
+    "nothing_to_place",
+    "policies_among",
     "read_cluster",
     "read_files",
     "read_live_cluster",
     "read_namespace",
+    "read_policies",
     "read_scheduler",
     "read_settings",
     "read_text",
     "record_of",
     "settings_from_file",
+    "title",
     "view_warnings",
     "with_kind",
+    "within",
     "worded_record",
+    "written_in",
     "yaml_files",
 ]
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus"),
+    *("explained", "prometheus", "policies", "asked", "scenario"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

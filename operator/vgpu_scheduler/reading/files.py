@@ -32,18 +32,35 @@ def documents(path: Path) -> list[Any]:
     FileError
         If it cannot be read.
     """
-    text = read_text(path)
+    return documents_of(read_text(path), str(path), is_json=path.suffix == ".json")
+
+
+def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
+    """Return the documents of a text, empty ones left out.
+
+    Parameters
+    ----------
+    origin
+        Where it is from, for messages.
+    is_json
+        Whether it is JSON rather than YAML.
+
+    Raises
+    ------
+    FileError
+        If it cannot be understood.
+    """
     try:
-        found = [_json(text)] if path.suffix == ".json" else list(yaml.load_all(text, _Loader))
+        found = [_json(text)] if is_json else list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:
         line, problem = yaml_problem(error)
-        raise FileError(f"{path}{f':{line}' if line else ''}: no YAML: {problem}") from None
+        raise FileError(f"{origin}{f':{line}' if line else ''}: no YAML: {problem}") from None
     except json.JSONDecodeError as error:
-        raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
+        raise FileError(f"{origin}:{error.lineno}: no JSON: {error.msg}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise FileError(f"{path}: {error}") from None
+        raise FileError(f"{origin}: {error}") from None
     except RecursionError:
-        raise FileError(f"{path}: {TOO_DEEP}") from None
+        raise FileError(f"{origin}: {TOO_DEEP}") from None
     return [document for document in found if document is not None]
 
 

@@ -181,12 +181,23 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
                     found.kinds |= kinds_read(document)
                     if (time := read_at(document)) is not None:
                         found.times.append(time)
-                    for obj in flatten([document]):
-                        written = Written(obj)
-                        written.origin = str(file)
-                        found.objects.append(written)
+                    found.objects += written_in(document, str(file))
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
+    return found
+
+
+def written_in(document: Any, origin: str) -> list[Written]:
+    """Return the objects of a document, which know where they are from.
+
+    Raises
+    ------
+    WorldError
+        If something in it is no object.
+    """
+    found = [Written(obj) for obj in flatten([document])]
+    for obj in found:
+        obj.origin = origin
     return found
 
 

@@ -17,11 +17,10 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progr
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
-from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.reading import ClusterOptions, FileError, read_cluster
+from vgpu_scheduler.reading import ClusterOptions, FileError, read_cluster, read_policies
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     AuditError,

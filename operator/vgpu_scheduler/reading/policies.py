@@ -1,23 +1,37 @@
-"""Policies of files, beside those of the cluster."""
+"""Policies of files or of a text, beside those of the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vgpu_scheduler.policy import NAMESPACED_KIND, PLURALS
-from vgpu_scheduler.reading import FileError, read_files
+from vgpu_scheduler.reading.files import FileError
+from vgpu_scheduler.reading.view import read_files
 from vgpu_scheduler.whatif import Written
 
-__all__ = ["read_policies", "title"]
+__all__ = ["policies_among", "read_policies", "title"]
 
 
 def read_policies(path: Path, home: str = "") -> list[Written]:
-    """Return the policies of a file or folder that has nothing else.
+    """Return the policies of a file or folder that has nothing else; see :func:`policies_among`.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, has something else, or no policy.
+    """
+    return policies_among(read_files([path]), str(path), home)
+
+
+def policies_among(found: Sequence[Written], where: str, home: str = "") -> list[Written]:
+    """Return objects that are policies, all of them.
 
     Parameters
     ----------
+    where
+        What holds them.
     home
         The namespace of namespaced policies that name none, as kubectl would create them; without it, they select the
         pods of every namespace.
@@ -25,9 +39,8 @@ def read_policies(path: Path, home: str = "") -> list[Written]:
     Raises
     ------
     FileError
-        If it cannot be read, has something else, or no policy.
+        If there is something else, or no policy.
     """
-    found = read_files([path])
     for obj in found:
         if obj.get("kind") not in PLURALS:
             kinds = " and ".join(PLURALS)
@@ -38,8 +51,8 @@ def read_policies(path: Path, home: str = "") -> list[Written]:
         if home and obj["kind"] == NAMESPACED_KIND and isinstance(metadata, Mapping) and not metadata.get("namespace"):
             obj["metadata"] = {**metadata, "namespace": home}
     if not found:
-        raise FileError(f"{path}: there is no policy in it")
-    return found
+        raise FileError(f"{where}: there is no policy in it")
+    return list(found)
 
 
 def title(obj: Mapping[str, Any]) -> str:

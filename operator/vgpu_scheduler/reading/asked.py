@@ -1,17 +1,16 @@
-"""The pods that files ask about, each in the namespace that kubectl would create it in."""
+"""The pods that files or a text ask about, each in the namespace that kubectl would create it in."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.cli.cluster.messages import warn
-from vgpu_scheduler.cli.policy_files import title
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
-from vgpu_scheduler.reading import NAMESPACED_KINDS, ClusterView, as_if_it_named_ours, read_files
+from vgpu_scheduler.reading.policies import title
+from vgpu_scheduler.reading.schedulers import as_if_it_named_ours
+from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     Made,
@@ -25,7 +24,10 @@ from vgpu_scheduler.whatif import (
     with_job_sets,
 )
 
-__all__ = ["namespaces_of", "new_pods", "nothing_to_place", "objects_at_home", "within"]
+__all__ = ["Warn", "at_home", "namespaces_of", "new_pods", "nothing_to_place", "within"]
+
+Warn = Callable[[str], None]
+"""Is called with what somebody should know beside the answer."""
 
 _ALWAYS_THERE: Final = "default"
 _INSTEAD_OF: Final = {
@@ -38,8 +40,16 @@ _INSTEAD_OF: Final = {
 """What can be placed instead of objects of a kind that is known, and is no mistake."""
 
 
-def new_pods(world: World, view: ClusterView, objects: Sequence[Written], *, once: bool = False) -> list[Pod]:
-    """Return the pods that objects of files ask about, or one of each template, after what comes with them was made."""
+def new_pods(
+    world: World, view: ClusterView, objects: Sequence[Written], warn: Warn, *, once: bool = False
+) -> list[Pod]:
+    """Return the pods that objects ask about, or one of each template, after what comes with them was made.
+
+    Raises
+    ------
+    WorldError
+        If a pod cannot be understood.
+    """
     settings = view.scheduler.settings
     world.add(obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node")
     workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
@@ -50,7 +60,7 @@ def new_pods(world: World, view: ClusterView, objects: Sequence[Written], *, onc
     pods: list[Pod] = []
     not_ours: dict[str, dict[str, None]] = {}
     for obj, made in workloads:
-        _tell_of(obj, made)
+        _tell_of(obj, made, warn)
         for each in made.sets:
             found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
             if found and (text := as_if_it_named_ours(world, settings, each.pods[0], found[0].namespace)):
@@ -67,8 +77,8 @@ def new_pods(world: World, view: ClusterView, objects: Sequence[Written], *, onc
     return pods
 
 
-def objects_at_home(files: Sequence[Path], home: str, named: str | None) -> list[Written]:
-    """Return the objects of files, each in the namespace that kubectl would create it in.
+def at_home(objects: Sequence[Written], home: str, named: str | None = None) -> list[Written]:
+    """Return objects, each in the namespace that kubectl would create it in.
 
     Parameters
     ----------
@@ -82,7 +92,7 @@ def objects_at_home(files: Sequence[Path], home: str, named: str | None) -> list
     WorldError
         If an object names another one than ``-n``.
     """
-    return [_at_home(obj, home, named) for obj in with_job_sets(read_files(files))]
+    return [_at_home(obj, home, named) for obj in with_job_sets(objects)]
 
 
 def namespaces_of(objects: Sequence[Written]) -> list[str]:
@@ -115,7 +125,7 @@ def _at_home(obj: Written, home: str, given: str | None) -> Written:
     return obj
 
 
-def _tell_of(workload: Mapping[str, Any], made: Made) -> None:
+def _tell_of(workload: Mapping[str, Any], made: Made, warn: Warn) -> None:
     """Warn about fields of a workload that have no effect, once for the pods of a template, and of what is assumed."""
     for each in made.sets:
         for text in unknown_fields(each.pods[0]) if each.pods else ():
@@ -136,9 +146,9 @@ def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mappi
     return read
 
 
-def nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
-    """Return the error that names the files, and what is in them instead."""
+def nothing_to_place(world: World, where: str) -> WorldError:
+    """Return the error that says where no pod is, and what is there instead."""
     hints = {kind: _INSTEAD_OF.get(kind) or did_you_mean(kind, WORKLOADS) for kind in sorted(world.ignored)}
     others = ", ".join(f"{kind or '(none)'}{hint}" for kind, hint in hints.items())
     instead = f"; of no use here are objects of kind {others}" if others else ""
-    return WorldError(f"{', '.join(map(str, files))}: there is no pod to place in it{instead}")
+    return WorldError(f"{where}: there is no pod to place in it{instead}")

@@ -1,0 +1,139 @@
+"""What if: a cluster with changes, and what becomes there of pods that are asked about or that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any, Final
+
+from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.reading.asked import Warn, new_pods, nothing_to_place
+from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
+from vgpu_scheduler.reading.view import ClusterView
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import Answer, World, WorldError, Written, copy_of, simulate, with_displaced
+
+__all__ = ["Asked", "add_copies", "answers_to", "leave_out"]
+
+_MOST_NODES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The pods that are to be placed.
+
+    Attributes
+    ----------
+    written
+        The objects that have new ones; see :func:`at_home`.
+    where
+        What holds these objects; empty where there is nothing that should have any.
+    pending
+        Whether pods that wait are placed, before the new ones.
+    home
+        Their namespace.
+    every
+        Place those of all namespaces.
+    selector
+        The labels of those that wait; None for all.
+    """
+
+    written: Sequence[Written] = ()
+    where: str = ""
+    pending: bool = False
+    home: str = "default"
+    every: bool = False
+    selector: LabelSelector | None = None
+
+    def waiting(self, world: World) -> list[Pod]:
+        """Return the pods that wait and are to be placed."""
+        if not self.pending:
+            return []
+        pods = [pod for pod in world.pending.values() if self.every or pod.namespace == self.home]
+        return [pod for pod in pods if self.selector is None or self.selector.matches(pod.labels)]
+
+
+def answers_to(
+    world: World,
+    view: ClusterView,
+    asked: Asked,
+    warn: Warn,
+    *,
+    explained: bool = True,
+    preempt: bool = False,
+    on_answer: Callable[[Answer], None] = lambda _: None,
+) -> list[Answer]:
+    """Place pods, and return what became of each; the world has them afterwards.
+
+    Parameters
+    ----------
+    explained, preempt, on_answer
+        As for :func:`vgpu_scheduler.whatif.simulate`.
+
+    Raises
+    ------
+    WorldError
+        If a pod cannot be understood, or there is none where some should be.
+    """
+    waiting = asked.waiting(world)
+    _warn_of_other_schedulers(waiting, view.scheduler.settings, warn)
+    how: dict[str, Any] = {"explained": explained, "preempt": preempt, "on_answer": on_answer}
+    answers = simulate(world, waiting, as_they_are=True, **how)
+    answers = with_displaced([*answers, *simulate(world, new_pods(world, view, asked.written, warn), **how)])
+    if not answers and asked.where:
+        raise nothing_to_place(world, asked.where)
+    return answers
+
+
+def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: Warn) -> None:
+    """Say of pods that wait for other schedulers whose they are, once for all that name the same one."""
+    others: dict[str, list[str]] = {}
+    for pod in waiting:
+        if not is_ours(pod.scheduler_name, settings):
+            others.setdefault(pod.scheduler_name, []).append(pod.key)
+    for named, keys in others.items():
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        text = f"{left_to_whom(named, settings)} Here it is placed as if it named {settings.scheduler_names[0]}"
+        warn(f"Pod {keys[0]}{more}: {text}")
+
+
+def add_copies(world: World, name: str, number_of: str = "") -> None:
+    """Add nodes like one that is there; one where no number is written.
+
+    Raises
+    ------
+    WorldError
+        If there is no such node, the number is none, or nobody knows what a new node would offer.
+    """
+    if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
+        raise WorldError(f"{number_of!r} is no number from 1 to {_MOST_NODES}")
+    free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
+    for copy in islice(free, int(number_of or 1)):
+        world.add(copy_of(world, name, copy))
+
+
+def leave_out(world: World, text: str) -> None:
+    """Take a node or a pod away.
+
+    Parameters
+    ----------
+    text
+        ``node/NAME`` or ``pod/NAMESPACE/NAME``.
+
+    Raises
+    ------
+    WorldError
+        If there is no such thing.
+    """
+    kind, _, name = text.partition("/")
+    if kind == "node" and world.has_node(name):
+        world.remove_node(name)
+        return
+    if kind == "pod":
+        pods = [pod for pod in (*world.bound.values(), *world.pending.values()) if pod.key == name]
+        for pod in pods:
+            world.remove_pod(pod.uid)
+        if pods:
+            return
+    raise WorldError("there is no such pod or node; write node/NAME or pod/NAMESPACE/NAME")
