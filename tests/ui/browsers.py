@@ -74,7 +74,8 @@ async def served(
     objects: Iterable[Object], *, entered: bool = True, change: Callable[[Window], Window] = lambda window: window
 ) -> AsyncIterator[Browser]:
     """Serve the objects of a cluster."""
-    window = change(Window(current_of(objects)))
+    current = current_of(objects)
+    window = change(Window(current, lambda: current.view))
     runner, address = await serve(window, 0)
     try:
         async with browser_at(address, entered=entered) as browser:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 from tests.conftest import unavailable
 from tests.ui.clusters import PODS, Lived, lived
 from tests.ui.test_ui_live import waiting
@@ -30,6 +31,8 @@ PATHS = {
     "waiting": "/waiting",
     "pod": "/pods/default/large",
     "bound": "/pods/default/t-0-0",
+    "what-if": "/what-if?pod=default%2Flarge&add=node-a1&without=node%2Fnode-b1&waiting=all",
+    "question": "/what-if",
     "missing": "/pods/default/nobody",
 }
 RULES = {"resultTypes": ["violations"]}
@@ -168,6 +171,27 @@ async def test_what_is_typed_is_not_lost_when_something_happens(chromium: Any, c
     await page.locator("h1").click()
     await page.wait_for_selector('a.h1[href="/cards/node-a1/GPU-node-a1-6"]', timeout=3000)
     browser.check()
+    await page.context.close()
+
+
+async def test_a_question_is_asked_by_keyboard_and_its_answer_has_an_address(chromium: Any, cluster: Lived) -> None:
+    browser = await shown(chromium, cluster)
+    page = browser.page
+    await browser.goto("/what-if")
+    await page.fill("textarea[name=manifest]", yaml.safe_dump(waiting("asked", 16000)))
+    await page.fill("input[name=count]", "max")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("text=of default/asked fit")
+    assert "manifest=" in page.url
+    assert await page.locator(".both section[aria-label=After] .marked").count() > 1
+    answer = await page.inner_text("main")
+    await page.goto(page.url)
+    assert (await page.inner_text("main")).partition(" of ")[0] == answer.partition(" of ")[0]
+    await page.fill("textarea[name=manifest]", "a: b: c")
+    await page.click("button:text-is('Show')")
+    await page.wait_for_selector("text=the manifest:1: no YAML")
+    assert [text for text in browser.said if "400" not in text] == []
+    assert browser.elsewhere == []
     await page.context.close()
 
 

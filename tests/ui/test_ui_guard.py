@@ -22,7 +22,17 @@ OBJECTS = [
     running("x", "a", "GPU-a-0", 3000),
     pod("w", {GPU: 1, MEMORY: 99999}, schedulerName=OURS),
 ]
-PATHS = ("/", "/cards", "/waiting", "/pods/default/x", "/pods/default/w", "/cards/a/GPU-a-0", "/static/live.js")
+PATHS = (
+    "/",
+    "/cards",
+    "/waiting",
+    "/what-if",
+    "/what-if?pod=default/w&add=a",
+    "/pods/default/x",
+    "/pods/default/w",
+    "/cards/a/GPU-a-0",
+    "/static/live.js",
+)
 REFUSED = ("/nothing", "/pods/default/nobody", "/cards/a/none", "/cards?by=x", "/cards?node=b", "/?x=1", "/?format=xml")
 
 
@@ -86,6 +96,25 @@ async def test_other_sites_are_refused(headers: dict[str, str], status: int) -> 
         assert answer.status == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://127.0.0.1:{port}", "Host": "evil.example"}, 421),
+        ({"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}, 303),
+    ],
+)
+async def test_forms_have_to_be_the_pages_own(headers: dict[str, str], status: int) -> None:
+    async with served(OBJECTS) as browser:
+        port = browser.home.rpartition(":")[2]
+        sent = {name: text.format(port=port) for name, text in headers.items()}
+        answer = await browser.get("/what-if", method="POST", headers=sent, data={"count": ""})
+        assert answer.status == status
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PURGE"])
 async def test_nothing_can_be_written(method: str) -> None:
     async with served(OBJECTS) as browser:
@@ -104,7 +133,7 @@ async def test_every_answer_tells_the_browser_what_it_may_do() -> None:
             assert each["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
             assert "frame-ancestors 'none'" in each["Content-Security-Policy"]
             assert each["X-Content-Type-Options"] == "nosniff"
-            assert each["Referrer-Policy"] == "no-referrer"
+            assert each["Referrer-Policy"] == "same-origin"
             assert each["Cache-Control"] == "no-store"
         statuses = {path: (await browser.get(path)).status for path in REFUSED}
         assert statuses == {path: 400 if "=" in path and "node" not in path else 404 for path in REFUSED}
@@ -131,8 +160,11 @@ def mutated(chance: random.Random) -> str:
         " ",
     ]
     names = ["by", "group", "node", "model", "state", "format", "namespace", "key", "x", "__class__", "node[]"]
+    names += ["pod", "count", "add", "without", "manifest", "policy"]
     values = [*parts, "memory", "json", "html", "{{7*7}}", "'", '"', "-1", "9" * 400, "\ud800", "%0d%0aX: y"]
-    start = chance.choice(["/", "/cards", "/pods", "/waiting", "/cards/a", "/pods/default", "/static", "/events/x"])
+    start = chance.choice(
+        ["/", "/cards", "/pods", "/waiting", "/what-if", "/cards/a", "/pods/default", "/static", "/events/x"]
+    )
     path = "/".join([start.rstrip("/"), *(chance.choice(parts) for _ in range(chance.randrange(4)))])
     query = "&".join(f"{chance.choice(names)}={chance.choice(values)}" for _ in range(chance.randrange(4)))
     return quote(f"{path or '/'}{'?' if query else ''}{query}", safe="/?&=%.", errors="replace")
@@ -219,7 +251,7 @@ async def test_what_objects_say_is_text_and_nothing_else() -> None:
     held["metadata"]["namespace"] = NAME
     name, said = quote(NAME, safe=""), quote(HOSTILE, safe="")
     shown = [f"/pods/default/{name}", f"/pods/{name}/held{name}", f"/cards/{name}/%3Cb%3E", "/", "/waiting", "/cards"]
-    shown.append(f"/cards?group={said}")
+    shown += [f"/cards?group={said}", f"/what-if?pod=default/{name}&namespace={said}"]
     refused = {f"/{said}": 404, f"/cards?by={said}": 400, f"/cards?{said}=x": 400, f"/pods/{name}/{name}": 404}
     async with served([machine, waits, held]) as browser:
         answers = {path: await browser.get(path) for path in (*shown, *refused)}

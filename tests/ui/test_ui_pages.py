@@ -14,7 +14,8 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import current_of, served
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
-from vgpu_scheduler.ui.pages.cards import MOST_TILES, CardsView, cards_page
+from vgpu_scheduler.ui.pages.cards import CardsView, cards_page
+from vgpu_scheduler.ui.pages.heat import MOST_TILES
 from vgpu_scheduler.ui.pages.waiting import waiting_page
 
 Object = dict[str, Any]
@@ -91,7 +92,7 @@ async def test_pods_that_wait_for_the_same_are_folded_with_the_oldest_first() ->
 async def test_tiles_are_coloured_by_what_is_asked_for(by: str, level: int) -> None:
     objects = [node("a"), running("x", "a", "GPU-a-0", 3000, 10), running("y", "a", "GPU-a-0", 3000, 20)]
     page = await current_of(objects).ask(lambda world, _: cards_page(world, CardsView(by=by)))
-    (group,) = page.groups
+    (group,) = page.heat.groups
     assert [tile.level for tile in group.rows[0].tiles] == [level, 0]
     assert (
         "a/GPU-a-0, NVIDIA-A100: memory 6000/16384Mi (36%), compute 30%, 2 pods, ready" in group.rows[0].tiles[0].told
@@ -115,8 +116,8 @@ async def test_nodes_are_grouped_by_a_label() -> None:
 async def test_more_cards_than_can_be_shown_are_tiles_of_nodes() -> None:
     nodes = [node(f"n{number:04}", cards=9) for number in range(MOST_TILES // 9 + 1)]
     page = await current_of(nodes).ask(lambda world, _: cards_page(world, CardsView()))
-    assert page.by_node
-    assert sum(len(row.tiles) for group in page.groups for row in group.rows) == len(nodes)
+    assert page.heat.by_node
+    assert sum(len(row.tiles) for group in page.heat.groups for row in group.rows) == len(nodes)
 
 
 async def test_a_card_says_how_it_is_taken_out_of_service_and_back() -> None:

@@ -22,7 +22,7 @@ def run(*, cluster: ClusterOptions, port: int) -> None:
         try:
             if cluster.files:
                 world, view = open_world(cluster, keeping=True)
-                uvloop.run(_serve(Window(CurrentWorld(world, view)), port))
+                uvloop.run(_serve(Window(CurrentWorld(world, view), lambda: view), port))
             else:
                 uvloop.run(_follow(cluster, port))
         except KeyboardInterrupt:
@@ -40,7 +40,7 @@ async def _follow(cluster: ClusterOptions, port: int) -> None:
         current = await live.open()
         progress("")
         following = asyncio.create_task(live.run())
-        serving = asyncio.create_task(_serve(Window(current, live.deletable), port))
+        serving = asyncio.create_task(_serve(Window(current, live.view, live.deletable), port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
         get_object,
         is_optional,
         list_paths,
+        objects_of_text,
         read_cluster,
         read_files,
         read_live_cluster,
         read_namespace,
         read_scheduler,
         with_kind,
-        written_in,
     )
-    from vgpu_scheduler.reading.warnings import view_warnings
+    from vgpu_scheduler.reading.warnings import pod_warnings, view_warnings
     from vgpu_scheduler.reading.world import MissingRightsError, keep_room, make_world
 
 __all__ = [
@@ -93,6 +93,8 @@ __all__ = [
     "namespaces_to_delete_pods_in",
     "new_pods",
     "nothing_to_place",
+    "objects_of_text",
+    "pod_warnings",
     "policies_among",
     "read_cluster",
     "read_files",
@@ -109,7 +111,6 @@ __all__ = [
     "with_kind",
     "within",
     "worded_record",
-    "written_in",
     "yaml_files",
 ]
 

@@ -17,6 +17,8 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 # libyaml is ten times as fast, which is felt with a snapshot of a cluster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_DEEPEST = 100
+_MOST_VALUES = 200_000
 TOO_DEEP = "something in it contains itself, or is nested too deeply"
 
 
@@ -62,6 +64,43 @@ def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
     except RecursionError:
         raise FileError(f"{origin}: {TOO_DEEP}") from None
     return [document for document in found if document is not None]
+
+
+def check_extent(text: str, origin: str) -> None:
+    """Refuse YAML that is nested so deeply, or has so many values with its aliases written out, that reading it harms.
+
+    Parameters
+    ----------
+    origin
+        Where it is from, for messages.
+
+    Raises
+    ------
+    FileError
+        If it is so; of what is no YAML nothing is said.
+    """
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str, int]] = [("", 0)]  # the anchors of what is not complete, and its values so far
+    try:
+        for event in yaml.parse(text, _Loader):
+            name, size = str(getattr(event, "anchor", None) or ""), 0
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append((name, 1))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                name, size = opened.pop()
+            elif isinstance(event, yaml.AliasEvent):
+                size = sizes.get(name, 0)
+            elif isinstance(event, yaml.ScalarEvent):
+                size = 1
+            if name and size:
+                sizes[name] = size
+            opened[-1] = (opened[-1][0], opened[-1][1] + size)
+            if len(opened) > _DEEPEST:
+                raise FileError(f"{origin}: {TOO_DEEP}")
+            if opened[-1][1] > _MOST_VALUES:
+                raise FileError(f"{origin}: it has more than {_MOST_VALUES} values")
+    except yaml.YAMLError:
+        return
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:

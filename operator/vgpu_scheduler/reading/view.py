@@ -29,7 +29,7 @@ from vgpu_scheduler.intake import (
 )
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import NAMESPACED_KIND
-from vgpu_scheduler.reading.files import FileError, documents, yaml_files
+from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, yaml_files
 from vgpu_scheduler.reading.lists import list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.settings import (
@@ -185,6 +185,26 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
     return found
+
+
+def objects_of_text(text: str, where: str) -> list[Written]:
+    """Return the objects of a text in YAML that anybody may have written.
+
+    Parameters
+    ----------
+    where
+        What messages call it.
+
+    Raises
+    ------
+    FileError
+        If it cannot be understood.
+    """
+    check_extent(text, where)
+    try:
+        return [obj for document in documents_of(text, where) for obj in written_in(document, where)]
+    except WorldError as error:
+        raise FileError(f"{where}: {error}") from None
 
 
 def written_in(document: Any, origin: str) -> list[Written]:

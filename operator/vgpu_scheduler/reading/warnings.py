@@ -1,15 +1,16 @@
-"""What is to be said of what could not be read of a cluster."""
+"""What is to be said of what could not be read of a cluster, and of what in pods looks like a mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, counted
 from vgpu_scheduler.reading.settings import DEFAULTS
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, refusals
 
 _MOST_PROBLEMS: Final = 10
 _LIST: Final = "list "
@@ -41,3 +42,23 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"settings: assumed (the defaults{also}; --config gives others)"
     elif also:
         yield f"settings: {view.scheduler.source}{also}"
+
+
+def pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> Iterator[str]:
+    """Yield what in pods looks like a mistake; the same of many pods of one template comes once.
+
+    Parameters
+    ----------
+    decisions
+        Whose warnings come, too.
+    """
+    pods_by_text: dict[str, list[str]] = {}
+    for pod in pods:
+        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod)):
+            pods_by_text.setdefault(text, []).append(pod.key)
+    for decision in decisions:
+        for text in decision.warnings:
+            pods_by_text.setdefault(text, []).append(decision.pod)
+    for text, keys in pods_by_text.items():
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        yield f"Pod {keys[0]}{more}: {text}"

@@ -22,7 +22,9 @@ __all__ = ["HEADERS", "Guard"]
 
 KEY: Final = "key"
 _BYTES: Final = 32
-_METHODS: Final = frozenset({"GET", "HEAD"})
+_READING: Final = frozenset({"GET", "HEAD"})
+_FORM: Final = "POST"
+"""How a question is asked that is too long for an address."""
 _SAME: Final = frozenset({"", "none", "same-origin"})
 """What browsers say of requests that are their user's own or the page's (``Sec-Fetch-Site``)."""
 _POLICY: Final = (
@@ -32,7 +34,7 @@ _POLICY: Final = (
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without any, forms of the page itself would name no origin
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -62,20 +64,22 @@ class Guard:
         return f"{self._address}?{KEY}={self._key}"
 
     def check(self, request: web.Request) -> None:
-        """Refuse what is no reading, and what another site asks for.
+        """Refuse what is no reading, and what another site asks for; a form has to say that it is the page's own.
 
         Raises
         ------
         RefusedError
             If it is another method, for another host, or from another site.
         """
-        if request.method not in _METHODS:
+        is_form = request.method == _FORM and request.match_info.http_exception is None
+        if request.method not in _READING and not is_form:
             raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "pages can only be read")
         host = request.headers.get("Host", "")
         if host not in self._hosts:
             raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, "this page is served to this machine only")
-        origin = request.headers.get("Origin", "")
-        if (origin and origin != f"http://{host}") or request.headers.get("Sec-Fetch-Site", "") not in _SAME:
+        origin, own = request.headers.get("Origin", ""), f"http://{host}"
+        is_other = origin != own and (origin or is_form)
+        if is_other or request.headers.get("Sec-Fetch-Site", "") not in _SAME:
             raise RefusedError(HTTPStatus.FORBIDDEN, "another site asked for this page")
 
     def let_in(self, request: web.Request) -> web.Response | None:

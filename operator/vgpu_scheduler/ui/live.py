@@ -77,7 +77,7 @@ class LiveCluster:
             If nodes or pods may not be listed.
         """
         await self._list_all()
-        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self._view()))
+        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()))
         return self.current
 
     async def run(self) -> None:
@@ -148,7 +148,7 @@ class LiveCluster:
     async def _make_anew(self) -> None:
         self._stale = False
         self._changes.clear()  # the objects have them
-        view = self._view()
+        view = self.view()
         try:
             await self.current.replace(lambda: self._made(view))
         except (MissingRightsError, WorldError) as error:
@@ -164,7 +164,7 @@ class LiveCluster:
         keep_room(world, view)
         return world, view
 
-    def _view(self) -> ClusterView:
+    def view(self) -> ClusterView:
         """Return what is known of the cluster, in the order in which it is listed."""
         watches = self._watches.values()
         seen = [watch for watch in watches if not watch.missing and (watch.served or not is_optional(watch.kind))]

@@ -12,6 +12,7 @@ from vgpu_scheduler.ui.errors import BadQueryError
 _FORMAT = "format"
 _FORMATS = ("html", "json")
 _LONGEST = 300
+_LONGEST_TEXT = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,15 @@ class Query:
     values: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, given: Iterable[tuple[str, str]], known: Collection[str]) -> Query:
+    def read(cls, given: Iterable[tuple[str, str]], known: Collection[str], texts: Collection[str] = ()) -> Query:
         """Read the parameters of an address.
 
         Parameters
         ----------
         known
             Those that the page has.
+        texts
+            Those of them that may be long.
 
         Raises
         ------
@@ -46,8 +49,9 @@ class Query:
                 raise BadQueryError(f"there is no parameter {quoted(name)}{did_you_mean(name, known)}")
             if name in found:
                 raise BadQueryError(f"{name} is there twice")
-            if len(value) > _LONGEST:
-                raise BadQueryError(f"{name} is longer than {_LONGEST} characters")
+            longest = _LONGEST_TEXT if name in texts else _LONGEST
+            if len(value) > longest:
+                raise BadQueryError(f"{name} is longer than {longest} characters")
             found[name] = value
         query = cls({name: value for name, value in found.items() if value})
         query.choice(_FORMAT, _FORMATS)

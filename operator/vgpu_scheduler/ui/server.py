@@ -10,33 +10,40 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from vgpu_scheduler.model import quoted
-from vgpu_scheduler.reading import ClusterView, view_warnings
-from vgpu_scheduler.ui.current import CurrentWorld
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
+from vgpu_scheduler.ui.current import CurrentWorld, Question
+from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
 from vgpu_scheduler.ui.guard import HEADERS, Guard
-from vgpu_scheduler.ui.pages import CardsView, card_page, cards_page, now_page, pod_page, waiting_page
-from vgpu_scheduler.ui.pages.cards import PARAMETERS
 from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.routes import PAGES, TITLES, Page
 from vgpu_scheduler.ui.streams import Streams
+from vgpu_scheduler.ui.supposing import Supposing
 from vgpu_scheduler.ui.templating import render
 from vgpu_scheduler.whatif import World
 
 log = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
-_LONGEST_LINE: Final = 4096
+_LONGEST_LINE: Final = 8190
 _MOST_KEPT: Final = 64
 _KEPT_FOR: Final = 5.0
 """Answers that are kept for as long as nothing changes, and for how many seconds."""
+_LARGEST: Final = 1024 * 1024
+"""Bytes of a form."""
+_LONGEST_ADDRESS: Final = 6000
+"""Characters of an address that a form is turned into, so that it can be sent."""
+_TOO_LARGE: Final = f"this is larger than {_LARGEST // 1024} KiB"
+_FORM: Final = "application/x-www-form-urlencoded"
+_MOST_FIELDS: Final = 100
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_TITLES: Final = {"now": "Now", "cards": "Cards", "waiting": "Waiting"}
+_Shown = TypeVar("_Shown")
 Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
-_Make = Callable[[World, ClusterView], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +54,15 @@ class Window:
     ----------
     current
         The world that pages are made from.
+    fresh
+        Returns what is known of the cluster now.
     deletable
         Returns in which of some namespaces the user may delete pods; None where it makes no difference.
     """
 
     current: CurrentWorld
+    fresh: Callable[[], ClusterView]
     deletable: Deletable | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """How a page is made.
-
-    Attributes
-    ----------
-    name
-        Of its template.
-    parameters
-        What its address may say.
-    """
-
-    name: str
-    make: Callable[[web.Request, Query], _Make]
-    parameters: tuple[str, ...] = ()
-
-
-def _now(_: web.Request, __: Query) -> _Make:
-    return lambda world, view: now_page(world, view.read_at)
-
-
-def _cards(_: web.Request, query: Query) -> _Make:
-    shown = CardsView.of(query)
-    return lambda world, _: cards_page(world, shown)
-
-
-def _card(request: web.Request, _: Query) -> _Make:
-    node, name = request.match_info["node"], request.match_info["card"]
-    return lambda world, _: card_page(world, node, name)
-
-
-def _waiting(_: web.Request, query: Query) -> _Make:
-    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"))
-
-
-def _pod(request: web.Request, query: Query) -> _Make:
-    key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-    return lambda world, view: pod_page(world, view, key, query.get("node"))
-
-
-_PAGES: Final = {
-    "/": _Page("now", _now),
-    "/cards": _Page("cards", _cards, PARAMETERS),
-    "/cards/{node:[^/]+}/{card:.+}": _Page("card", _card),
-    "/waiting": _Page("waiting", _waiting, ("namespace",)),
-    "/pods/{namespace:[^/]+}/{name:[^/]+}": _Page("pod", _pod, ("node",)),
-}
 
 
 async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
@@ -145,19 +106,23 @@ class _Answering:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._streams = Streams(window.current)
+        self._supposing = Supposing()
         self._kept: dict[str, web.Response] = {}
         self._kept_of = (0, 0)
-        self.app = web.Application(middlewares=[self._answer], client_max_size=0)
+        self.app = web.Application(middlewares=[self._answer], client_max_size=_LARGEST)
         self.app.on_response_prepare.append(_add_headers)
         self.app.on_shutdown.append(self._close)
-        for path, page in _PAGES.items():
+        for path, page in PAGES.items():
             self.app.router.add_get(path, self._handler(page))
+            if page.texts:
+                self.app.router.add_post(path, self._form_handler(page))
         self.app.router.add_get("/events", self._streams.follow)
         for name, kind in _STATIC.items():
             self.app.router.add_get(f"/static/{name}", _static(name, kind))
 
     async def _close(self, _: web.Application) -> None:
         await self._streams.close()
+        self._supposing.close()
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
@@ -169,17 +134,27 @@ class _Answering:
         except RefusedError as error:
             return _refused(error.status, str(error))
         except web.HTTPException as error:
-            missing = error.status == HTTPStatus.NOT_FOUND
-            told = f"there is no page {quoted(request.path)}" if missing else error.reason
-            return _refused(HTTPStatus(error.status), told)
+            missing = f"there is no page {quoted(request.path)}"
+            told = {HTTPStatus.NOT_FOUND: missing, HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _TOO_LARGE}
+            return _refused(HTTPStatus(error.status), told.get(HTTPStatus(error.status), error.reason))
         except Exception:
             log.exception("%s", quoted(request.path))
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "this page could not be made; the log says why")
         return answer
 
-    def _handler(self, page: _Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(request.query.items(), page.parameters)
+            query = Query.read(await _fields(request), page.parameters, page.texts)
+            address = f"{request.path}{query.with_values()}"
+            if len(address) > _LONGEST_ADDRESS:
+                return await self._made(page, request, query)
+            return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
+
+        return handle
+
+    def _handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            query = Query.read(request.query.items(), page.parameters, page.texts)
             asked_of = self._age()
             if self._kept_of != asked_of:
                 self._kept, self._kept_of = {}, asked_of
@@ -196,24 +171,48 @@ class _Answering:
         """Return what answers are kept for: as long as nothing changes, and not so long that ages are wrong."""
         return self._window.current.generation, int(time.monotonic() / _KEPT_FOR)
 
-    async def _made(self, page: _Page, request: web.Request, query: Query) -> web.Response:
+    async def _made(self, page: Page, request: web.Request, query: Query) -> web.Response:
         make = page.make(request, query)
 
         def ask(world: World, view: ClusterView) -> tuple[Any, list[str]]:
             return make(world, view), list(view_warnings(world, view))
 
         current, generation = self._window.current, self._window.current.generation
-        shown, warnings = await current.ask(ask)
+        is_alone = page.is_alone(query)
+        shown, warnings = await (self._alone(ask) if is_alone else current.ask(ask))
         if page.name == "pod" and current.view.live and self._window.deletable is not None:
             mine = await self._window.deletable(shown.told.namespaces)
             shown = shown.without_others(mine)
         if query.wants_json:
             text = await asyncio.to_thread(json.dumps, shown.as_json(), indent=2)
             return web.Response(text=f"{text}\n", content_type="application/json")
-        values = {"page": page.name, "titles": _TITLES, "shown": shown, "query": query, "generation": generation}
+        values = {"page": page.name, "titles": TITLES, "shown": shown, "query": query, "generation": generation}
+        values |= {"still": is_alone, "posted": request.method == "POST"}
         values |= {"trouble": current.trouble, "warnings": warnings, "origin": current.view.origin or "the cluster"}
         text = await asyncio.to_thread(render, f"{page.name}.html", values)
         return web.Response(text=text, content_type="text/html", charset="utf-8")
+
+    async def _alone(self, ask: Question[_Shown]) -> _Shown:
+        """Ask something of a world of its own."""
+        view = self._window.fresh()
+        return await self._supposing.ask(lambda: ask(make_world(view), view))
+
+
+async def _fields(request: web.Request) -> list[tuple[str, str]]:
+    """Return the fields of a form.
+
+    Raises
+    ------
+    BadQueryError
+        If it is none.
+    """
+    if request.content_type != _FORM:
+        raise BadQueryError(f"a form comes as {_FORM}")
+    try:
+        body = (await request.read()).decode()
+        return parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise BadQueryError("the form cannot be understood") from None
 
 
 def _again(answer: web.Response) -> web.Response:

@@ -1,7 +1,7 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
 from vgpu_scheduler.whatif.admission import refusals
-from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
+from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of, place_copies
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
@@ -103,6 +103,7 @@ __all__ = [
     "newest_time",
     "number",
     "place",
+    "place_copies",
     "pods_of",
     "policy_remedies",
     "quotas_in_the_way",

@@ -50,6 +50,16 @@ def capacity_of(
     on_placed
         Is called with how many have found a place so far.
     """
+    found, placed = place_copies(world, pod, most, on_placed)
+    for answer in placed:
+        world.engine.remove_pod(answer.pod.uid, 0.0)
+    return found
+
+
+def place_copies(
+    world: World, pod: Pod, most: int, on_placed: Callable[[int], None] = lambda _: None
+) -> tuple[Capacity, list[Answer]]:
+    """Place copies of a pod as :func:`capacity_of` does, and leave them there; return what became of each, too."""
     placed: list[Answer] = []
     refused: Answer | None = None
     while refused is None and len(placed) < most:
@@ -59,7 +69,5 @@ def capacity_of(
             on_placed(len(placed))
         else:
             refused = answer
-    for answer in placed:
-        world.engine.remove_pod(answer.pod.uid, 0.0)
     nodes = Counter(answer.node for answer in placed)
-    return Capacity(pod.key, len(placed), dict(sorted(nodes.items())), refused)
+    return Capacity(pod.key, len(placed), dict(sorted(nodes.items())), refused), placed

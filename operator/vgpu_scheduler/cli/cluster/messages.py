@@ -11,8 +11,8 @@ import click
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.reading import ClusterView, view_warnings
-from vgpu_scheduler.whatif import World, refusals
+from vgpu_scheduler.reading import ClusterView, pod_warnings, view_warnings
+from vgpu_scheduler.whatif import World
 
 INTERRUPTED = 130
 """What a shell calls the end by Ctrl-C."""
@@ -33,16 +33,8 @@ def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[De
     decisions
         Whose warnings are said, too.
     """
-    pods_by_text: dict[str, list[str]] = {}
-    for pod in pods:
-        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod)):
-            pods_by_text.setdefault(text, []).append(pod.key)
-    for decision in decisions:
-        for text in decision.warnings:
-            pods_by_text.setdefault(text, []).append(decision.pod)
-    for text, keys in pods_by_text.items():
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        warn(f"Pod {keys[0]}{more}: {text}")
+    for text in pod_warnings(world, pods, decisions):
+        warn(text)
 
 
 def on_terminal() -> bool:

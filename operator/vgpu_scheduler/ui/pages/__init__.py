@@ -4,6 +4,7 @@ from vgpu_scheduler.ui.pages.card import CardPage, card_page
 from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
 from vgpu_scheduler.ui.pages.pod import PodPage, pod_page
+from vgpu_scheduler.ui.pages.supposed import Supposed, WhatIfPage, what_if, what_if_form
 from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
 
 __all__ = [
@@ -13,10 +14,14 @@ __all__ = [
     "NowPage",
     "PodPage",
     "Reason",
+    "Supposed",
     "WaitingPage",
+    "WhatIfPage",
     "card_page",
     "cards_page",
     "now_page",
     "pod_page",
     "waiting_page",
+    "what_if",
+    "what_if_form",
 ]

@@ -3,7 +3,7 @@
 
 let asked = 0, shown = 0, busy = false;
 
-const editing = () => document.activeElement && document.activeElement.matches("main input, main select");
+const editing = () => document.activeElement && document.activeElement.matches("main input, main select, main textarea");
 
 const refresh = async () => {
   if (busy || asked === shown || document.hidden || editing()) return;
@@ -35,13 +35,17 @@ const prepare = () => document.querySelectorAll("button.copy").forEach((button) 
   button.onclick = () => navigator.clipboard.writeText(button.previousElementSibling.textContent);
 });
 
-const events = new EventSource("/events");
-events.onmessage = (event) => {
-  const first = asked === 0;
-  asked = Number(event.data);
-  if (first && document.body.dataset.generation === event.data) shown = asked;
-  refresh();
+const follow = () => {
+  const events = new EventSource("/events");
+  events.onmessage = (event) => {
+    const first = asked === 0;
+    asked = Number(event.data);
+    if (first && document.body.dataset.generation === event.data) shown = asked;
+    refresh();
+  };
+  document.addEventListener("visibilitychange", refresh);
+  document.addEventListener("focusout", () => setTimeout(refresh, 0));
 };
-document.addEventListener("visibilitychange", refresh);
-document.addEventListener("focusout", () => setTimeout(refresh, 0));
+
+if (document.body.dataset.generation) follow();
 prepare();

@@ -1,0 +1,141 @@
+"""The heat map: cards as tiles, by node and by what groups nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.whatif import World, usage
+
+MEASURES: Final = ("memory", "cores", "pods")
+MOST_TILES: Final = 4096
+"""Cards above which there is one tile for each node."""
+_LEVELS: Final = 10
+_NO_LABEL: Final = "(no such label)"
+
+Spot = tuple[str, str]
+"""A node, and a card of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A card, or the cards of a node where there are too many.
+
+    Attributes
+    ----------
+    level
+        How full it is, from 0 to 10.
+    told
+        What it is, for those who do not see colours.
+    marked
+        Whether it is to be noticed.
+    """
+
+    node: str
+    card: str
+    level: int
+    state: str
+    told: str
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The tiles of a node."""
+
+    node: str
+    tiles: Sequence[Tile]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes with the same value of a label; of all nodes where they are not grouped, without a name."""
+
+    name: str
+    rows: Sequence[Row]
+    total: usage.NodeUsage
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Cards as tiles.
+
+    Attributes
+    ----------
+    by_node
+        Whether there is one tile for each node.
+    """
+
+    groups: Sequence[Group]
+    by_node: bool
+
+
+def heat_map(
+    world: World,
+    cards: Sequence[usage.CardUsage],
+    by: str,
+    label: str = "",
+    marked: Collection[Spot] = (),
+    most: int = MOST_TILES,
+) -> HeatMap:
+    """Return cards as tiles.
+
+    Parameters
+    ----------
+    by
+        What colours a tile: one of ``MEASURES``.
+    label
+        That of nodes by which these are grouped; empty where they are not.
+    marked
+        The cards that are to be noticed.
+    most
+        Cards above which there is one tile for each node.
+    """
+    by_node = len(cards) > most
+    found: dict[str, dict[str, list[usage.CardUsage]]] = {}
+    for card in cards:
+        name = labels_of(world, card.node).get(label, _NO_LABEL) if label else ""
+        found.setdefault(name, {}).setdefault(card.node, []).append(card)
+    groups = []
+    for name, nodes in sorted(found.items()):
+        if by_node:
+            rows = [Row("", [_tile_of_node(node, theirs, by, marked) for node, theirs in nodes.items()])]
+        else:
+            rows = [Row(node, [_tile(card, by, marked) for card in theirs]) for node, theirs in nodes.items()]
+        groups.append(Group(name, rows, usage.summed(name, [card for theirs in nodes.values() for card in theirs])))
+    return HeatMap(groups, by_node)
+
+
+def labels_of(world: World, node: str) -> dict[str, str]:
+    """Return the labels of a node."""
+    known = world.engine.state.node(node)
+    return dict(known.labels) if known is not None else {}
+
+
+def _tile(card: usage.CardUsage, by: str, marked: Collection[Spot]) -> Tile:
+    pods = f"{len(card.pods)} pods" if len(card.pods) != 1 else f"pod {card.pods[0]}"
+    amounts = f"memory {card.memory}Mi ({card.memory.percent}%), compute {card.cores.used}%"
+    told = f"{card.node}/{card.card}, {card.model}: {amounts}, {pods}, {card.state}"
+    level = _level(card.memory, card.cores, len(card.pods), by)
+    return Tile(card.node, card.card, level, card.state, told, (card.node, card.card) in marked)
+
+
+def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: Collection[Spot]) -> Tile:
+    total = usage.summed(node, cards)
+    states = [card.state for card in cards if card.state != "ready"]
+    told = f"{node}: {total.cards} cards, {total.idle} idle, memory {total.memory.percent}%, {total.pods} pods"
+    told += f", {len(states)} not in service" if states else ""
+    level, is_marked = _level(total.memory, total.cores, total.pods, by), _any_of(cards, marked)
+    return Tile(node, "", level, max(states, default="ready"), told, is_marked)
+
+
+def _any_of(cards: Iterable[usage.CardUsage], marked: Collection[Spot]) -> bool:
+    return any((card.node, card.card) in marked for card in cards)
+
+
+def _level(memory: usage.Held, cores: usage.Held, pods: int, by: str) -> int:
+    if by == "pods":
+        return min(pods, _LEVELS)
+    held = memory if by == "memory" else cores
+    return min(-(-held.used * _LEVELS // held.total), _LEVELS) if held.total else 0

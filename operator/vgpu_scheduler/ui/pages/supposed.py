@@ -1,0 +1,340 @@
+"""What would be if: pods that are not there, nodes more or fewer, other policies; computed in a world of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import quoted
+from vgpu_scheduler.reading import (
+    TOO_DEEP,
+    Asked,
+    ClusterView,
+    FileError,
+    add_copies,
+    answers_to,
+    at_home,
+    keep_room,
+    leave_out,
+    new_pods,
+    nothing_to_place,
+    objects_of_text,
+    pod_warnings,
+    policies_among,
+)
+from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
+from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, Spot, heat_map
+from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.supposing import until_too_long
+from vgpu_scheduler.whatif import (
+    MOST_COPIES,
+    Answer,
+    Capacity,
+    World,
+    WorldError,
+    Written,
+    capacity_of,
+    card_name,
+    matches_nothing,
+    place_copies,
+    usage,
+)
+from vgpu_scheduler.whatif.groups import group_named_by
+
+TEXTS: Final = ("manifest", "policy")
+PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "namespace", "add", "without", "by")
+_WAITING: Final = ("", "namespace", "all")
+_AS_MANY_AS_FIT: Final = "max"
+_MANIFEST: Final = "the manifest"
+_POLICY: Final = "the policy"
+_MOST_TILES: Final = 2048
+_MOST_WORDS: Final = 50
+_LONG: Final = "ask for fewer copies or pods, or use vgpu-scheduler simulate"
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """What is supposed; empty texts are for nothing.
+
+    Attributes
+    ----------
+    manifest
+        Objects with pods, in YAML.
+    pod
+        One that is there, by namespace and name, of which one more is asked about.
+    count
+        How many copies; ``max`` for as many as fit, empty for the pods themselves.
+    waiting
+        Whose pods that wait are placed, too: those of the namespace, or all.
+    namespace
+        That of objects which name none.
+    policy
+        Policies, in YAML.
+    add
+        Nodes that are there, to each of which one like it is added, or as many as stand behind ``=``.
+    without
+        What is taken away: ``node/NAME`` or ``pod/NAMESPACE/NAME``.
+    by
+        What colours a tile.
+    """
+
+    manifest: str = ""
+    pod: str = ""
+    count: str = ""
+    waiting: str = ""
+    namespace: str = "default"
+    policy: str = ""
+    add: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    by: str = "memory"
+
+    @classmethod
+    def of(cls, query: Query) -> Supposed:
+        """Read it from an address or a form.
+
+        Raises
+        ------
+        BadQueryError
+            If a value is none that there is.
+        """
+        found = cls(
+            **{name: query.get(name) for name in ("manifest", "pod", "count", "policy")},
+            waiting=query.choice("waiting", _WAITING),
+            namespace=query.get("namespace") or "default",
+            add=_words(query, "add"),
+            without=_words(query, "without"),
+            by=query.choice("by", MEASURES),
+        )
+        if found.count and found.waiting:
+            raise BadQueryError("count: copies are counted of a manifest, not of pods that wait")
+        if found.manifest and found.pod:
+            raise BadQueryError("pod: either a manifest is placed, or one more of a pod that is there")
+        if found.count and not (found.manifest or found.pod):
+            raise BadQueryError("count: there is no pod of which copies could be counted")
+        return found
+
+    @property
+    def something(self) -> bool:
+        """Whether something is asked."""
+        return any((self.manifest, self.pod, self.waiting, self.policy, self.add, self.without))
+
+    @property
+    def copies(self) -> int:
+        """How many copies; 0 for the pods themselves.
+
+        Raises
+        ------
+        BadQueryError
+            If it is no number.
+        """
+        if not self.count:
+            return 0
+        if self.count == _AS_MANY_AS_FIT:
+            return MOST_COPIES
+        if not (self.count.isascii() and self.count.isdecimal()) or not 1 <= int(self.count) <= MOST_COPIES:
+            raise BadQueryError(f"count: {quoted(self.count)} is neither a number from 1 to {MOST_COPIES} nor max")
+        return int(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A cluster, before or after."""
+
+    heat: HeatMap
+    total: usage.NodeUsage
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfPage:
+    """What would be.
+
+    Attributes
+    ----------
+    nodes
+        The names of the nodes with cards.
+    now
+        As of when; None where that is not known.
+    said
+        What somebody should know beside the answer.
+    before, after
+        None where nothing was asked, and after copies of several pods, of which each is counted alone.
+    changed
+        How many cards are not as they were.
+    """
+
+    supposed: Supposed
+    nodes: Sequence[str]
+    now: datetime | None = None
+    answers: Sequence[Answer] = ()
+    capacities: Sequence[Capacity] = ()
+    said: Sequence[str] = ()
+    before: State | None = None
+    after: State | None = None
+    changed: int = 0
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return it as plain values, as ``simulate -o json`` does."""
+        return [*(each.as_json() for each in self.capacities), *(each.as_json() for each in self.answers)]
+
+
+def what_if_form(world: World, supposed: Supposed) -> WhatIfPage:
+    """Return the page that asks what is to be supposed."""
+    return WhatIfPage(supposed, _nodes(world))
+
+
+def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
+    """Return what would be; the world is another one afterwards.
+
+    Raises
+    ------
+    BadQueryError
+        If something that is supposed cannot be understood.
+    NotFoundError
+        If a pod, node or card is not there.
+    RefusedError
+        If it takes too long.
+    """
+    nodes, said = _nodes(world), list[str]()
+    cards = usage.cards(world)
+    heat = heat_map(world, cards, supposed.by, most=_MOST_TILES)
+    before = State(heat, usage.summed("before", cards))
+    with _told():
+        policies = _change(world, supposed)
+        keep_room(world, view)
+        asked = _asked(world, supposed)
+        found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
+        pods = [answer.pod for answer in found.answers] or found.counted
+        said += (text for policy in policies for text in matches_nothing(world, policy, pods))
+        said += pod_warnings(world, pods, (answer.decision for answer in found.answers))
+    page = WhatIfPage(supposed, nodes, view.read_at, found.shown, found.capacities, said, before)
+    if not found.is_whole:
+        return page
+    left = _with_placed(usage.cards(world), found.answers)
+    changed = _changed(cards, left)
+    after = State(heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES), usage.summed("after", left))
+    return replace(page, after=after, changed=len(changed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of pods.
+
+    Attributes
+    ----------
+    answers
+        Of all that were placed, copies included.
+    shown
+        Those that are told one by one.
+    counted
+        The pods of which copies were counted.
+    is_whole
+        Whether the world is as it would be.
+    """
+
+    answers: Sequence[Answer] = ()
+    shown: Sequence[Answer] = ()
+    capacities: Sequence[Capacity] = ()
+    counted: Sequence[Pod] = ()
+    is_whole: bool = True
+
+
+def _words(query: Query, name: str) -> tuple[str, ...]:
+    words = tuple(query.get(name).replace(",", " ").split())
+    if len(words) > _MOST_WORDS:
+        raise BadQueryError(f"{name}: there are more than {_MOST_WORDS}")
+    return words
+
+
+def _nodes(world: World) -> list[str]:
+    return sorted({card.node for card in usage.cards(world)})
+
+
+@contextmanager
+def _told(name: str = "") -> Iterator[None]:
+    """Say what cannot be understood, and where it is."""
+    try:
+        yield
+    except (WorldError, FileError) as error:
+        raise BadQueryError(f"{name}: {error}" if name else str(error)) from None
+    except RecursionError:
+        raise BadQueryError(TOO_DEEP) from None
+
+
+def _change(world: World, supposed: Supposed) -> list[Written]:
+    """Change a world, and return the policies that are supposed."""
+    policies: list[Written] = []
+    if supposed.policy:
+        policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
+        known = len(world.problems)
+        world.add(policies)
+        if wrong := world.problems[known:]:
+            raise BadQueryError("; ".join(wrong))
+    for text in supposed.add:
+        name, _, number_of = text.partition("=")
+        with _told(f"add {text}"):
+            add_copies(world, name, number_of)
+    for text in supposed.without:
+        with _told(f"without {text}"):
+            leave_out(world, text)
+    return policies
+
+
+def _asked(world: World, supposed: Supposed) -> Asked:
+    written: list[Written] = []
+    if supposed.manifest:
+        written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
+    if supposed.pod:
+        known = world.pods.get(supposed.pod)
+        if known is None:
+            raise NotFoundError(f"pod: there is no pod {supposed.pod}")
+        written = [Written(world.written(known))]
+    return Asked(
+        written=written,
+        where=_MANIFEST if supposed.manifest else "",
+        pending=bool(supposed.waiting),
+        home=supposed.namespace,
+        every=supposed.waiting == "all",
+    )
+
+
+def _place(world: World, view: ClusterView, asked: Asked, said: list[str]) -> _Found:
+    answers = answers_to(world, view, asked, said.append, on_answer=until_too_long(_LONG))
+    return _Found(answers, answers)
+
+
+def _count(world: World, view: ClusterView, asked: Asked, supposed: Supposed, said: list[str]) -> _Found:
+    pods = new_pods(world, view, asked.written, said.append, once=True)
+    if not pods:
+        raise nothing_to_place(world, _MANIFEST)
+    alone = "which is not looked at: copies are counted one by one"
+    said += (f"Pod {pod.key}: {named}, {alone}" for pod in pods if (named := group_named_by(pod)))
+    check = until_too_long(_LONG)
+    if len(pods) > 1:
+        capacities = [capacity_of(world, pod, supposed.copies, check) for pod in pods]
+        return _Found(capacities=capacities, counted=pods, is_whole=False)
+    capacity, placed = place_copies(world, pods[0], supposed.copies, check)
+    return _Found(placed, capacities=[capacity], counted=pods)
+
+
+def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[Answer]) -> list[usage.CardUsage]:
+    """Return cards with the pods that were placed on them; each counts, also where its name is that of another one."""
+    held: dict[Spot, list[str]] = {}
+    for number, answer in enumerate(answers):
+        placement = answer.decision.placement
+        for container in placement.containers if placement is not None else ():
+            for each in container:
+                spot = (answer.node, card_name(each.vendor, each.uuid))
+                held.setdefault(spot, []).append(answer.pod.key if not number else f"{answer.pod.key} ({number + 1})")
+    return [
+        replace(card, pods=tuple(dict.fromkeys((*card.pods, *held.get((card.node, card.card), ()))))) for card in cards
+    ]
+
+
+def _changed(before: Sequence[usage.CardUsage], after: Sequence[usage.CardUsage]) -> set[Spot]:
+    """Return the cards that are not as they were, or were not there."""
+    known = {(card.node, card.card): card for card in before}
+    return {(card.node, card.card) for card in after if known.get((card.node, card.card)) != card}
