@@ -30,6 +30,7 @@ PATHS = {
     "card": "/cards/node-a1/GPU-node-a1-0",
     "waiting": "/waiting",
     "pod": "/pods/default/large",
+    "edited": "/pods/default/large?edit=yes&ask/main/nvidia.com/gpu=1&ask/main/nvidia.com/gpumem=500",
     "bound": "/pods/default/t-0-0",
     "what-if": "/what-if?pod=default%2Flarge&add=node-a1&without=node%2Fnode-b1&waiting=all",
     "question": "/what-if",

@@ -28,7 +28,9 @@ class Query:
     values: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, given: Iterable[tuple[str, str]], known: Collection[str], texts: Collection[str] = ()) -> Query:
+    def read(
+        cls, given: Iterable[tuple[str, str]], known: Collection[str], texts: Collection[str] = (), prefix: str = ""
+    ) -> Query:
         """Read the parameters of an address.
 
         Parameters
@@ -37,6 +39,8 @@ class Query:
             Those that the page has.
         texts
             Those of them that may be long.
+        prefix
+            Those that begin with this are known, too; empty for none.
 
         Raises
         ------
@@ -45,7 +49,7 @@ class Query:
         """
         found: dict[str, str] = {}
         for name, value in given:
-            if name not in {*known, _FORMAT}:
+            if name not in {*known, _FORMAT} and not (prefix and name.startswith(prefix)):
                 raise BadQueryError(f"there is no parameter {quoted(name)}{did_you_mean(name, known)}")
             if name in found:
                 raise BadQueryError(f"{name} is there twice")

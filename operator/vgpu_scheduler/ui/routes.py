@@ -14,6 +14,7 @@ from vgpu_scheduler.ui.pages import (
     Supposed,
     card_page,
     cards_page,
+    edited_page,
     now_page,
     pod_page,
     waiting_page,
@@ -21,6 +22,7 @@ from vgpu_scheduler.ui.pages import (
     what_if_form,
 )
 from vgpu_scheduler.ui.pages.cards import PARAMETERS
+from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.supposed import TEXTS
 from vgpu_scheduler.ui.query import Query
@@ -47,6 +49,8 @@ class Page:
         Those of them that may be long: they may come by a form.
     is_alone
         Tells whether it is made of a world of its own, which it may change; such a page stays as it is.
+    prefix
+        What other parameters begin with; empty where there are none.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Page:
     parameters: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     is_alone: Callable[[Query], bool] = lambda _: False
+    prefix: str = ""
 
 
 def _now(_: web.Request, __: Query) -> Make:
@@ -76,6 +81,8 @@ def _waiting(_: web.Request, query: Query) -> Make:
 
 def _pod(request: web.Request, query: Query) -> Make:
     key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+    if query.get("edit"):
+        return lambda world, view: edited_page(world, view, key, query)
     return lambda world, view: pod_page(world, view, key, query.get("node"))
 
 
@@ -91,6 +98,8 @@ PAGES: Final = {
     "/cards": Page("cards", _cards, PARAMETERS),
     "/cards/{node:[^/]+}/{card:.+}": Page("card", _card),
     "/waiting": Page("waiting", _waiting, ("namespace",)),
-    "/pods/{namespace:[^/]+}/{name:[^/]+}": Page("pod", _pod, ("node",)),
+    "/pods/{namespace:[^/]+}/{name:[^/]+}": Page(
+        "pod", _pod, ("node", *EDITED), ("annotations",), lambda query: bool(query.get("edit")), AMOUNT
+    ),
     "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something),
 }

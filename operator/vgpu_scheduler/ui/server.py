@@ -144,7 +144,7 @@ class _Answering:
 
     def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(await _fields(request), page.parameters, page.texts)
+            query = Query.read(await _fields(request), page.parameters, page.texts, page.prefix)
             address = f"{request.path}{query.with_values()}"
             if len(address) > _LONGEST_ADDRESS:
                 return await self._made(page, request, query)
@@ -154,7 +154,7 @@ class _Answering:
 
     def _handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(request.query.items(), page.parameters, page.texts)
+            query = Query.read(request.query.items(), page.parameters, page.texts, page.prefix)
             asked_of = self._age()
             if self._kept_of != asked_of:
                 self._kept, self._kept_of = {}, asked_of

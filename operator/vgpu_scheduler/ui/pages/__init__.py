@@ -3,7 +3,7 @@
 from vgpu_scheduler.ui.pages.card import CardPage, card_page
 from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
-from vgpu_scheduler.ui.pages.pod import PodPage, pod_page
+from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
 from vgpu_scheduler.ui.pages.supposed import Supposed, WhatIfPage, what_if, what_if_form
 from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
 
@@ -19,6 +19,7 @@ __all__ = [
     "WhatIfPage",
     "card_page",
     "cards_page",
+    "edited_page",
     "now_page",
     "pod_page",
     "waiting_page",

@@ -7,9 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.reading import ClusterView, ExplainedPod, explain_one, left_to_whom, record_of, worded_record
-from vgpu_scheduler.ui.errors import NotFoundError
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.reading import (
+    ClusterView,
+    ExplainedPod,
+    explain_one,
+    keep_room,
+    left_to_whom,
+    record_of,
+    worded_record,
+)
+from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
+from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
+from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.whatif import World, WorldError, usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +32,19 @@ class PodPage:
         What is to be said of it.
     cards
         The cards that it has a part of.
+    fields
+        The amounts that it asks for, and could ask for.
+    annotations
+        Its annotations, a line each.
+    is_edited
+        Whether it is not the pod that is there, but would be if it asked for this.
     """
 
     told: ExplainedPod
     cards: Sequence[usage.CardUsage]
+    fields: Sequence[Field] = ()
+    annotations: str = ""
+    is_edited: bool = False
 
     def without_others(self, mine: Collection[str]) -> PodPage:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -91,4 +110,36 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "") -> PodPa
     if not pods:
         raise NotFoundError(f"there is no pod {key} that waits or runs")
     cards = [card for card in usage.cards(world) if key in card.pods]
-    return PodPage(explain_one(world, view.scheduler, pods[0], node), cards)
+    written = world.written(pods[0])
+    told = explain_one(world, view.scheduler, pods[0], node)
+    return PodPage(told, cards, fields_of(world, written), annotations_of(written))
+
+
+def edited_page(world: World, view: ClusterView, key: str, query: Query) -> PodPage:
+    """Return what is to be said of a pod if it asked for something else; the world is another one afterwards.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such pod that waits or runs.
+    BadQueryError
+        If what it asks for cannot be understood.
+    """
+    known = world.pods.get(key)
+    if known is None or known.uid not in {*world.pending, *world.bound}:
+        raise NotFoundError(f"there is no pod {key} that waits or runs")
+    if (node := query.get("node")) and not world.has_node(node):
+        raise NotFoundError(f"there is no node {node}")
+    changed = edited(world, world.written(known), query)
+    keep_room(world, view)
+    world.forget_pod(key)
+    known_problems = len(world.problems)
+    try:
+        world.add([changed])
+        if key not in world.pods:
+            raise BadQueryError("; ".join(world.problems[known_problems:]))
+        pod = world.pods[key]
+        told = explain_one(world, view.scheduler, pod, node)
+    except WorldError as error:
+        raise BadQueryError(str(error)) from None
+    return PodPage(told, (), fields_of(world, changed), annotations_of(changed), is_edited=True)

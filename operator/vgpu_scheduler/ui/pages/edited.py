@@ -1,0 +1,113 @@
+"""A pod that asks for something else: what its page takes, and the pod that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vgpu_scheduler.ui.errors import BadQueryError
+from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.whatif import World
+
+AMOUNT: Final = "ask/"
+"""Stands before a container and a resource, with a slash between them, in the names of amounts."""
+EDITED: Final = ("edit", "annotations")
+_KINDS: Final = ("containers", "initContainers")
+_PLACES: Final = ("limits", "requests")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An amount that can be changed.
+
+    Attributes
+    ----------
+    amount
+        As it is written; empty where nothing is.
+    """
+
+    container: str
+    resource: str
+    amount: str
+
+    @property
+    def name(self) -> str:
+        """How the form calls it."""
+        return f"{AMOUNT}{self.container}/{self.resource}"
+
+
+def fields_of(world: World, written: Object) -> list[Field]:
+    """Return the amounts of a pod: those that are written, and the others of the same makers' cards."""
+    return [
+        Field(str(container.get("name", "")), resource, amount)
+        for container in _containers(written)
+        for resource, amount in _amounts(world, container).items()
+    ]
+
+
+def annotations_of(written: Object) -> str:
+    """Return the annotations of a pod, a line each."""
+    annotations = (written.get("metadata") or {}).get("annotations") or {}
+    return "\n".join(f"{key}={text}" for key, text in annotations.items() if key != _LAST_APPLIED)
+
+
+def edited(world: World, written: Object, query: Query) -> Object:
+    """Return a pod as it would be created with other amounts and annotations.
+
+    Raises
+    ------
+    BadQueryError
+        If what it asks for cannot be understood.
+    """
+    spec = {key: value for key, value in written["spec"].items() if key != "nodeName"}
+    known = {field.name for field in fields_of(world, written)}
+    if strange := [name for name in query.values if name.startswith(AMOUNT) and name not in known]:
+        raise BadQueryError(f"there is no container or resource of its cards {strange[0].removeprefix(AMOUNT)}")
+    for kind in _KINDS:
+        if spec.get(kind):
+            spec[kind] = [_asking(world, container, query) for container in spec[kind]]
+    metadata = {**written["metadata"], "annotations": dict(_annotations(query))}
+    return {**written, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _asking(world: World, container: Object, query: Query) -> Object:
+    given = container.get("resources") or {}
+    resources = {place: dict(given.get(place) or {}) for place in _PLACES}
+    for resource in _amounts(world, container):
+        amount = query.get(Field(str(container.get("name", "")), resource, "").name)
+        places = [place for place in _PLACES if resource in resources[place]] or ["limits"]
+        for place in places:
+            resources[place].pop(resource, None)
+            if amount:
+                resources[place][resource] = amount
+    return {**container, "resources": {**given, **resources}}
+
+
+def _annotations(query: Query) -> Iterator[tuple[str, str]]:
+    for line in query.get("annotations").splitlines():
+        name, found, text = line.partition("=")
+        if line.strip() and not (found and name.strip()):
+            raise BadQueryError(f"annotations: {line!r} is not of the form NAME=TEXT")
+        if line.strip():
+            yield name.strip(), text.strip()
+
+
+def _containers(written: Object) -> Iterator[Object]:
+    for kind in _KINDS:
+        yield from (written.get("spec") or {}).get(kind) or ()
+
+
+def _amounts(world: World, container: Object) -> dict[str, str]:
+    resources = container.get("resources") or {}
+    found: dict[str, str] = {}
+    for place in reversed(_PLACES):
+        found |= {name: str(amount) for name, amount in (resources.get(place) or {}).items()}
+    for dialect in world.engine.dialects:
+        known = dialect.inventory.device_resources
+        makers = {known[name].vendor for name in found if name in known}
+        found |= {name: "" for name, each in known.items() if each.vendor in makers and name not in found}
+    return found
