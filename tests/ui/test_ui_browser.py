@@ -32,6 +32,7 @@ PATHS = {
     "pod": "/pods/default/large",
     "edited": "/pods/default/large?edit=yes&ask/main/nvidia.com/gpu=1&ask/main/nvidia.com/gpumem=500",
     "bound": "/pods/default/t-0-0",
+    "namespaces": "/namespaces",
     "what-if": "/what-if?pod=default%2Flarge&add=node-a1&without=node%2Fnode-b1&waiting=all",
     "question": "/what-if",
     "missing": "/pods/default/nobody",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ async def test_pages_have_what_top_and_explain_print(seed: int, tmp_path: Path, 
         now = (await browser.get("/?format=json")).body
         assert now["models"] == printed(file, "top", "models")
         assert sum(now["cards"].values()) == len(cards)
+        namespaces = (await browser.get("/namespaces?format=json")).body
+        assert namespaces == printed(file, "top", "namespaces")
+        table = list(csv.DictReader((await browser.get("/namespaces?format=csv")).text.splitlines()))
+        assert [(row["namespace"], row["memory_mib"]) for row in table] == [
+            (each["namespace"], str(each["memory"])) for each in namespaces
+        ]
         keys = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in objects if obj["kind"] == "Pod"]
         for key in keys:  # bound ones are asked about before others: nothing may be left of the question
             assert (await browser.get(f"/pods/{key}?format=json")).body == printed(file, "explain", key)
@@ -126,3 +133,21 @@ async def test_a_card_says_how_it_is_taken_out_of_service_and_back() -> None:
         assert ">kubectl vgpu cordon card a/GPU-a-0</pre>" in text
         assert '<a href="/pods/default/x">default/x</a>' in text
         assert ">kubectl vgpu uncordon card a/GPU-a-1</pre>" in (await browser.get("/cards/a/GPU-a-1")).text
+
+
+async def test_namespaces_show_quotas_and_how_many_wait() -> None:
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": {f"limits.{MEMORY}": "8000"}},
+    }
+    waits = pod("w", {GPU: 1, MEMORY: 9000}, schedulerName="vgpu-scheduler")
+    async with served([node("a"), running("x", "a", "GPU-a-0", 3000), quota, waits]) as browser:
+        text = (await browser.get("/namespaces")).text
+        assert '<a href="/waiting?namespace=default">1</a>' in text
+        assert f"3000 of 8000 MiB of limits.{MEMORY}" in text
+        table = await browser.get("/namespaces?format=csv")
+        assert table.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert f"default,1,1,1,3000,0,3000 of 8000 MiB of limits.{MEMORY}" in table.text
+        assert "No pod of such a namespace" in (await browser.get("/namespaces?namespace=x")).text
+        assert (await browser.get("/cards?format=csv")).status == 400

@@ -10,7 +10,7 @@ from vgpu_scheduler.model import did_you_mean, quoted
 from vgpu_scheduler.ui.errors import BadQueryError
 
 _FORMAT = "format"
-_FORMATS = ("html", "json")
+FORMATS = ("html", "json")
 _LONGEST = 300
 _LONGEST_TEXT = 256 * 1024
 
@@ -29,7 +29,12 @@ class Query:
 
     @classmethod
     def read(
-        cls, given: Iterable[tuple[str, str]], known: Collection[str], texts: Collection[str] = (), prefix: str = ""
+        cls,
+        given: Iterable[tuple[str, str]],
+        known: Collection[str],
+        texts: Collection[str] = (),
+        prefix: str = "",
+        formats: Collection[str] = FORMATS,
     ) -> Query:
         """Read the parameters of an address.
 
@@ -41,6 +46,8 @@ class Query:
             Those of them that may be long.
         prefix
             Those that begin with this are known, too; empty for none.
+        formats
+            As what the page can be had.
 
         Raises
         ------
@@ -58,7 +65,7 @@ class Query:
                 raise BadQueryError(f"{name} is longer than {longest} characters")
             found[name] = value
         query = cls({name: value for name, value in found.items() if value})
-        query.choice(_FORMAT, _FORMATS)
+        query.choice(_FORMAT, formats)
         return query
 
     def get(self, name: str) -> str:
@@ -83,6 +90,11 @@ class Query:
     def wants_json(self) -> bool:
         """Whether plain values are asked for."""
         return self.get(_FORMAT) == "json"
+
+    @property
+    def wants_csv(self) -> bool:
+        """Whether a table for a spreadsheet is asked for."""
+        return self.get(_FORMAT) == "csv"
 
     def with_values(self, **changed: str) -> str:
         """Return the address of the same page with other values, as a link."""

@@ -15,6 +15,7 @@ from vgpu_scheduler.ui.pages import (
     card_page,
     cards_page,
     edited_page,
+    namespaces_page,
     now_page,
     pod_page,
     waiting_page,
@@ -25,12 +26,12 @@ from vgpu_scheduler.ui.pages.cards import PARAMETERS
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.supposed import TEXTS
-from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.query import FORMATS, Query
 from vgpu_scheduler.whatif import World
 
 __all__ = ["PAGES", "TITLES", "Page"]
 
-TITLES: Final = {"now": "Now", "cards": "Cards", "waiting": "Waiting", "what-if": "What if"}
+TITLES: Final = {"now": "Now", "cards": "Cards", "waiting": "Waiting", "namespaces": "Namespaces", "what-if": "What if"}
 """The pages that all others lead to."""
 Make = Callable[[World, ClusterView], Any]
 
@@ -51,6 +52,8 @@ class Page:
         Tells whether it is made of a world of its own, which it may change; such a page stays as it is.
     prefix
         What other parameters begin with; empty where there are none.
+    formats
+        As what it can be had.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Page:
     texts: tuple[str, ...] = ()
     is_alone: Callable[[Query], bool] = lambda _: False
     prefix: str = ""
+    formats: tuple[str, ...] = FORMATS
 
 
 def _now(_: web.Request, __: Query) -> Make:
@@ -86,6 +90,10 @@ def _pod(request: web.Request, query: Query) -> Make:
     return lambda world, view: pod_page(world, view, key, query.get("node"))
 
 
+def _namespaces(_: web.Request, query: Query) -> Make:
+    return lambda world, _: namespaces_page(world, query.get("namespace"))
+
+
 def _what_if(_: web.Request, query: Query) -> Make:
     supposed = Supposed.of(query)
     if supposed.something:
@@ -101,5 +109,6 @@ PAGES: Final = {
     "/pods/{namespace:[^/]+}/{name:[^/]+}": Page(
         "pod", _pod, ("node", *EDITED), ("annotations",), lambda query: bool(query.get("edit")), AMOUNT
     ),
+    "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv")),
     "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something),
 }

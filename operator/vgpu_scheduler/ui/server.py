@@ -144,7 +144,7 @@ class _Answering:
 
     def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(await _fields(request), page.parameters, page.texts, page.prefix)
+            query = Query.read(await _fields(request), page.parameters, page.texts, page.prefix, page.formats)
             address = f"{request.path}{query.with_values()}"
             if len(address) > _LONGEST_ADDRESS:
                 return await self._made(page, request, query)
@@ -154,7 +154,7 @@ class _Answering:
 
     def _handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(request.query.items(), page.parameters, page.texts, page.prefix)
+            query = Query.read(request.query.items(), page.parameters, page.texts, page.prefix, page.formats)
             asked_of = self._age()
             if self._kept_of != asked_of:
                 self._kept, self._kept_of = {}, asked_of
@@ -186,6 +186,8 @@ class _Answering:
         if query.wants_json:
             text = await asyncio.to_thread(json.dumps, shown.as_json(), indent=2)
             return web.Response(text=f"{text}\n", content_type="application/json")
+        if query.wants_csv:
+            return web.Response(text=shown.as_csv(), content_type="text/csv")
         values = {"page": page.name, "titles": TITLES, "shown": shown, "query": query, "generation": generation}
         values |= {"still": is_alone, "posted": request.method == "POST"}
         values |= {"trouble": current.trouble, "warnings": warnings, "origin": current.view.origin or "the cluster"}

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.ui.pages.card import CardPage, card_page
 from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
+from vgpu_scheduler.ui.pages.namespaces import NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
 from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
 from vgpu_scheduler.ui.pages.supposed import Supposed, WhatIfPage, what_if, what_if_form
@@ -11,6 +12,7 @@ __all__ = [
     "CardPage",
     "CardsPage",
     "CardsView",
+    "NamespacesPage",
     "NowPage",
     "PodPage",
     "Reason",
@@ -20,6 +22,7 @@ __all__ = [
     "card_page",
     "cards_page",
     "edited_page",
+    "namespaces_page",
     "now_page",
     "pod_page",
     "waiting_page",
