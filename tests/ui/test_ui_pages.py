@@ -151,3 +151,23 @@ async def test_namespaces_show_quotas_and_how_many_wait() -> None:
         assert f"default,1,1,1,3000,0,3000 of 8000 MiB of limits.{MEMORY}" in table.text
         assert "No pod of such a namespace" in (await browser.get("/namespaces?namespace=x")).text
         assert (await browser.get("/cards?format=csv")).status == 400
+
+
+async def test_pods_that_wait_have_a_place_a_near_miss_and_their_group_in_one_row() -> None:
+    no_room = "0/1 nodes are available: 1 CardInsufficientMemory."
+    pods = [told_of(f"p{number}", no_room, f"2026-01-01T00:00:0{number}Z") for number in range(4)]
+    for each in pods[1:]:
+        each["metadata"]["labels"] = {
+            "pod-group.scheduling.sigs.k8s.io/name": "g",
+            "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+        }
+    first = told_of("first", no_room, "2026-01-01T00:00:09Z")
+    first["spec"]["priority"] = 5
+    current = current_of([node("a"), running("x", "a", "GPU-a-0", 3000), *pods, first])
+    page = await current.ask(lambda world, view: waiting_page(world, view.read_at))
+    (reason,) = page.reasons
+    assert reason.nearest == "nearest: 16384 of 99999 MiB memory free on a/GPU-a-1"
+    assert [[each.name for each in row] for row in reason.rows] == [["p0"], ["p1", "p2", "p3"], ["first"]]
+    assert reason.as_json()["places"] == {
+        f"default/{name}": place for place, name in enumerate(("first", "p0", "p1", "p2", "p3"), start=1)
+    }

@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.times import parse_time
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Turns", "made_anew", "placed", "turns_around"]
+__all__ = ["Turns", "made_anew", "placed", "places_in_queue", "turns_around"]
 
 
 class Turns(NamedTuple):
@@ -42,20 +42,29 @@ def turns_around(world: World, pod: Pod) -> Turns:
     """
     group = world.engine.attempts.together(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.is_complete else ()))}
+    rank = partial(_rank, world)
+    listed = [each for each in _queue(world) if each.uid not in fellows]
+    mine = min(map(rank, fellows.values()))
+    return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
+
+
+def places_in_queue(world: World) -> dict[str, int]:
+    """Return the places of the pods that wait for their turn, by UID, from 1 on; see :func:`turns_around`."""
+    return {pod.uid: place for place, pod in enumerate(_queue(world), start=1)}
+
+
+def _queue(world: World) -> list[Pod]:
+    """Return the pods that this scheduler serves, in the order of their turns."""
     state, names = world.engine.state, world.engine.scheduler_names
     listed = [
         each
         for each in world.pending.values()
-        if each.uid not in fellows
-        and each.scheduler_name in names
+        if each.scheduler_name in names
         and not gated(each)
         and not world.engine.groups.problem(each)
         and state.reservation(each.uid) is None
     ]
-    rank = partial(_rank, world)
-    listed.sort(key=rank)
-    mine = min(map(rank, fellows.values()))
-    return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
+    return sorted(listed, key=partial(_rank, world))
 
 
 def _rank(world: World, pod: Pod) -> tuple[int, float]:

@@ -1,16 +1,19 @@
-"""The pods that wait, those that wait for the same together; the engine is not asked for each."""
+"""The pods that wait, those that wait for the same together; the engine is asked for one of each of the first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, ask
+from vgpu_scheduler.whatif.turns import places_in_queue
 
+_MOST_ASKED: Final = 8
+"""Reasons of which the engine is asked about one pod."""
 _NOT_TRIED: Final = "No scheduler has said anything about it yet"
 _GATED: Final = "It has scheduling gates, which somebody else removes"
 
@@ -23,6 +26,10 @@ class WaitingPod:
     ----------
     created
         When it was created, as Kubernetes writes it; empty where that is not known.
+    place
+        Its place in the queue, from 1 on; 0 where it has none.
+    group
+        The group with which it is placed together; empty where it is placed by itself.
     """
 
     namespace: str
@@ -30,6 +37,8 @@ class WaitingPod:
     scheduler: str
     priority: int
     created: str
+    place: int = 0
+    group: str = ""
 
     @property
     def key(self) -> str:
@@ -39,14 +48,35 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why some pods wait, as their condition says it, and these pods: the oldest first."""
+    """Why some pods wait, as their condition says it, and these pods: the oldest first.
+
+    Attributes
+    ----------
+    nearest
+        What card came closest to the oldest of them, and what it lacks; empty where that is not known.
+    """
 
     text: str
     pods: Sequence[WaitingPod]
+    nearest: str = ""
+
+    @property
+    def rows(self) -> list[list[WaitingPod]]:
+        """The pods, those of a group together where the first of them is."""
+        found: dict[str, list[WaitingPod]] = {}
+        for pod in self.pods:
+            found.setdefault(f"group {pod.group}" if pod.group else pod.key, []).append(pod)
+        return list(found.values())
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {"reason": self.text, "pods": [each.key for each in self.pods]}
+        places = {each.key: each.place for each in self.pods if each.place}
+        return {
+            "reason": self.text,
+            "nearest": self.nearest,
+            "pods": [each.key for each in self.pods],
+            "places": places,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +117,22 @@ def waiting_page(world: World, now: datetime | None, namespace: str = "") -> Wai
         counts = pod.scheduler_name == world.scheduler_name or world.engine.dialects.owners(pod)
         if counts and namespace in {"", pod.namespace}:
             found.setdefault(_reason(pod), []).append(pod)
-    reasons = [Reason(text, [_waiting(world, pod) for pod in sorted(pods, key=_age)]) for text, pods in found.items()]
-    reasons.sort(key=lambda reason: (-len(reason.pods), reason.text))
+    places = places_in_queue(world)
+    first = sorted(found.items(), key=lambda reason: (-len(reason[1]), reason[0]))
+    reasons = []
+    for number, (text, pods) in enumerate(first):
+        pods.sort(key=_age)
+        nearest = _nearest(world, pods[0]) if number < _MOST_ASKED else ""
+        reasons.append(Reason(text, [_waiting(world, pod, places) for pod in pods], nearest))
     return WaitingPage(reasons, now)
+
+
+def _nearest(world: World, pod: Pod) -> str:
+    """Word what card comes closest to a pod now."""
+    if gated(pod):
+        return ""
+    found = ask(world, pod).decision.near_miss
+    return str(found) if found is not None else ""
 
 
 def _reason(pod: Pod) -> str:
@@ -103,6 +146,8 @@ def _age(pod: Pod) -> tuple[str, str]:
     return pod.creation_timestamp, pod.key
 
 
-def _waiting(world: World, pod: Pod) -> WaitingPod:
-    priority = world.engine.groups.priority(pod)
-    return WaitingPod(pod.namespace, pod.name, pod.scheduler_name, priority, pod.creation_timestamp)
+def _waiting(world: World, pod: Pod, places: Mapping[str, int]) -> WaitingPod:
+    priority, said = world.engine.groups.priority(pod), world.engine.groups.membership(pod)
+    group = "" if said is None or said.problem else str(said.key)
+    place = places.get(pod.uid, 0)
+    return WaitingPod(pod.namespace, pod.name, pod.scheduler_name, priority, pod.creation_timestamp, place, group)
