@@ -14,6 +14,7 @@ from vgpu_scheduler.apiclient.client import (
     context_namespace,
 )
 from vgpu_scheduler.apiclient.pages import list_pages
+from vgpu_scheduler.apiclient.paths import node_path, pod_path
 
 __all__ = [
     "JSON_PATCH",
@@ -28,4 +29,6 @@ __all__ = [
     "connect",
     "context_namespace",
     "list_pages",
+    "node_path",
+    "pod_path",
 ]

@@ -102,6 +102,33 @@ class BindContext:
             log.warning("%s %s: %s", method, path, error)
             return None
 
+    async def fenced_request(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        seconds: float,
+        content_type: str = "application/json",
+        *,
+        dry_run: bool = False,
+    ) -> ApiResponse | None:
+        """Send a write that cannot happen later than the lease is held; None, and nothing is sent, if that may end.
+
+        Parameters
+        ----------
+        seconds
+            How long the API server may take, which gives up by itself then.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If no answer came.
+        """
+        if not self.may_write(seconds):
+            return None
+        params = {"timeout": f"{seconds:g}s", **({"dryRun": "All"} if dry_run else {})}
+        return await self.api.request(method, path, body, content_type=content_type, params=params, timeout=seconds + 1)
+
 
 class Background:
     """Tasks of one owner."""

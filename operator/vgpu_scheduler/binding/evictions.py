@@ -11,7 +11,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, EvictionRight, missing_right
 from vgpu_scheduler.binding.writes import rfc3339
@@ -112,7 +112,7 @@ def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT
 
 def eviction_path(pod: Pod) -> str:
     """Return where a pod's eviction is posted."""
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    return pod_path(pod.namespace, pod.name, "eviction")
 
 
 def eviction_body(pod: Pod) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class EvictionSender:
             "lastTransitionTime": rfc3339(now),
         }
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = pod_path(pod.namespace, pod.name)
         marked = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
         if marked.answer is not EvictionAnswer.EVICTED:
             return marked

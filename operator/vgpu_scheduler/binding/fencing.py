@@ -16,7 +16,7 @@ from http import HTTPStatus
 from secrets import token_hex
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts
@@ -104,7 +104,7 @@ class AllocationFence:
             return True
         if not self.context.may_write(self.timeout):
             return False
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = pod_path(pod.namespace, pod.name)
         try:
             answer = await self._request("PATCH", f"{path}/status", new_version(pod, self.context.clock.now()))
             if answer.ok:

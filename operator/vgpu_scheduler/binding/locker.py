@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 
-from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
+from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError, node_path, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.binding.plugin_needs import PluginNeeds, PluginNeedsReader
@@ -232,7 +232,7 @@ class NodeLocker:
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
         with suppress(ApiUnreachableError):
-            response = await self.context.api.request("GET", f"/api/v1/nodes/{node}", timeout=self.timeout)
+            response = await self.context.api.request("GET", node_path(node), timeout=self.timeout)
             if response.ok:
                 self.context.observe("Node", response.body)
 
@@ -267,7 +267,7 @@ class NodeLocker:
             with suppress(ApiUnreachableError):
                 response = await self.context.api.request(
                     "PATCH",
-                    f"/api/v1/nodes/{node}",
+                    node_path(node),
                     operations,
                     content_type=JSON_PATCH,
                     timeout=self.timeout,
@@ -281,19 +281,13 @@ class NodeLocker:
 
     async def _write(self, node: Node, pod: Pod, lock: LockChange | None) -> bool:
         """Write the token of a node, and the lock with it if there is one; True if both were as they are known."""
-        if not self.context.may_write(self.timeout):
-            return False
         token = self._fence.token(pod.uid)
         patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), token, lock, bool(node.annotations))
         try:
-            response = await self.context.api.request(
-                "PATCH",
-                f"/api/v1/nodes/{node.name}",
-                patch.operations(),
-                content_type=JSON_PATCH,
-                params={"timeout": f"{self.timeout:g}s"},
-                timeout=self.timeout + 1,
-            )
+            path, operations = node_path(node.name), patch.operations()
+            response = await self.context.fenced_request("PATCH", path, operations, self.timeout, JSON_PATCH)
+            if response is None:
+                return False
             if response.ok:
                 self._fence.took(node.name, token)
                 self.context.observe("Node", response.body)
@@ -310,8 +304,7 @@ class NodeLocker:
         return False
 
     async def _read_pod(self, namespace: str, name: str) -> Pod | None:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        response = await self.context.api.request("GET", path, timeout=self.timeout)
+        response = await self.context.api.request("GET", pod_path(namespace, name), timeout=self.timeout)
         if response.ok:
             try:
                 return decode_pod(response.body)

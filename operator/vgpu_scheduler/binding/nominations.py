@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
-from vgpu_scheduler.apiclient import MERGE_PATCH
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 
@@ -64,7 +64,7 @@ class Nominations:
             pod = self._state.pod(uid)
             if pod is None or (uid, node) in self._looked_at or self.is_own(uid, node):
                 continue
-            answer = await self._context.request("GET", _path(pod), None, self._timeout)
+            answer = await self._context.request("GET", pod_path(pod.namespace, pod.name), None, self._timeout)
             if answer is None:
                 return False  # nor would it answer about the others
             if not answer.ok:
@@ -92,8 +92,7 @@ class Nominations:
         if not self._context.may_write(self._timeout):
             return False
         self.add(uid, node)
-        body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
-        answer = await self._context.request("PATCH", f"{_path(pod)}/status", body, self._timeout, MERGE_PATCH)
+        answer = await self._patch(pod, {"uid": uid}, node)
         if answer is None or not answer.ok:
             return False
         self._context.observe("Pod", answer.body)
@@ -116,13 +115,14 @@ class Nominations:
             nodes.discard(node)  # it may be nominated there anew before the answer comes
             # The version makes it fail where the pod was nominated anew meanwhile.
             metadata = {"uid": pod.uid, "resourceVersion": str(pod.resource_version)}
-            body = {"metadata": metadata, "status": {"nominatedNodeName": None}}
-            answer = await self._context.request("PATCH", f"{_path(pod)}/status", body, self._timeout, MERGE_PATCH)
+            answer = await self._patch(pod, metadata, None)
             if answer is not None and answer.ok:
                 self._context.observe("Pod", answer.body)
             else:
                 nodes.add(node)
 
-
-def _path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    async def _patch(self, pod: Pod, metadata: Mapping[str, str], node: str | None) -> ApiResponse | None:
+        """Write where a pod is nominated to, as long as its metadata is as given; return the answer if one came."""
+        body = {"metadata": metadata, "status": {"nominatedNodeName": node}}
+        path = pod_path(pod.namespace, pod.name, "status")
+        return await self._context.request("PATCH", path, body, self._timeout, MERGE_PATCH)

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding, Report, WaitingPods
 from vgpu_scheduler.binding.writes import (
@@ -312,7 +312,7 @@ class Reporter:
         try:
             response = await self._api.request(
                 "PATCH",
-                f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+                pod_path(pod.namespace, pod.name, "status"),
                 # The UID makes a pod of the same name that came later refuse the patch.
                 {"metadata": {"uid": pod.uid}, "status": {**status, **more}},
                 content_type=STRATEGIC_PATCH,

@@ -11,7 +11,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.dialects import stamped
@@ -176,11 +176,13 @@ class Sender:
             if self.label_first and metadata["labels"]:
                 patch = {"metadata": {key: metadata[key] for key in ("uid", "resourceVersion", "labels")}}
                 # Through the status subresource, which changes labels, too, and needs no right to patch pods.
-                response, result = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
+                response, result = await self._write(
+                    "PATCH", pod_path(pod.namespace, pod.name, "status"), patch, MERGE_PATCH
+                )
                 if response is None or result.answer is not Answer.BOUND:
                     return result
                 metadata["resourceVersion"] = response.json()["metadata"]["resourceVersion"]
-            _, result = await self._write("POST", f"{_path(pod)}/binding", body)
+            _, result = await self._write("POST", pod_path(pod.namespace, pod.name, "binding"), body)
         except ApiUnreachableError as error:
             result = BindResult(Answer.UNKNOWN, str(error))
         await self.on_step(Step.SENT, pod)
@@ -191,7 +193,7 @@ class Sender:
     async def rehearse(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Ask whether a pod would be bound; nothing is written, so that no answer leaves no doubt."""
         try:
-            path, body = f"{_path(pod)}/binding", self._body(pod, placement, decision)
+            path, body = pod_path(pod.namespace, pod.name, "binding"), self._body(pod, placement, decision)
             _, result = await self._write("POST", path, body, dry_run=True)
         except ApiUnreachableError as error:
             result = BindResult(Answer.UNKNOWN, str(error))
@@ -208,16 +210,9 @@ class Sender:
         self, method: str, path: str, body: object, content_type: str = "application/json", *, dry_run: bool = False
     ) -> tuple[ApiResponse | None, BindResult]:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
-        if not self.context.may_write(self.timeout):
+        response = await self.context.fenced_request(method, path, body, self.timeout, content_type, dry_run=dry_run)
+        if response is None:
             return None, BindResult(Answer.REFUSED, "the lease is about to be lost")
-        response = await self.context.api.request(
-            method,
-            path,
-            body,
-            content_type=content_type,
-            params={"timeout": f"{self.timeout:g}s", **({"dryRun": "All"} if dry_run else {})},
-            timeout=self.timeout + 1,
-        )
         return response, classify(response)
 
     async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
@@ -278,8 +273,4 @@ class Sender:
         return await self.context.api.request("GET", path, params=selector, timeout=self.timeout)
 
     async def _read(self, pod: Pod) -> ApiResponse:
-        return await self.context.api.request("GET", _path(pod), timeout=self.timeout)
-
-
-def _path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        return await self.context.api.request("GET", pod_path(pod.namespace, pod.name), timeout=self.timeout)

@@ -195,20 +195,13 @@ class VolumeBinder:
 
     async def _send(self, write: _Write) -> float | None:
         """Send a patch that fails if the object is not as it was just judged; return when to try again, if at all."""
-        if not self._context.may_write(self._timeout):
-            raise VolumeError("the lease is about to be lost")
         try:
-            response = await self._context.api.request(
-                "PATCH",
-                write.path,
-                write.body,
-                content_type=MERGE_PATCH,
-                params={"timeout": f"{self._timeout:g}s"},
-                timeout=self._timeout + 1,
-            )
+            response = await self._context.fenced_request("PATCH", write.path, write.body, self._timeout, MERGE_PATCH)
         except ApiUnreachableError as error:
             # Whether it was carried out shows in the object, which is looked at again before the next decision.
             raise VolumeError(str(error)) from error
+        if response is None:
+            raise VolumeError("the lease is about to be lost")
         if response.ok:
             self._context.observe(write.kind, response.body)
             return None

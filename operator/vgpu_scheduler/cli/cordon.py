@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, node_path
 from vgpu_scheduler.cli.cluster.messages import fail
 from vgpu_scheduler.cli.cluster.namespaces import label_selector
 from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER
@@ -137,7 +137,7 @@ async def _write(
         The cards that were not so before.
     """
     name = node["metadata"]["name"]
-    path = f"/api/v1/nodes/{name}"
+    path = node_path(name)
     for _ in range(_ATTEMPTS):
         changed, after = _change(node, key, cards, on=on)
         if not changed or dry_run == CLIENT:
