@@ -16,7 +16,8 @@ from pathlib import Path
 
 import uvloop
 
-from vgpu_scheduler.binding import Step, SystemClock
+from vgpu_scheduler.apiclient import SystemClock
+from vgpu_scheduler.binding import Step
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import load

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from vgpu_devcluster import DevCluster, Fault
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, connect
-from vgpu_scheduler.binding import SystemClock
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, SystemClock, connect
 from vgpu_scheduler.runtime import Elector, LeaseOptions
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"

@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient.client import (
     connect,
     context_namespace,
 )
+from vgpu_scheduler.apiclient.clock import Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import node_path, pod_path
 
@@ -25,10 +26,13 @@ __all__ = [
     "ApiError",
     "ApiResponse",
     "ApiUnreachableError",
+    "Clock",
     "Credentials",
+    "SystemClock",
     "connect",
     "context_namespace",
     "list_pages",
     "node_path",
     "pod_path",
+    "wait_for_event",
 ]

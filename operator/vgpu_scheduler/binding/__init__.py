@@ -1,7 +1,6 @@
 """Everything that is written: node locks, Bindings, conditions and events."""
 
 from vgpu_scheduler.binding.binder import Binder
-from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
@@ -26,7 +25,6 @@ __all__ = [
     "Binder",
     "BinderHooks",
     "BinderOptions",
-    "Clock",
     "EventSource",
     "EvictionAnswer",
     "Evictor",
@@ -37,7 +35,6 @@ __all__ = [
     "Reporter",
     "Sender",
     "Step",
-    "SystemClock",
     "TokenPatch",
     "binding_body",
     "classify",

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from itertools import islice
 
-from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiUnreachableError, wait_for_event
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
@@ -93,9 +93,7 @@ class ClosedNodeWatch:
                 for closure in closures:
                     await self._look(node, closure, stood=now - since[closure])
                 self._was_looked_at(node)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(patience):
-                        await self._moved[node].wait()
+                await wait_for_event(self._moved[node], patience)
                 moved = self._moved[node].is_set()
                 patience = self._patience if moved else min(2 * patience, 12 * self._patience)
                 if moved:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.kube import Encoded

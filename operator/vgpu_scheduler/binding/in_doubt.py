@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
+from vgpu_scheduler.apiclient import wait_for_event
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import Item, SentBinding
@@ -97,9 +97,7 @@ class InDoubtBindings:
         try:
             while not await self._is_settled(item, sent, message):
                 moved.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await moved.wait()
+                await wait_for_event(moved, pause)
                 pause = min(2 * pause, _LONGEST * self._patience)
         finally:
             del self._moved[uid]

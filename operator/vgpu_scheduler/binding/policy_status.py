@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError, Clock
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, rfc3339
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.model import cut

@@ -14,8 +14,15 @@ from http import HTTPStatus
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiResponse, ApiUnreachableError, pod_path
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.apiclient import (
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiClient,
+    ApiResponse,
+    ApiUnreachableError,
+    Clock,
+    pod_path,
+)
 from vgpu_scheduler.binding.reports import Event, EventSeries, Occurrences, Regarding, Report, WaitingPods
 from vgpu_scheduler.binding.writes import (
     CONDITION_LIMIT,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
-from contextlib import suppress
 from typing import Any, Final
 
+from vgpu_scheduler.apiclient import wait_for_event
 from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
 from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
@@ -179,9 +179,7 @@ class Turns:
         """
         event, seconds = self._moved[node], self._patience if at_most is None else at_most
         event.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):  # wait_for loses cancellations before Python 3.12
-                await event.wait()
+        await wait_for_event(event, seconds)
 
     def _expire(self, node: str) -> None:
         """Give back the pods of a lane that have waited too long."""

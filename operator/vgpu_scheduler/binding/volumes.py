@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, wait_for_event
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
@@ -176,9 +175,7 @@ class VolumeBinder:
         if until > deadline:
             raise VolumeError(f"the API server took no write within {self._longest_wait:g} s")
         while (left := until - self._context.clock.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, self._patience)):
-                    await self._stopping.wait()
+            await wait_for_event(self._stopping, min(left, self._patience))
             self._check_holds(uid, placement)
 
     def _check_holds(self, uid: str, placement: Placement) -> None:
@@ -226,9 +223,7 @@ class VolumeBinder:
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._longest_wait:g} s")
                 moved.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._patience):
-                        await moved.wait()
+                await wait_for_event(moved, self._patience)
         finally:
             for key in keys:
                 events = self._moved[key]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.apiclient import ApiClient, wait_for_event
 from vgpu_scheduler.intake.kinds import STORAGE, Kind
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.stream import ObjectStream
@@ -100,6 +99,4 @@ class StorageStreams:
         """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""
         self._needed.clear()
         awaited = next((stream.listed for stream in streams if not stream.listed.is_set()), self._needed)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await awaited.wait()
+        await wait_for_event(awaited, _PATIENCE)

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding import Clock
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
 
 log = logging.getLogger(__name__)
 

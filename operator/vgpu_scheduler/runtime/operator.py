@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
-from vgpu_scheduler.binding import Step, SystemClock
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect
+from vgpu_scheduler.binding import Step
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import end

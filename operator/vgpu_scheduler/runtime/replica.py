@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from vgpu_scheduler.apiclient import Clock
 from vgpu_scheduler.binding import (
     BindContext,
     Binder,
     BinderHooks,
     BinderOptions,
-    Clock,
     EventSource,
     Evictor,
     GroupFollowUp,

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from vgpu_scheduler.binding import Binder, Clock, Evictor, Reporter
+from vgpu_scheduler.apiclient import Clock, wait_for_event
+from vgpu_scheduler.binding import Binder, Evictor, Reporter
 from vgpu_scheduler.engine import Engine, EventPort, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
@@ -161,10 +161,7 @@ class SchedulingLoop:
             return
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
         self._wake.clear()
-        with suppress(TimeoutError):
-            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the wake-up.
-            async with asyncio.timeout(timeout):
-                await self._wake.wait()
+        await wait_for_event(self._wake, timeout)
 
 
 def _log_explanation(decision: Decision) -> None:

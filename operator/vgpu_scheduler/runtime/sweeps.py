@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, wait_for_event
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import PODS, SWEPT, Kind, Listing, Observer, list_all, list_changed, list_pods
 from vgpu_scheduler.kube import ObjectIdentity
@@ -113,9 +112,8 @@ class Sweeps:
     async def run(self) -> None:
         """Sweep until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
-                    await self._wanted.wait()
+            await wait_for_event(self._wanted, self._interval)
+            if self._wanted.is_set():
                 await asyncio.sleep(_DELAY)
             audit = not self._wanted.is_set()
             self._wanted.clear()

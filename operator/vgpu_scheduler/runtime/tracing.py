@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.binding import Answer, BindAttempt, Clock
+from vgpu_scheduler.apiclient import Clock
+from vgpu_scheduler.binding import Answer, BindAttempt
 from vgpu_scheduler.settings import SettingsError, TracingSettings
 from vgpu_scheduler.telemetry import guarded_async
 
