@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +128,17 @@ class BindContext:
             return None
         params = {"timeout": f"{seconds:g}s", **({"dryRun": "All"} if dry_run else {})}
         return await self.api.request(method, path, body, content_type=content_type, params=params, timeout=seconds + 1)
+
+
+@contextmanager
+def errors_logged(logger: logging.Logger, what: str) -> Iterator[None]:
+    """Log an error of one look at things, of which the next one is to come: pods must be placed, whatever it is."""
+    try:
+        yield
+    except ApiUnreachableError as error:
+        logger.warning("%s: %s", what, error)
+    except Exception:
+        logger.exception("%s", what)
 
 
 class Background:

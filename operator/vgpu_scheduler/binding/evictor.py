@@ -15,8 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.binding.context import Background, BindContext
+from vgpu_scheduler.binding.context import Background, BindContext, errors_logged
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded, Trial
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
@@ -150,7 +149,7 @@ class Evictor:
     async def run(self) -> None:
         """Look after what is under way, until cancelled."""
         while True:
-            try:
+            with errors_logged(log, "preemptions"):
                 self._preemptions.evaluator.unix_ahead = self._context.clock.now().timestamp() - self._now()
                 self._forget_gone()
                 self._look_for_overdue()
@@ -161,10 +160,6 @@ class Evictor:
                 for uid, found in list(self._under_way.items()):
                     if found.asked_at is not None and self._is_wanted(uid, found.preemption):
                         await self._nominations.renew(uid, found.preemption.node)
-            except ApiUnreachableError as error:
-                log.warning("nominations: %s", error)
-            except Exception:  # pods must be placed, whatever becomes of one preemption
-                log.exception("preemptions")
             await asyncio.sleep(_PACE)
 
     # One preemption --------------------------------------------------------------------------------------------------

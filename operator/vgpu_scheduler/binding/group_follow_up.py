@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import BindContext, errors_logged
 from vgpu_scheduler.binding.evictions import EvictionAnswer, classify_eviction, eviction_body, eviction_path
 from vgpu_scheduler.engine import StaleGroup
 from vgpu_scheduler.kube import Pod
@@ -57,10 +57,8 @@ class GroupFollowUp:
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
-            try:
+            with errors_logged(log, "follow-up of pod groups"):
                 await self.look()
-            except Exception:  # pods must be placed, whatever becomes of groups
-                log.exception("follow-up of pod groups")
             await asyncio.sleep(_PACE)
 
     async def look(self) -> None:

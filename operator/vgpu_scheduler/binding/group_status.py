@@ -7,8 +7,8 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH
+from vgpu_scheduler.binding.context import BindContext, errors_logged
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.engine import GroupCondition
 from vgpu_scheduler.model import BoundedCache
@@ -53,14 +53,9 @@ class GroupStatusWriter:
     async def run(self) -> None:
         """Write what has changed, again and again, until cancelled."""
         while True:
-            try:
+            complete = False
+            with errors_logged(log, "status of pod groups"):
                 complete = await self.write()
-            except ApiUnreachableError as error:
-                log.warning("status of pod groups: %s", error)
-                complete = False
-            except Exception:  # pods must be placed, whatever a status cannot say
-                log.exception("status of pod groups")
-                complete = False
             await asyncio.sleep(_PACE if complete else _AGAIN)
 
     async def write(self) -> bool:

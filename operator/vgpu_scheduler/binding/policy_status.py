@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError, Clock
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock
+from vgpu_scheduler.binding.context import errors_logged
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, rfc3339
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.model import cut
@@ -68,12 +69,8 @@ class PolicyStatusWriter:
             now = self._clock.monotonic()
             if self._generation() != seen or now - looked >= self._interval:
                 seen, looked = self._generation(), now
-                try:
+                with errors_logged(log, "policy status"):
                     await self.write()
-                except ApiUnreachableError as error:
-                    log.warning("policy status: %s", error)
-                except Exception:  # pods must be placed, whatever a status cannot say
-                    log.exception("policy status")
             await asyncio.sleep(_PACE)
 
     async def write(self) -> None:
