@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, EvictionRight, missing_right
-from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.binding.writes import condition, rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Preemption
 from vgpu_scheduler.policy import Budgets
@@ -193,19 +193,14 @@ class EvictionSender:
         """Delete a pod against its budgets, as kube-scheduler does: the condition says why."""
         if not may_be_sent():
             return None
-        now = self._context.clock.now()
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": rfc3339(now),
-        }
-        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        message = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
+        now = rfc3339(self._context.clock.now())
+        marked = condition("DisruptionTarget", "True", "PreemptionByScheduler", message, now)
+        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [marked]}}
         path = pod_path(pod.namespace, pod.name)
-        marked = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
-        if marked.answer is not EvictionAnswer.EVICTED:
-            return marked
+        answer = await self._send(MARK, "PATCH", f"{path}/status", body, STRATEGIC_PATCH)
+        if answer.answer is not EvictionAnswer.EVICTED:
+            return answer
         if not may_be_sent():
             return None
         return await self._send(DELETE, "DELETE", path, delete_options(pod))

@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH
 from vgpu_scheduler.binding.context import BindContext, errors_logged
-from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.binding.writes import condition, rfc3339
 from vgpu_scheduler.engine import GroupCondition
 from vgpu_scheduler.model import BoundedCache
 
@@ -113,16 +113,9 @@ class GroupStatusWriter:
 
 def condition_patch(said: GroupCondition, now: str) -> dict[str, Any]:
     """Return the strategic merge patch of a condition; one whose status stays keeps the time of its last transition."""
-    group, condition, known = said.group, said.condition, said.group.condition
-    body: dict[str, Any] = {
-        "type": said.kind.condition,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-    }
-    if group.generation:  # Kubernetes 1.36 does not count the changes of these objects, which cannot be changed
-        body["observedGeneration"] = group.generation
-    if known is None or known.status != condition.status:
-        body["lastTransitionTime"] = now
+    group, new, known = said.group, said.condition, said.group.condition
+    since = now if known is None or known.status != new.status else None
+    # Kubernetes 1.36 does not count the changes of these objects, which cannot be changed.
+    body = condition(said.kind.condition, new.status, new.reason, new.message, since, group.generation)
     # The UID makes a PodGroup of the same name that came later refuse the patch.
     return {"metadata": {"uid": group.uid}, "status": {"conditions": [body]}}

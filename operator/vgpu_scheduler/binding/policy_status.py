@@ -11,7 +11,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock
 from vgpu_scheduler.binding.context import errors_logged
-from vgpu_scheduler.binding.writes import CONDITION_LIMIT, rfc3339
+from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition, rfc3339
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of, read_evictions, title
@@ -135,23 +135,14 @@ def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]
     """Return the whole status; a condition whose status stays keeps the time of its last transition."""
     before = {}
     with contextlib.suppress(TypeError, KeyError):  # whatever wrote it, it is replaced
-        before = {condition["type"]: condition for condition in known.get("conditions") or ()}
+        before = {each["type"]: each for each in known.get("conditions") or ()}
     generation = report.policy.generation
     conditions = []
-    for condition in report.conditions:
-        status = "True" if condition.status else "False"
-        old = before.get(condition.type) or {}
+    for said in report.conditions:
+        status, message = "True" if said.status else "False", cut(said.message, CONDITION_LIMIT)
+        old = before.get(said.type) or {}
         since = old.get("lastTransitionTime") if old.get("status") == status else None
-        conditions.append(
-            {
-                "type": condition.type,
-                "status": status,
-                "reason": condition.reason,
-                "message": cut(condition.message, CONDITION_LIMIT),
-                "lastTransitionTime": since or now,
-                "observedGeneration": generation,
-            }
-        )
+        conditions.append(condition(said.type, status, said.reason, message, since or now, generation))
     return {
         "observedGeneration": generation,
         "conditions": conditions,

@@ -142,6 +142,26 @@ def decision_record(decision: Decision) -> str:
     return _RECORD.encode(record)
 
 
+def condition(
+    kind: str, status: str, reason: str, message: str, since: str | None, generation: int = 0
+) -> dict[str, Any]:
+    """Return a condition of an object.
+
+    Parameters
+    ----------
+    since
+        When it got its status; None leaves the time that the object says already.
+    generation
+        Which generation of the object it is about; 0 where objects have none.
+    """
+    found: dict[str, Any] = {"type": kind, "status": status, "reason": reason, "message": message}
+    if since is not None:
+        found["lastTransitionTime"] = since
+    if generation:
+        found["observedGeneration"] = generation
+    return found
+
+
 def condition_body(reason: str, message: str, changed: datetime | None, generation: int = 0) -> dict[str, Any]:
     """Return the strategic merge patch that says why a pod is not scheduled.
 
@@ -152,18 +172,9 @@ def condition_body(reason: str, message: str, changed: datetime | None, generati
     generation
         The pod's generation that this is about; 0 for API servers that have no such field.
     """
-    condition: dict[str, Any] = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": None,
-    }
-    if changed is not None:
-        condition["lastTransitionTime"] = rfc3339(changed)
-    if generation:
-        condition["observedGeneration"] = generation
-    return {"status": {"conditions": [condition]}}
+    since = None if changed is None else rfc3339(changed)
+    found = condition("PodScheduled", "False", reason, message, since, generation)
+    return {"status": {"conditions": [{**found, "lastProbeTime": None}]}}
 
 
 @dataclass(frozen=True, slots=True)
