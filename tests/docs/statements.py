@@ -18,9 +18,10 @@ from pydantic import BaseModel, ValidationError
 
 from vgpu_devcluster.resources import BUILT_IN
 from vgpu_scheduler.binding import BinderOptions
-from vgpu_scheduler.binding.overdue import GIVEN_UP_AFTER, OVERDUE_AFTER
+from vgpu_scheduler.binding.overdue import GIVEN_UP_AFTER
 from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.engine import OVERDUE_AFTER
 from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.policy import NO_GROUP_RULES, PLURALS

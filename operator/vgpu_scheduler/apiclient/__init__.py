@@ -12,6 +12,7 @@ from vgpu_scheduler.apiclient.client import (
     Credentials,
     connect,
     context_namespace,
+    served_version,
 )
 from vgpu_scheduler.apiclient.clock import Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
@@ -34,5 +35,6 @@ __all__ = [
     "list_pages",
     "node_path",
     "pod_path",
+    "served_version",
     "wait_for_event",
 ]

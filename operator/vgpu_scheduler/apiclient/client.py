@@ -345,6 +345,20 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)  # a full socket must not keep the loop from everything else
 
 
+def served_version(response: ApiResponse) -> tuple[int, int] | None:
+    """Return the version, major and minor, whose features an API server has; None where ``/version`` does not say.
+
+    That is the one that it emulates (``--emulated-version``), where it says so, without what vendors append (``34+``).
+    """
+    try:
+        found = response.json() if response.ok else {}
+        texts = (found.get("emulationMajor") or found["major"], found.get("emulationMinor") or found["minor"])
+        major, minor = (int("".join(filter(str.isdigit, text))) for text in texts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return major, minor
+
+
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         return float(headers["Retry-After"])

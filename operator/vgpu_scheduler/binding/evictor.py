@@ -20,8 +20,9 @@ from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded, Tri
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import Nominations
-from vgpu_scheduler.binding.overdue import OVERDUE_AFTER, OverdueVictims
+from vgpu_scheduler.binding.overdue import OverdueVictims
 from vgpu_scheduler.binding.reports import Report
+from vgpu_scheduler.engine import OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
 from vgpu_scheduler.telemetry import Keyed

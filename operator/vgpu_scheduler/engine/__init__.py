@@ -19,7 +19,7 @@ from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
-from vgpu_scheduler.engine.preemption import BY_PREEMPTION, Candidates
+from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import Place, QueueEvent, Requeue
@@ -30,6 +30,7 @@ __all__ = [
     "ANY_CARD",
     "BY_PREEMPTION",
     "IN_TURN",
+    "OVERDUE_AFTER",
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",

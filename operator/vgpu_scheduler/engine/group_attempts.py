@@ -88,10 +88,8 @@ class GroupAttempts:
 
     def _in_some_domain(self, members: GroupMembers, *, explain: bool) -> tuple[Decision, ...]:
         group, nodes = members.group, self._state.nodes
-        known = (nodes.row(node) for node in group.nodes)
-        placed = np.array([row for row in known if row is not None], dtype=np.int64)
         constraints = self.constraints(group)
-        found = candidate_domains(nodes, constraints, members.room, group.needed, placed)
+        found = candidate_domains(nodes, constraints, members.room, group.needed, members.placed_rows())
         first: tuple[_Tried, str] | None = None
         for domain in islice(self._with_own_room_first(found, group), _MOST_DOMAINS):
             tried = self._in_some_order(members, domain, explain=explain)

@@ -73,6 +73,11 @@ class GroupMembers:
             self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
         self._copies = {kind: cycle.copies(pods[0], _MANY) for kind, pods in self._by_kind.items()}
 
+    def placed_rows(self) -> NDArray[np.int64]:
+        """Return the rows of the nodes where pods of the group are, shape (n,)."""
+        known = (self._cycle.state.nodes.row(node) for node in self.group.nodes)
+        return np.array([row for row in known if row is not None], dtype=np.int64)
+
     @cached_property
     def room(self) -> GroupRoom:
         """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""

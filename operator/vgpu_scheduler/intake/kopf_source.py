@@ -7,7 +7,7 @@ from collections.abc import Callable
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
-from vgpu_scheduler.intake.kinds import NODES, PODS
+from vgpu_scheduler.intake.kinds import NODES, PODS, UNBOUND
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.supervised import SupervisedKopf
 from vgpu_scheduler.intake.watching import EventHandler
@@ -59,5 +59,5 @@ class KopfSource(SupervisedKopf):
             self._watch(registry, self._nodes, "nodes")
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
-        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name},spec.nodeName="
+        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name},{UNBOUND}"
         settings.scanning.disabled = True

@@ -2,7 +2,14 @@
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
-from vgpu_scheduler.policy.evictions import Eviction, read_evictions, recent_evictions, with_eviction, without_eviction
+from vgpu_scheduler.policy.evictions import (
+    HOUR,
+    Eviction,
+    read_evictions,
+    recent_evictions,
+    with_eviction,
+    without_eviction,
+)
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, WhenStale
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
@@ -22,6 +29,7 @@ from vgpu_scheduler.policy.schema import crds
 __all__ = [
     "CLUSTER_KIND",
     "GROUP",
+    "HOUR",
     "NAMESPACED_KIND",
     "NO_GROUP_RULES",
     "NO_POD_LIMITS",

@@ -8,10 +8,10 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, SystemClock, connect, served_version
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
@@ -138,23 +138,14 @@ class Operator:
 
 
 async def server_version(api: ApiClient) -> tuple[int, int]:
-    """Return the version, major and minor, whose features the API server has; waits until it answers.
-
-    That is the one that it emulates (``--emulated-version``), where it says so.
-    """
+    """Return the version whose features the API server has; waits until it answers."""
     while True:
         try:
             response = await api.request("GET", "/version")
-            if response.ok:
-                version = response.json()
-                return (_number(version, "emulationMajor", "major"), _number(version, "emulationMinor", "minor"))
+            version = served_version(response)
+            if version is not None:
+                return version
             log.warning("version: %s", response.message)
         except ApiUnreachableError as error:
             log.warning("%s", error)
         await asyncio.sleep(1.0)
-
-
-def _number(version: Mapping[str, str], *names: str) -> int:
-    """Return the first of some fields that is there, without what vendors append to it (``34+``)."""
-    text = next(version[name] for name in names if version.get(name))
-    return int("".join(filter(str.isdigit, text)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, served_version
 from vgpu_scheduler.cli.doctor.expected import expectations, expected_of
 from vgpu_scheduler.doctor import (
     FACTS,
@@ -126,18 +126,7 @@ async def _server(api: ApiClient) -> Server:
     local = datetime.now(UTC)
     if response.status == _UNAUTHORIZED:
         raise UnauthorizedError(f"{api.credentials.server}: {response.message}")
-    return Server(api.credentials.server, _version(response), response.time or local, local)
-
-
-def _version(response: ApiResponse) -> tuple[int, int] | None:
-    """Return major and minor version, without what vendors append (``34+``)."""
-    try:
-        found = response.json() if response.ok else {}
-        texts = (found.get("emulationMajor") or found["major"], found.get("emulationMinor") or found["minor"])
-        major, minor = (int("".join(filter(str.isdigit, text))) for text in texts)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return major, minor
+    return Server(api.credentials.server, served_version(response), response.time or local, local)
 
 
 async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
-from vgpu_scheduler.engine import BY_PREEMPTION
+from vgpu_scheduler.engine import BY_PREEMPTION, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, read_evictions
@@ -43,8 +43,6 @@ NOMINATED_WHILE_OFF = Diagnosis(
     " is as it should be.",
     "Clear status.nominatedNodeName if no autoscaler wrote it (metadata.managedFields says who did).",
 )
-_OVERDUE_AFTER = 30.0
-"""Seconds after its grace period from which on a victim is overdue, as for the scheduler."""
 
 
 def nominations(seen: Seen) -> Iterator[Finding]:
@@ -63,7 +61,7 @@ def nominations(seen: Seen) -> Iterator[Finding]:
     recorded = _recorded(seen)
     for pod in seen.pods:
         late = 0.0 if pod.ends_by is None else seen.server.now.timestamp() - pod.ends_by
-        if not pod.deleting or pod.terminal or late < _OVERDUE_AFTER:
+        if not pod.deleting or pod.terminal or late < OVERDUE_AFTER:
             continue
         waiting = [each for each in nominated.get(pod.node_name, ()) if each.priority > pod.priority]
         if waiting:

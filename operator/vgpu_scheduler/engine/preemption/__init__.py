@@ -3,11 +3,12 @@
 from vgpu_scheduler.engine.preemption.candidates import NOT_HELPFUL, Candidates
 from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION, VictimSearch, ineligible
-from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
+from vgpu_scheduler.engine.preemption.victims import OVERDUE_AFTER, Preemptor, Victims
 
 __all__ = [
     "BY_PREEMPTION",
     "NOT_HELPFUL",
+    "OVERDUE_AFTER",
     "Candidates",
     "PreemptionResult",
     "Preemptor",

@@ -20,8 +20,8 @@ from vgpu_scheduler.engine.preemption.victims import (
     pods_of,
     reprieve,
     started,
+    unbound,
     units_by_importance,
-    waits_to_be_bound,
 )
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Reservation, State
@@ -51,7 +51,7 @@ class CardSearch:
         row, allocator = state.nodes.row(node), preemptor.node.allocator
         assert row is not None
         assert allocator is not None
-        self._state = state
+        self.state = state
         self._allocator = allocator
         self._dialect = preemptor.node.dialect
         self._matrix = state.matrix(self._dialect)
@@ -124,18 +124,13 @@ class CardSearch:
             left = left[column[left] == column[left].min()]
         card, best = cards[on[left[0]]], sets[gone[left[0]]]
         pods = pods_of(card.gone(best.tolist()))
-        unbound = self.unbound(pods)
-        violating = violating_budgets((pod for pod in pods if pod.uid not in unbound), budgets)
-        return _OnCard(Victims(self._node, pods, len(violating), unbound), card.number)
+        waiting = unbound(self.state, pods)
+        violating = violating_budgets((pod for pod in pods if pod.uid not in waiting), budgets)
+        return _OnCard(Victims(self._node, pods, len(violating), waiting), card.number)
 
     def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
         return self._allocator.fit_alone(self._matrix, cards, used)
-
-    def unbound(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """Return which of some pods only wait to be bound, by UID."""
-        there = ((pod, self._state.reservation(pod.uid)) for pod in pods)
-        return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
 
     def _by_card(self, units: Iterable[Unit]) -> dict[int, _Tenants]:
         """Return which of some pods hold something of each device, the most important first, and how much."""
@@ -151,7 +146,7 @@ class CardSearch:
 
     def _charges(self, pod: Pod) -> Iterator[tuple[int, Sequence[int]]]:
         """Yield what a pod holds of each device of the node."""
-        held = self._state.reservation(pod.uid)
+        held = self.state.reservation(pod.uid)
         if held is None or held.node != self._node:
             return
         for uuid, amounts in held.device_charges(self._dialect, self._matrix.devices(self._row)).items():
@@ -180,7 +175,7 @@ class _Card:
         self.used = used
         self.amounts = np.stack([amounts for _, amounts in tenants])
         self._search = search
-        self._unbound = search.unbound(pods_of(unit for unit in self.units if len(unit) > 1))
+        self._unbound = unbound(search.state, pods_of(unit for unit in self.units if len(unit) > 1))
         self._gone = np.ones(len(tenants), dtype=np.int64)
 
     def ending(self, unit: Unit) -> Unit:

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import Policies, PolicyKey, PreemptionRules, Victims
+from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, Victims
 from vgpu_scheduler.state import State
 
 __all__ = ["EvictionLimits", "VictimFilter", "created_at"]
 
-_HOUR: Final = 3600.0
+_HOUR: Final = HOUR.total_seconds()
 _Policy = tuple[PolicyKey, str]
 """Its name and its UID: one that is created anew starts anew, as its status does."""
 

@@ -132,10 +132,8 @@ def plan_in_a_domain(
         Returns those of some node rows that the group may go to.
     """
     members, nodes = GroupMembers(cycle, group), cycle.state.nodes
-    known = (nodes.row(node) for node in group.nodes)
-    placed = np.array([row for row in known if row is not None], dtype=np.int64)
     refusals = list[PreemptionResult]()
-    for domain in islice(domains_by_free_room(nodes, near, members.room, placed), _MOST_DOMAINS):
+    for domain in islice(domains_by_free_room(nodes, near, members.room, members.placed_rows()), _MOST_DOMAINS):
         found = planner.plan(members.hardest_first, group.needed, priority, open_(domain.rows), now)
         if isinstance(found, GroupPlan):
             return found

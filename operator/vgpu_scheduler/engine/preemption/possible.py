@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import Unit, pods_of, waits_to_be_bound
+from vgpu_scheduler.engine.preemption.victims import Unit, pods_of, unbound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.state import State
 
@@ -65,8 +65,7 @@ class PossibleVictims:
 
     def unbound(self, units: Iterable[Unit]) -> frozenset[str]:
         """Return which of some pods only wait to be bound, by UID."""
-        held = ((pod, self._state.reservation(pod.uid)) for pod in pods_of(units))
-        return frozenset(pod.uid for pod, there in held if there is not None and waits_to_be_bound(pod, there))
+        return unbound(self._state, pods_of(units))
 
     def held_against(self, units: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Sequence[DisruptionBudget]:
         """Return budgets against which pods that end already are not held: nobody has to evict them.

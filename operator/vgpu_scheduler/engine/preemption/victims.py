@@ -15,11 +15,12 @@ from typing import Final, Protocol
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
-from vgpu_scheduler.state import Phase, Reservation
+from vgpu_scheduler.state import Phase, Reservation, State
 
 __all__ = [
     "MIN_PRIORITY",
     "NOTHING",
+    "OVERDUE_AFTER",
     "Cost",
     "Preemptor",
     "Room",
@@ -29,9 +30,13 @@ __all__ = [
     "pods_of",
     "reprieve",
     "started",
+    "unbound",
     "units_by_importance",
     "waits_to_be_bound",
 ]
+
+OVERDUE_AFTER: Final = 30.0
+"""Seconds after its grace period from which on a victim is overdue."""
 
 MIN_PRIORITY: Final = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
@@ -189,6 +194,12 @@ def reprieve(
 def waits_to_be_bound(pod: Pod, held: Reservation) -> bool:
     """Tell whether a pod that holds something was placed here and is not bound yet, as far as is known."""
     return held.phase is Phase.ASSUMED and not pod.node_name
+
+
+def unbound(state: State, pods: Iterable[Pod]) -> frozenset[str]:
+    """Return which of some pods only wait to be bound, by UID."""
+    there = ((pod, state.reservation(pod.uid)) for pod in pods)
+    return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
 
 
 def started(pod: Pod) -> float:
