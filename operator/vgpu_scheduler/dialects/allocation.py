@@ -12,6 +12,8 @@ from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, cha
 class Allocation(Protocol):
     """The record of allocations on pods.
 
+    One that says nothing else has no quotas and no labels, and relies on nothing that is written before a binding.
+
     Attributes
     ----------
     keys
@@ -28,13 +30,16 @@ class Allocation(Protocol):
     @property
     def written(self) -> frozenset[str]: ...  # noqa: D102 - see the class
     @property
-    def quota_resources(self) -> Mapping[str, QuotaResource]: ...  # noqa: D102
+    def quota_resources(self) -> Mapping[str, QuotaResource]:  # noqa: D102
+        return {}
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
 
     def announced_node(self, pod: Pod) -> str:
         """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""
+        del pod
+        return ""
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.
@@ -52,6 +57,8 @@ class Allocation(Protocol):
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the labels that the node side selects pods by."""
+        del placement
+        return {}
 
 
 class Stamp(str):

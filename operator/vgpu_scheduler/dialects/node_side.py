@@ -63,6 +63,8 @@ class UnservedPod:
 class NodeSide(Protocol):
     """The node side of one ecosystem: its locks, its turns and its answers.
 
+    One that says nothing of turns and of what it serves has no turns, and serves all that can be claimed.
+
     Attributes
     ----------
     locks
@@ -98,9 +100,13 @@ class NodeSide(Protocol):
 
         Of the pods of a node with the same turn it serves the oldest. Empty where it has other ways.
         """
+        del claims
+        return ""
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the turn that the node side still has for a pod which will not take it; None if there is none."""
+        del pod
+        return None
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the node side says on the pod that it has allocated, or that it could not."""
@@ -116,9 +122,10 @@ class NodeSide(Protocol):
         ClaimError
             If it could not, wherever the pod went; the message names the container, the resource and the fix.
         """
+        del pod, claims
 
 
-class LocklessNodeSide:
+class LocklessNodeSide(NodeSide):
     """A node side that finds the allocation on the pod that it starts: no lock, no turns, no answer."""
 
     locks: tuple[NodeLock, ...] = ()
@@ -142,16 +149,6 @@ class LocklessNodeSide:
         del claims
         return False
 
-    def turn(self, claims: PodClaims) -> str:
-        """Return none: there are no turns."""
-        del claims
-        return ""
-
-    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return none: there are no turns."""
-        del pod
-        return None
-
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Return False: nothing is said on the pod."""
         del annotations
@@ -161,7 +158,3 @@ class LocklessNodeSide:
         """Return False: nothing is ever consumed."""
         del annotations
         return False
-
-    def check(self, pod: Pod, claims: PodClaims) -> None:
-        """Do nothing: whatever can be claimed is served."""
-        del pod, claims

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vgpu_scheduler.dialects.hami.codec import format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import Vendor
-from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, UnservedPod
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices, quoted
 
@@ -22,8 +22,8 @@ _LONGEST_NAME = 253
 _ANSWERS = frozenset({PHASE_SUCCESS, PHASE_FAILED})
 
 
-class HamiNodeSide:
-    """The plugins of the makers in use.
+class HamiNodeSide(NodeSide):
+    """The plugins of the makers in use: those without a lock look at pods that have not started, and at no others.
 
     Parameters
     ----------
@@ -31,11 +31,13 @@ class HamiNodeSide:
         The makers, in the order of the dialect.
     """
 
+    locks: tuple[NodeLock, ...] = ()
+
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = tuple(vendors)
         found = {vendor.lock.annotation: vendor.lock for vendor in reversed(vendors) if vendor.lock}
         order = dict.fromkeys(vendor.lock.annotation for vendor in vendors if vendor.lock)
-        self.locks: tuple[NodeLock, ...] = tuple(found[annotation] for annotation in order)
+        self.locks = tuple(found[annotation] for annotation in order)
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
         """Return the lock through which a plugin will look for this pod: any container claims its devices.
@@ -64,16 +66,6 @@ class HamiNodeSide:
         """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
         return claims_devices(claims)
 
-    def turn(self, claims: PodClaims) -> str:
-        """Return none: plugins without a lock look at pods that have not started, and at no others."""
-        del claims
-        return ""
-
-    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return none: no plugin looks at a pod that has ended."""
-        del pod
-        return None
-
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the plugin has written that it allocated, or that it failed."""
         return annotations.get(BIND_PHASE_ANNOTATION) in _ANSWERS
@@ -82,7 +74,3 @@ class HamiNodeSide:
         """Tell whether the plugins have consumed every entry of the pod."""
         left = [annotations[v.record.to_allocate] for v in self._vendors if v.record.to_allocate in annotations]
         return bool(left) and not any(value.replace(";", "").strip() for value in left)
-
-    def check(self, pod: Pod, claims: PodClaims) -> None:
-        """Do nothing: whatever can be claimed is served."""
-        del pod, claims

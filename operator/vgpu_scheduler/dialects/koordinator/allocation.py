@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
+from vgpu_scheduler.dialects.allocation import Allocation
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import AllocatedDevice, decode_allocated, device_name, encode_allocated
@@ -26,7 +26,6 @@ from vgpu_scheduler.model import (
     ContainerClaims,
     ContainerKind,
     Placement,
-    QuotaResource,
     Usage,
 )
 
@@ -34,11 +33,10 @@ _NOTHING = (0,) * len(DIMENSIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class KoordinatorAllocation:
+class KoordinatorAllocation(Allocation):
     """The allocation annotation of pods."""
 
     keys = written = frozenset({ALLOCATED_ANNOTATION})
-    quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Koordinator has elastic quotas of its own
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
@@ -86,11 +84,6 @@ class KoordinatorAllocation:
             claims = (ContainerClaims("", ContainerKind.APP, whole),)
         return Usage({}, claims, problem)
 
-    def announced_node(self, pod: Pod) -> str:
-        """Return none: what is written on a pod before its binding is not relied upon."""
-        del pod
-        return ""
-
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
         del pod  # every key that the node side reads is written
@@ -99,11 +92,6 @@ class KoordinatorAllocation:
             return {}
         assignments = [assignment for container in placement.containers for assignment in container]
         return {ALLOCATED_ANNOTATION: encode_allocated(assignments)}
-
-    def labels(self, placement: Placement) -> dict[str, str]:
-        """Return no labels: nothing on Koordinator's node side selects pods by any."""
-        del placement
-        return {}
 
 
 def _charges(allocated: Iterable[AllocatedDevice]) -> dict[str, Amounts]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from vgpu_scheduler.dialects.allocation import Stamp, realign
+from vgpu_scheduler.dialects.allocation import Allocation, Stamp, realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -21,7 +20,6 @@ from vgpu_scheduler.model import (
     ContainerKind,
     Placement,
     PodClaims,
-    QuotaResource,
     Usage,
     charges,
     makers,
@@ -32,7 +30,7 @@ _WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
 
 @dataclass(frozen=True, slots=True)
-class VolcanoAllocation:
+class VolcanoAllocation(Allocation):
     """The allocation annotations of pods.
 
     Parameters
@@ -54,7 +52,6 @@ class VolcanoAllocation:
         }
     )
     keys = frozenset({keys.ALLOCATED_ANNOTATION})
-    quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Volcano's queues have capacities of their own
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
@@ -84,11 +81,6 @@ class VolcanoAllocation:
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
-    def announced_node(self, pod: Pod) -> str:
-        """Return none: what is written on a pod before its binding is not relied upon."""
-        del pod
-        return ""
-
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
         del pod  # every key that the node side reads is written
@@ -108,11 +100,6 @@ class VolcanoAllocation:
             keys.BIND_PHASE_ANNOTATION: keys.PHASE_ALLOCATING,
             keys.BIND_TIME_ANNOTATION: Stamp(unix_time),
         }
-
-    def labels(self, placement: Placement) -> dict[str, str]:
-        """Return no labels: the plugin finds pods by annotation."""
-        del placement
-        return {}
 
     def _claimants(self, pod: Pod) -> list[bool]:
         return [asks_for_cards(container, self.names) for container in regular_containers(pod)]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -30,7 +29,6 @@ from vgpu_scheduler.model import (
     Compute,
     Device,
     Piece,
-    QuotaResource,
     Usage,
     charges,
     makers,
@@ -98,15 +96,12 @@ def _in_pieces(device: Device) -> Device:
 
 
 @dataclass(frozen=True, slots=True)
-class NeuronNames:
+class NeuronNames(CountedResources):
     """The resource names: a number of devices, or a number of cores."""
 
     devices: str = "aws.amazon.com/neuron"
     cores: str = "aws.amazon.com/neuroncore"
-    unadvertised = ()
     units = PER_DEVICE
-    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
-    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -114,19 +109,9 @@ class NeuronNames:
         return (self.devices, self.cores)
 
     @property
-    def resources(self) -> tuple[str, ...]:
-        """Every resource that says anything about a claim."""
-        return self.counts
-
-    @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of: a share is a core."""
         return ((self.devices, 0, False), (self.cores, 0, False))
-
-    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
-        """Return nothing: numbers are limited by Kubernetes' own quotas."""
-        del vendor
-        return {}
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim is one of whole devices."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
 from vgpu_scheduler.dialects.allocation import Stamp
@@ -20,6 +20,7 @@ from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
+    WHOLE,
     Assignment,
     Claim,
     ClaimTerms,
@@ -108,6 +109,35 @@ class Claims(Protocol):
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container asks for cards at all, however malformed the rest may be."""
+
+
+class CountedResources:
+    """The part of :class:`Claims` that is alike for makers of which cards are asked for by numbers only."""
+
+    __slots__ = ()
+    units: int = WHOLE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resources that a claim cannot do without: any of them."""
+        raise NotImplementedError
+
+    @property
+    def unadvertised(self) -> tuple[str, ...]:
+        """The resources that no kubelet knows."""
+        return ()
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+        return self.counts
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return nothing: numbers are limited by Kubernetes' own quotas."""
+        del vendor
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

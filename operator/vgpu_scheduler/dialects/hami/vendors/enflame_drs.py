@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -27,7 +27,6 @@ from vgpu_scheduler.model import (
     ClaimTerms,
     Device,
     Piece,
-    QuotaResource,
     Schema,
     Usage,
     charges,
@@ -148,7 +147,7 @@ def _amounts(slices: int, memory: int, cores: int) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class DrsNames:
+class DrsNames(CountedResources):
     """The resource names: a number of slices, or the memory and the cores that the slices must have.
 
     A claim names the slices as shares, and nothing else; or no shares, but memory and cores.
@@ -157,19 +156,11 @@ class DrsNames:
     slices: str = "enflame.com/drs-gcu"
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
-    units = WHOLE
-    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
-    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
         """The resources that a claim cannot do without: any of them."""
         return (self.slices, self.memory, self.cores)
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """Every resource that says anything about a claim."""
-        return self.counts
 
     @property
     def unadvertised(self) -> tuple[str, ...]:
@@ -180,11 +171,6 @@ class DrsNames:
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of."""
         return ((self.slices, 0, False), (self.memory, 1, False), (self.cores, 2, False))
-
-    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
-        """Return nothing: the slices that a container gets are those of a profile, not those that it asks for."""
-        del vendor
-        return {}
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others: the profile with all of their compute."""

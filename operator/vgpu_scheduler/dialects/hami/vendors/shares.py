@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.hami.vendors.base import CountedResources
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.kube import Container
@@ -218,7 +219,7 @@ class ShareNames:
 
 
 @dataclass(frozen=True, slots=True)
-class CountNames:
+class CountNames(CountedResources):
     """The resource name of cards that are asked for by number only, and given out without amounts.
 
     Attributes
@@ -228,10 +229,6 @@ class CountNames:
     """
 
     count: str
-    unadvertised = ()
-    units = WHOLE
-    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
-    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -239,19 +236,9 @@ class CountNames:
         return (self.count,)
 
     @property
-    def resources(self) -> tuple[str, ...]:
-        """Every resource that says anything about a claim."""
-        return (self.count,)
-
-    @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension the resource is an amount of: shares."""
         return ((self.count, 0, False),)
-
-    def quotas(self, vendor: str) -> dict[str, QuotaResource]:
-        """Return nothing: a number of cards is limited by Kubernetes' own quotas."""
-        del vendor
-        return {}
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the resource at all."""
