@@ -71,8 +71,7 @@ class NodeSide(Protocol):
         Every lock that a pod may need, each annotation once.
     """
 
-    @property
-    def locks(self) -> tuple[NodeLock, ...]: ...  # noqa: D102 - see the class
+    locks: tuple[NodeLock, ...] = ()
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
         """Return the lock through which the node side will look for this pod; None if it has other ways."""
@@ -114,6 +113,10 @@ class NodeSide(Protocol):
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the node side has consumed every entry of the pod."""
 
+    def is_through(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the node side has answered, or has nothing left to hand out to the pod."""
+        return self.has_answered(annotations) or self.nothing_left(annotations)
+
     def check(self, pod: Pod, claims: PodClaims) -> None:
         """Check that the node side could serve a pod that claims devices.
 
@@ -127,8 +130,6 @@ class NodeSide(Protocol):
 
 class LocklessNodeSide(NodeSide):
     """A node side that finds the allocation on the pod that it starts: no lock, no turns, no answer."""
-
-    locks: tuple[NodeLock, ...] = ()
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
         """Return none."""

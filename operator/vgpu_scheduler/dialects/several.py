@@ -134,7 +134,7 @@ class Dialects:
         return self[placement.dialect].allocation.labels(placement)
 
 
-class JoinedNodeSide:
+class JoinedNodeSide(NodeSide):
     """The node sides of several dialects as one.
 
     Parameters
@@ -147,7 +147,7 @@ class JoinedNodeSide:
         self._dialects = tuple(dialects)
         self._by_name: Mapping[str, NodeSide] = {dialect.name: dialect.node_side for dialect in self._dialects}
         self._by_lock = {lock.annotation: side for side in reversed(self._by_name.values()) for lock in side.locks}
-        self.locks: tuple[NodeLock, ...] = tuple(
+        self.locks = tuple(
             {lock.annotation: lock for side in reversed(self._by_name.values()) for lock in side.locks}.values()
         )
 

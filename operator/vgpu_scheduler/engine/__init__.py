@@ -1,6 +1,6 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
-from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
+from vgpu_scheduler.engine.card_verdicts import CardVerdict, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
@@ -51,7 +51,6 @@ __all__ = [
     "GroupMembers",
     "GroupProgress",
     "GroupStanding",
-    "Lack",
     "LockJudge",
     "LockStatus",
     "MakerOnNode",

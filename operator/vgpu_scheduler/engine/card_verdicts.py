@@ -11,28 +11,14 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Claimed, Refused
-from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, in_unit
+from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, worded_shortage
+from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, Shortage
 from vgpu_scheduler.state import DeviceMatrix
 
 _FITS = -1
 """Stands for a reason where there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """What a card has too little of, in the unit of its dimension."""
-
-    dimension: str
-    unit: str
-    asked: int
-    free: int
-
-    def __str__(self) -> str:
-        """Say it in words."""
-        return worded_shortage(self.dimension, self.unit, self.free, self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,7 @@ class CardVerdict:
     device: Device
     used: Amounts
     reason: CardReason | None
-    lack: Lack | None
+    lack: Shortage | None
 
 
 def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
@@ -122,7 +108,5 @@ def _about(
         lack = None
         if reason in ABOUT_AMOUNTS and relative[row] > 0:
             column = int(dimensions[row])
-            about = dialect.inventory.dimensions[column]
-            left, wanted = in_unit(about, device, column, int(free[row]), int(asked[row]))
-            lack = Lack(about.name, about.unit, wanted, left)
+            lack = shortage(dialect.inventory.dimensions[column], device, column, int(free[row]), int(asked[row]))
         yield CardVerdict(container.name, device, used, reason, lack)

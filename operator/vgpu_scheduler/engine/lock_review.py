@@ -65,6 +65,5 @@ def _owner(engine: Engine, pods: Mapping[str, Pod], lock: FoundLock) -> Pod | No
 
 def _is_silent(engine: Engine, owner: Pod, age: timedelta) -> bool:
     """Tell whether a device plugin has left a bound pod without an answer for longer than others wait for it."""
-    side = engine.closed_nodes.judge.node_side
-    answered = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
-    return bool(owner.node_name) and not answered and age.total_seconds() > engine.options.longest_wait
+    is_through = engine.closed_nodes.judge.node_side.is_through(owner.annotations)
+    return bool(owner.node_name) and not is_through and age.total_seconds() > engine.options.longest_wait

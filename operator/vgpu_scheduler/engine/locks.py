@@ -139,7 +139,5 @@ class LockJudge:
         if owner.node_name and owner.node_name != node:
             return True
         if owner.node_name:
-            side = self.node_side
-            through = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
-            return through and (owner.started or age > expiry)
+            return self.node_side.is_through(owner.annotations) and (owner.started or age > expiry)
         return age > (self._unbound_expiry if owner.scheduler_name in self.scheduler_names else expiry)

@@ -72,18 +72,15 @@ def nearest_miss(
     number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
     listed = devices_of.listed(int(owner[number]), int(devices[number]))
 
-    def shortage(column: int, wanted: int, left: int) -> Shortage:
-        about = dialect.inventory.dimensions[column]
-        left, wanted = in_unit(about, listed, column, left, wanted)
-        return Shortage(about.name, about.unit, left, wanted)
-
-    worst = shortage(int(dimension[number]), int(asked[number]), int(free[number]))
+    about = dialect.inventory.dimensions
+    column = int(dimension[number])
+    worst = shortage(about[column], listed, column, int(free[number]), int(asked[number]))
     card = devices[number : number + 1]
     also = [
-        shortage(int(column[0]), int(wanted[0]), int(left[0]))
+        shortage(about[other[0]], listed, int(other[0]), int(left[0]), int(wanted[0]))
         for reason in ABOUT_AMOUNTS
-        for lacks, column, wanted, left in [allocator.shortfall(columns, card, np.array([reason], dtype=np.int64))]
-        if lacks[0] > 0 and column[0] != dimension[number]
+        for lacks, other, wanted, left in [allocator.shortfall(columns, card, np.array([reason], dtype=np.int64))]
+        if lacks[0] > 0 and other[0] != column
     ]
     return NearMiss(
         node=state.nodes.name(int(owner[number])),
@@ -96,12 +93,12 @@ def nearest_miss(
     )
 
 
-def in_unit(about: Dimension, device: Device, column: int, free: int, asked: int) -> tuple[int, int]:
+def shortage(about: Dimension, device: Device, column: int, free: int, asked: int) -> Shortage:
     """Return how much of a dimension of a device is free and how much was asked, in the unit that is named for it.
 
     Some devices count compute in units of their own, of which percent are said.
     """
-    if about.unit != "percent":
-        return free, asked
-    total = device.total[column]
-    return floor(device.compute_percent(free, total)), ceil(device.compute_percent(asked, total))
+    if about.unit == "percent":
+        total = device.total[column]
+        free, asked = floor(device.compute_percent(free, total)), ceil(device.compute_percent(asked, total))
+    return Shortage(about.name, about.unit, free, asked)

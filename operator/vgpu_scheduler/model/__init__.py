@@ -11,7 +11,6 @@ from vgpu_scheduler.model.decision import (
     ScorePart,
     Shortage,
     Victim,
-    worded_shortage,
 )
 from vgpu_scheduler.model.devices import (
     BEST_FIT,
@@ -153,5 +152,4 @@ __all__ = [
     "policy_words",
     "quoted",
     "worded",
-    "worded_shortage",
 ]

@@ -92,17 +92,17 @@ class Shortage:
     free: int
     asked: int
 
-    def __str__(self) -> str:
-        """Say how much is free and how much was asked; bytes are said in MiB."""
+    @property
+    def amounts(self) -> str:
+        """How much there is and how much was asked; bytes are said in MiB."""
         free, asked, unit = self.free, self.asked, self.unit
         if unit == "bytes":
             free, asked, unit = free // _MIB, -(-asked // _MIB), "MiB"
         return f"{free} of {asked} {unit} {self.dimension}"
 
-
-def worded_shortage(dimension: str, unit: str, free: int, asked: int) -> str:
-    """Say how much of an amount is free and how much was asked; bytes are said in MiB."""
-    return f"{Shortage(dimension, unit, free, asked)} free"
+    def __str__(self) -> str:
+        """Say how much is free."""
+        return f"{self.amounts} free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class NearMiss:
 
     def __str__(self) -> str:
         """Word it for an event."""
-        return f"nearest: {' and '.join(map(str, self.shortages))} free on {self.node}/{self.uuid}"
+        return f"nearest: {' and '.join(each.amounts for each in self.shortages)} free on {self.node}/{self.uuid}"
 
     @classmethod
     def found_in(cls, text: str) -> NearMiss | None:

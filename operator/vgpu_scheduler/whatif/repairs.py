@@ -184,8 +184,7 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
 
 
 def _has_its_cards(world: World, owner: Pod) -> bool:
-    side = world.engine.closed_nodes.judge.node_side
-    return owner.terminal or side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
+    return owner.terminal or world.engine.closed_nodes.judge.node_side.is_through(owner.annotations)
 
 
 def _long(time: timedelta) -> str:

@@ -31,8 +31,6 @@ class HamiNodeSide(NodeSide):
         The makers, in the order of the dialect.
     """
 
-    locks: tuple[NodeLock, ...] = ()
-
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = tuple(vendors)
         found = {vendor.lock.annotation: vendor.lock for vendor in reversed(vendors) if vendor.lock}

@@ -62,8 +62,7 @@ def locks(seen: Seen) -> Iterator[Finding]:
 
 
 def _waits_for_plugin(side: NodeSide, owner: Pod, node: Node) -> bool:
-    answered = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
-    return owner.node_name == node.name and not owner.terminal and not answered
+    return owner.node_name == node.name and not owner.terminal and not side.is_through(owner.annotations)
 
 
 def _by(lock: FoundLock, owner: Pod | None) -> str:
