@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from tests.koordinator_arguments import deviceshare_arguments
 from tests.naive import deviceshare, koordinator
 
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, share_terms
-from vgpu_scheduler.dialects.koordinator import deviceshare_arguments, koordinator_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node

@@ -20,18 +20,14 @@ from typing import Any
 
 import numpy as np
 from tests.golden.outcome import Case, Outcome, differences, responsible
+from tests.koordinator_arguments import DeviceShareArgumentError, ShareDefaults, deviceshare_arguments
 from tests.naive import deviceshare, koordinator
 from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.koordinator_quirks import KOORDINATOR, KoordinatorQuirk
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, share_terms
 from vgpu_scheduler.dialects import ClaimError
-from vgpu_scheduler.dialects.koordinator import (
-    DeviceShareArgumentError,
-    ShareDefaults,
-    deviceshare_arguments,
-    koordinator_dialect,
-)
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node, decode_pod, to_int

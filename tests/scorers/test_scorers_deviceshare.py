@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.share_worlds import World, node_scores, random_share_world
+from tests.koordinator_arguments import DeviceShareArgumentError, ShareDefaults, deviceshare_arguments
 from tests.scorers.clusters import pod, scores, winner
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, Strategy, Weights
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.dialects.koordinator import (
-    DeviceShareArgumentError,
-    ShareDefaults,
-    deviceshare_arguments,
-    koordinator_dialect,
-)
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.scorers import (

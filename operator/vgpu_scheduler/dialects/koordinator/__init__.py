@@ -1,10 +1,5 @@
 """Koordinator's ecosystem: what koordlet lists of a node's devices, and reads on pods."""
 
-from vgpu_scheduler.dialects.koordinator.arguments import (
-    DeviceShareArgumentError,
-    ShareDefaults,
-    deviceshare_arguments,
-)
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
     decode_allocated,
@@ -16,11 +11,8 @@ from vgpu_scheduler.dialects.koordinator.dialect import koordinator_dialect
 
 __all__ = [
     "AllocatedDevice",
-    "DeviceShareArgumentError",
-    "ShareDefaults",
     "decode_allocated",
     "decode_devices",
-    "deviceshare_arguments",
     "encode_allocated",
     "fill",
     "koordinator_dialect",
