@@ -35,7 +35,7 @@ def used(engine: Engine) -> tuple[int, int]:
     assert row is not None
     assert not engine.state.drift()
     found = nodes.used[row]
-    return int(found[nodes.resource_column("cpu")]), int(found[nodes.resource_column("pods")])
+    return int(found[nodes.resources.column("cpu")]), int(found[nodes.resources.column("pods")])
 
 
 def observe(engine: Engine, body: dict[str, Any], **status: Any) -> None:

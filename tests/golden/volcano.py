@@ -113,7 +113,7 @@ def _product(case: Case) -> Obj:
     names = [nodes.name(row) for row in rows.tolist()]
 
     def amounts(of: Any, row: int) -> Obj:
-        found = {name: int(of[row, column]) for name, column in nodes.resources.items()}
+        found = {name: int(of[row, column]) for name, column in nodes.resources.columns.items()}
         return {name: amount for name, amount in found.items() if amount and naive.counted(name)}
 
     return _answer(

@@ -189,7 +189,7 @@ def test_a_resource_that_nobody_offers_until_somebody_does() -> None:
         decode_pod(pod({"name": "c", "resources": {"requests": {"x/y": "1"}}})), nodes, frozenset()
     )
     assert verdicts(compiled, nodes)["a"] == ("NodeResourcesFit", naive.UU, frozenset({"Insufficient x/y"}))
-    assert "x/y" not in nodes.resources
+    assert "x/y" not in nodes.resources.columns
     nodes.upsert(decode_node(node("a", allocatable={"x/y": "1"})))
     assert verdicts(compiled, nodes) == {"a": None}
 

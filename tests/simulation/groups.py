@@ -247,7 +247,7 @@ class GroupsMachine(RestoringMachine):
         if pod.labels.get(NEAR):
             on = {held.node for each in placed if (held := state.reservation(each.uid)) is not None}
             rows = [row for node in on if (row := state.nodes.row(node)) is not None]
-            racks = {int(state.nodes.label_column("rack")[row]) for row in rows}
+            racks = {int(state.nodes.labels.column("rack").ids[row]) for row in rows}
             assert len(racks) == 1, f"{pod.key}: its group is on {sorted(on)}"
             assert -1 not in racks
             REACHED["placed within one rack"] += len(on) > 1

@@ -36,7 +36,8 @@ def resources(state: State) -> dict[str, dict[str, tuple[int, int]]]:
     """Return allocatable and used of every node, zeros left out, and what no node has any more."""
     nodes = state.nodes
     rows = nodes.rows().tolist()
-    columns = {name: column for name, column in nodes.resources.items() if nodes.allocatable[rows, column].any()}
+    known = nodes.resources.columns.items()
+    columns = {name: column for name, column in known if nodes.allocatable[rows, column].any()}
     result = {}
     for row in rows:
         pairs = {
@@ -165,7 +166,9 @@ def check_placement(engine: Engine, placement: Placement) -> None:
             assert listed[uuid].healthy
             assert not listed[uuid].cordoned
             assert uuid not in state.devices.over_capacity(row), f"{uuid} is over: {used[uuid]}"
-    assert not set(state.nodes.over_capacity(row)) & {"cpu", "pods"}
+    for name in ("cpu", "pods"):
+        column = state.nodes.resources.column(name)
+        assert state.nodes.used[row, column] <= state.nodes.allocatable[row, column], f"{name} is over"
 
 
 def check_quota(engine: Engine, placement: Placement) -> None:

@@ -20,7 +20,7 @@ def holding(**more: object) -> Engine:
 def slots(state: State, name: str = "a") -> int:
     row = state.nodes.row(name)
     assert row is not None
-    return int(state.nodes.used[row, state.nodes.resource_column("nvidia.com/gpu")])
+    return int(state.nodes.used[row, state.nodes.resources.column("nvidia.com/gpu")])
 
 
 # Ghosts --------------------------------------------------------------------------------------------------------------

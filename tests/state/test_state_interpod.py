@@ -41,7 +41,7 @@ def check_topologies(state: State) -> None:
 
 def check_counts(state: State, counts: NodeCounts) -> None:
     for key in ("host", "zone", "rack", "none"):
-        column, expected = state.nodes.label(key), Counter[str]()
+        column, expected = state.nodes.labels.column(key), Counter[str]()
         for row, count in counts.as_values().items():
             node = state.node(state.nodes.name(row))
             assert node is not None

@@ -26,7 +26,7 @@ def amounts(nodes: NodeTable, name: str) -> dict[str, tuple[int, int]]:
     assert row is not None
     pairs = {
         resource: (int(nodes.allocatable[row, column]), int(nodes.used[row, column]))
-        for resource, column in nodes.resources.items()
+        for resource, column in nodes.resources.columns.items()
     }
     return {resource: pair for resource, pair in pairs.items() if any(pair)}
 
@@ -51,7 +51,7 @@ def test_rows_are_reused_and_versions_never_return() -> None:
     nodes.upsert(make("a", labels={"zone": "x"}))
     row = nodes.row("a")
     assert row is not None
-    nodes.label("zone")
+    nodes.labels.column("zone")
     nodes.charge(row, {"cpu": 5, "odd/thing": 1})
     before, generation = int(nodes.version[row]), nodes.generation
     assert nodes.remove("a")
@@ -60,10 +60,10 @@ def test_rows_are_reused_and_versions_never_return() -> None:
     assert nodes.row("b") == row
     assert nodes.version[row] > before
     assert nodes.generation > generation
-    assert nodes.label_column("zone")[row] == -1
+    assert nodes.labels.column("zone").ids[row] == -1
     assert amounts(nodes, "b").keys() == {"cpu", "memory", "ephemeral-storage", "pods"}
     assert not nodes.used.any()
-    nodes.resource_column("odd/thing")
+    nodes.resources.column("odd/thing")
     assert not nodes.used.any()
 
 
@@ -131,29 +131,18 @@ def test_touch_raises_the_version_alone() -> None:
     assert (nodes.version[0], nodes.static_version[0]) == (version + 2, static + 1)
 
 
-def test_over_capacity() -> None:
-    nodes = NodeTable()
-    nodes.upsert(make("a", allocatable={"example.com/a": "1", "pods": "1"}))
-    nodes.upsert(make("b", allocatable={"example.com/b": "1"}))
-    nodes.charge(0, {"cpu": 4000, "example.com/a": 1})
-    assert nodes.over_capacity(0) == []
-    nodes.charge(0, {"cpu": 1, "example.com/a": 1, "example.com/b": 1, "example.com/c": 1})
-    assert nodes.over_capacity(0) == ["cpu", "example.com/a", "pods"]
-    assert nodes.over_capacity(1) == []
-
-
 def test_pods_cannot_make_the_table_wider() -> None:
     nodes = NodeTable()
     nodes.upsert(make())
     for index in range(100):
         nodes.charge(0, {f"example.com/r{index}": 2})
-    assert set(nodes.resources) == {"cpu", "memory", "ephemeral-storage", "pods"}
+    assert set(nodes.resources.columns) == {"cpu", "memory", "ephemeral-storage", "pods"}
     nodes.upsert(make(allocatable={"example.com/r7": "3"}))
     assert amounts(nodes, "n")["example.com/r7"] == (3, 2)
     nodes.discharge(0, {"example.com/r7": 2, "example.com/r8": 2}, pods=2)
     assert amounts(nodes, "n")["example.com/r7"] == (3, 0)
-    nodes.resource_column("example.com/r8")
-    nodes.resource_column("example.com/r9")
+    nodes.resources.column("example.com/r8")
+    nodes.resources.column("example.com/r9")
     assert "example.com/r8" not in amounts(nodes, "n")
     assert amounts(nodes, "n")["example.com/r9"] == (0, 2)
 
@@ -174,30 +163,30 @@ def test_labels_as_columns() -> None:
     nodes.upsert(make("a", labels={"zone": "x"}))
     nodes.upsert(make("b", labels={"zone": "y"}))
     nodes.upsert(make("c"))
-    column = nodes.label_column("zone")
-    assert [nodes.label_values("zone")[column[row]] for row in (0, 1)] == ["x", "y"]
+    column = nodes.labels.column("zone").ids
+    assert [nodes.labels.column("zone").values[column[row]] for row in (0, 1)] == ["x", "y"]
     assert column[2] == -1
     nodes.upsert(make("c", labels={"zone": "x"}))
-    assert nodes.label_column("zone")[2] == nodes.label_column("zone")[0]
+    assert nodes.labels.column("zone").ids[2] == nodes.labels.column("zone").ids[0]
 
 
 def test_a_label_without_nodes_appears_when_a_node_has_it() -> None:
     nodes = NodeTable()
     nodes.upsert(make("a"))
-    assert nodes.label_column("late")[0] == -1
-    assert len(nodes.label_column("late")) == nodes.capacity
+    assert nodes.labels.column("late").ids[0] == -1
+    assert len(nodes.labels.column("late").ids) == nodes.capacity
     nodes.upsert(make("a", labels={"late": "v"}))
-    assert nodes.label_values("late")[nodes.label_column("late")[0]] == "v"
+    assert nodes.labels.column("late").values[nodes.labels.column("late").ids[0]] == "v"
 
 
 def test_values_of_a_restless_label_do_not_pile_up() -> None:
     nodes = NodeTable()
     nodes.upsert(make("calm", labels={"tick": "same"}))
     nodes.upsert(make("restless", labels={"tick": "0"}))
-    nodes.label("tick")
+    nodes.labels.column("tick")
     for index in range(1000):
         nodes.upsert(make("restless", labels={"tick": str(index)}))
-    values, column = nodes.label_values("tick"), nodes.label_column("tick")
+    values, column = nodes.labels.column("tick").values, nodes.labels.column("tick").ids
     assert len(values) <= 64
     assert (values[column[0]], values[column[1]]) == ("same", "999")
     assert (column[2:] == -1).all()
@@ -208,10 +197,10 @@ def test_equal_taints_share_an_id() -> None:
     taints = [{"key": "gpu", "effect": "NoSchedule"}]
     for name in "abc":
         nodes.upsert(make(name, taints=[] if name == "b" else taints))
-    assert nodes.taint_set[0] == nodes.taint_set[2] != nodes.taint_set[1]
-    assert [t.key for t in nodes.taint_sets[nodes.taint_set[0]]] == ["gpu"]
+    assert nodes.taints.ids[0] == nodes.taints.ids[2] != nodes.taints.ids[1]
+    assert [t.key for t in nodes.taints.values[nodes.taints.ids[0]]] == ["gpu"]
     nodes.remove("b")
-    assert nodes.taint_set[1] == -1
+    assert nodes.taints.ids[1] == -1
 
 
 def snapshot(nodes: NodeTable) -> dict[str, Any]:
@@ -219,11 +208,11 @@ def snapshot(nodes: NodeTable) -> dict[str, Any]:
     by_name: dict[str, Any] = {}
     for row in nodes.rows().tolist():
         name = nodes.name(row)
-        columns = {key: nodes.label(key) for key in ("zone", "late", "pool")}
+        columns = {key: nodes.labels.column(key) for key in ("zone", "late", "pool")}
         by_name[name] = {
             "amounts": amounts(nodes, name),
             "unschedulable": bool(nodes.unschedulable[row]),
-            "taints": nodes.taint_sets[nodes.taint_set[row]],
+            "taints": nodes.taints.values[nodes.taints.ids[row]],
             "labels": {k: c.values[c.ids[row]] for k, c in columns.items() if c.ids[row] >= 0},
             "rank": int(nodes.rank[row]),
         }
@@ -272,7 +261,7 @@ def test_incremental_equals_rebuilt(steps: list[tuple[str, str, Any]]) -> None:
             assert nodes.remove(name) is (known.pop(name, None) is not None)
             charged.pop(name, None)
         elif kind == "label":
-            nodes.label(name)
+            nodes.labels.column(name)
         elif row is not None and kind == "charge":
             nodes.charge(row, value)
             charged.setdefault(name, []).append(value)
@@ -288,8 +277,8 @@ def test_incremental_equals_rebuilt(steps: list[tuple[str, str, Any]]) -> None:
         for requests in charged.get(name, ()):
             rebuilt.charge(row, requests)
     for resource in RESOURCES:
-        nodes.resource_column(resource)
-        rebuilt.resource_column(resource)
+        nodes.resources.column(resource)
+        rebuilt.resources.column(resource)
     assert snapshot(nodes) == snapshot(rebuilt)
     assert sorted(snapshot(nodes)) == sorted(known)
 

@@ -72,7 +72,7 @@ def domains(nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]) -> l
     """
     if not keys:
         return [Domain("", rows)] if rows.size else []
-    ids = np.stack([nodes.label_column(key)[rows] for key in keys])
+    ids = np.stack([nodes.labels.column(key).ids[rows] for key in keys])
     has_all = (ids >= 0).all(axis=0)
     rows, ids = rows[has_all], ids[:, has_all]
     if not rows.size:
@@ -80,7 +80,7 @@ def domains(nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]) -> l
     distinct, inverse = np.unique(ids, axis=1, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(inverse.ravel(), minlength=distinct.shape[1]))
-    values = [nodes.label_values(key) for key in keys]
+    values = [nodes.labels.column(key).values for key in keys]
     found = [
         Domain(", ".join(of[number] for of, number in zip(values, numbers, strict=True)), of_domain)
         for numbers, of_domain in zip(distinct.T.tolist(), np.split(rows[order], ends[:-1]), strict=True)

@@ -156,8 +156,8 @@ class GroupMembers:
         nodes = self._cycle.state.nodes
         row, found = nodes.row(node), []
         for key in keys:
-            number = -1 if row is None else int(nodes.label_column(key)[row])
-            found.append(nodes.label_values(key)[number] if number >= 0 else "")
+            number = -1 if row is None else int(nodes.labels.column(key).ids[row])
+            found.append(nodes.labels.column(key).values[number] if number >= 0 else "")
         return tuple(found), node
 
     def _hardness(self, kind: Hashable) -> tuple[int, int, tuple[int, ...], str, str]:

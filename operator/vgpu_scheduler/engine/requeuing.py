@@ -219,8 +219,8 @@ class WaitingNeeds:
         """Tell which classes a node may have room for, shape (classes,)."""
         nodes = self._state.nodes
         free = nodes.allocatable[row] - nodes.used[row]
-        enough: NDArray[np.bool_] = (needs[_CPU] <= free[nodes.resources[CPU]]) | (needs[_CPU] == 0)
-        enough &= (needs[_MEMORY] <= free[nodes.resources[MEMORY]]) | (needs[_MEMORY] == 0)
+        enough: NDArray[np.bool_] = (needs[_CPU] <= free[nodes.resources.columns[CPU]]) | (needs[_CPU] == 0)
+        enough &= (needs[_MEMORY] <= free[nodes.resources.columns[MEMORY]]) | (needs[_MEMORY] == 0)
         for dialect, number in self._dialects.items():
             theirs = np.flatnonzero(needs[_DIALECT] == number)
             enough[theirs] &= self._has_card(needs[:, theirs], row, dialect)

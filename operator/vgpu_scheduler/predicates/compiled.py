@@ -184,7 +184,7 @@ class CompiledPredicates:
         most
             More than that are not counted; of shape as ``rows``, as are the numbers.
         """
-        if self._planned != len(self._nodes.resources):
+        if self._planned != len(self._nodes.resources.columns):
             self._plan()
         for need in (need for needs in self._needs for need in needs if need.amount > 0):
             free = self._nodes.allocatable[rows, need.column] - self._nodes.used[rows, need.column]
@@ -207,7 +207,7 @@ class CompiledPredicates:
 
     def _plan(self) -> None:
         """Match the needs with the resource columns that there are now."""
-        columns = self._nodes.resources
+        columns = self._nodes.resources.columns
         self._planned = len(columns)
         # The pod itself takes one of the pods that a node may run.
         needs = [_Need(columns[PODS], np.int64(1), TOO_MANY_PODS)]
@@ -224,7 +224,7 @@ class CompiledPredicates:
     def _fit(self, rows: NDArray[np.int64], in_use: NDArray[np.int64]) -> NDArray[np.int32]:
         """NodeResourcesFit: every resource that is short is a reason."""
         nodes = self._nodes
-        if self._planned != len(nodes.resources):
+        if self._planned != len(nodes.resources.columns):
             self._plan()
         codes = np.full(rows.shape[0], self._unoffered, dtype=np.int32)
         offered, used = nodes.allocatable.T, in_use.T

@@ -111,18 +111,18 @@ class InterPodTerms:
             by_key[key] = by_key[key] | occupied if key in by_key else occupied
         near = np.zeros(rows.shape[0], dtype=np.bool_)
         for key, occupied in by_key.items():
-            near |= occupied.take(self._state.nodes.label(key).ids.take(rows))
+            near |= occupied.take(self._state.nodes.labels.column(key).ids.take(rows))
         return near
 
     def _occupied(self, key: str, counts: NodeCounts) -> NDArray[np.bool_]:
         """Return which topologies have such a pod, by the id of the label's value; the last entry is False."""
-        return counts.by_value(self._state.nodes.label(key)) > 0
+        return counts.by_value(self._state.nodes.labels.column(key)) > 0
 
     def _satisfies_affinity(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which nodes have all the topologies, each with a pod that is counted; the first pod needs no other."""
         assert self._affinity is not None
         nodes, counts = self._state.nodes, self._affinity.nodes
-        found = [(nodes.label(key).ids.take(rows), self._occupied(key, counts)) for key in self._affinity_keys]
+        found = [(nodes.labels.column(key).ids.take(rows), self._occupied(key, counts)) for key in self._affinity_keys]
         is_first = not any(topologies.any() for _, topologies in found) and self._state.interpod.selects(
             self._affinity, pod.namespace, pod.labels
         )
@@ -176,14 +176,14 @@ class PreferredPodsScore:
         nodes = self._state.nodes
         worth: dict[str, NDArray[np.int64]] = {}  # of each topology, by the id of the label's value
         for key, weight, counts in self._terms(pod):
-            pods = counts.by_value(nodes.label(key))
+            pods = counts.by_value(nodes.labels.column(key))
             if pods.any():
                 worth[key] = worth.get(key, 0) + weight * pods
         if not worth:
             return None
         raw = np.zeros(rows.shape[0], dtype=np.int64)
         for key, by_topology in worth.items():
-            raw += by_topology.take(nodes.label(key).ids.take(rows))
+            raw += by_topology.take(nodes.labels.column(key).ids.take(rows))
         return Scores(raw, of_range(raw))
 
     def _terms(self, pod: Pod) -> Iterator[tuple[str, int, NodeCounts]]:

@@ -123,7 +123,7 @@ class LabelLookup:
 
     def __call__(self, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Answer for each of the rows; shape as ``rows``."""
-        return self._lookup(nodes.label(self._key), rows)
+        return self._lookup(nodes.labels.column(self._key), rows)
 
 
 class TermLookup:

@@ -112,7 +112,7 @@ class CountedConstraint:
         fewest : int
             The fewest pods of a domain where a node counts; 0 with fewer of these than there must be.
         """
-        column = nodes.label(self.rule.topology_key)
+        column = nodes.labels.column(self.rule.topology_key)
         ids, size = column.ids.take(counted), len(column.values) + 1
         counts = np.bincount(ids, weights=self.by_node().take(counted), minlength=size).astype(np.int64)
         domains = np.bincount(ids, minlength=size) > 0
@@ -175,11 +175,11 @@ class SpreadFilter:
         everywhere = nodes.rows()
         labelled = np.ones(everywhere.shape[0], dtype=np.bool_)
         for constraint in self._constraints:
-            labelled &= nodes.label(constraint.rule.topology_key).ids.take(everywhere) >= 0
+            labelled &= nodes.labels.column(constraint.rule.topology_key).ids.take(everywhere) >= 0
         codes = np.zeros(rows.shape[0], dtype=np.int32)
         # From the last constraint to the first, each overwriting what comes after it.
         for constraint in reversed(self._constraints):
-            domains = nodes.label(constraint.rule.topology_key).ids.take(rows)
+            domains = nodes.labels.column(constraint.rule.topology_key).ids.take(rows)
             counted = everywhere[labelled & self._eligible(constraint.rule, nodes, everywhere)]
             counts, fewest = constraint.by_domain(nodes, counted)
             most = constraint.rule.max_skew + fewest - constraint.selects(pod)
@@ -282,7 +282,7 @@ class SpreadScore:
             All rows that have them; shape (m,).
         """
         nodes = self._state.nodes
-        column, by_node = nodes.label(constraint.rule.topology_key), constraint.by_node()
+        column, by_node = nodes.labels.column(constraint.rule.topology_key), constraint.by_node()
         ids = column.ids.take(rows)
         if constraint.rule.topology_key == HOSTNAME:
             pods, size = by_node.take(rows), int(scored.sum())
@@ -300,7 +300,7 @@ class SpreadScore:
         """Tell which rows have the labels of all constraints, if they must."""
         found = np.ones(rows.shape[0], dtype=np.bool_)
         for constraint in self._constraints if self._all_keys else ():
-            found &= self._state.nodes.label(constraint.rule.topology_key).ids.take(rows) >= 0
+            found &= self._state.nodes.labels.column(constraint.rule.topology_key).ids.take(rows) >= 0
         return found
 
 

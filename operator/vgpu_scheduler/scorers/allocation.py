@@ -122,7 +122,7 @@ class _Resources:
         nodes = state.nodes
         beyond = state.unrequested.at(rows) if self._beyond else None
         for name, weight in self._weighed:
-            column = nodes.resources.get(name)
+            column = nodes.resources.columns.get(name)
             if column is None:  # no node has ever offered it
                 continue
             offered, used = nodes.allocatable.T[column].take(rows), nodes.used.T[column].take(rows)

@@ -132,7 +132,7 @@ class CompiledBinpack(CompiledScorer):
         return scores
 
     def _resources(self, nodes: NodeTable, devices: DeviceMatrix) -> WeighedResources:
-        columns = nodes.resources
+        columns = nodes.resources.columns
         return WeighedResources(
             weight=self._weight,
             column=np.array([columns.get(name, NO_LINE) for name in self._names], dtype=np.int64),

@@ -116,7 +116,7 @@ class CompiledFragmentation(CompiledScorer):
     def _scored(self, state: State, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the scores, and what the prices make of the last node, by term."""
         nodes, devices = state.nodes, state.matrix(self._dialect)
-        column = nodes.resources[CPU]
+        column = nodes.resources.columns[CPU]
         cpu = NodeCpu(self._cpu, nodes.allocatable.T[column], nodes.used.T[column])
         demand, scratch = bounded_demand(self._claims, devices), _scratch(devices)
         scores, terms = np.zeros(rows.shape[0], dtype=np.float64), np.zeros(TERMS, dtype=np.float64)

@@ -37,7 +37,7 @@ class PlainScorer(CompiledScorer):
         nodes = state.nodes
         free = np.zeros(rows.shape[0], dtype=np.float64)
         for resource in (CPU, MEMORY):
-            column = nodes.resource_column(resource)
+            column = nodes.resources.column(resource)
             allocatable = nodes.allocatable[rows, column].astype(np.float64)
             unused = allocatable - nodes.used[rows, column]
             free += np.divide(unused, allocatable, out=np.zeros_like(free), where=allocatable > 0)

@@ -156,7 +156,7 @@ class _Fleet:
         self.total = np.zeros((count, devices.dimensions), dtype=np.int64)
         for model in np.flatnonzero(self.cards).tolist():
             self.total[model] = columns.total[numbers[self._model == model]].max(axis=0)
-        column = nodes.resources[CPU]
+        column = nodes.resources.columns[CPU]
         self._cpu = nodes.allocatable.T[column] - nodes.used.T[column]
 
     def room(self, models: NDArray[np.int64], cards: int, cpu: int) -> int:

@@ -72,7 +72,7 @@ class Trial:
             self._resources = np.empty_like(used)
         self._resources[row] = used[row]
         for held, sign in changes:
-            self._nodes.charge_in(self._resources[row], held.requests, sign, held.pods)
+            self._nodes.resources.charge_in(self._resources[row], held.requests, held.pods, sign)
         devices = {name: self._charged(name, matrix, row, changes) for name, matrix in self._matrices.items()}
         ports = self._nodes.ports
         if any(held.ports for held, _ in changes):
@@ -86,7 +86,7 @@ class Trial:
 
         It must have been among those that were gone, or are there, too.
         """
-        self._nodes.charge_in(in_use.resources[row], held.requests, sign, held.pods)
+        self._nodes.resources.charge_in(in_use.resources[row], held.requests, held.pods, sign)
         if held.ports:
             in_use.ports.charge(row, held.ports, sign)
         for name, columns in in_use.devices.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -61,11 +61,6 @@ class NodeResources:
         """Return the resources of which one of the rows has more than nothing."""
         most = self._allocatable[:, rows].max(axis=1, initial=0)
         return frozenset(name for name, column in self._columns.items() if most[column] > 0)
-
-    def over_capacity(self, row: int, names: Iterable[str]) -> list[str]:
-        """Return those of some resources of which a row has given out more than it has, sorted."""
-        over = self._used[:, row] > self._allocatable[:, row]
-        return sorted(name for name in names if over[self._columns[name]]) if over.any() else []
 
     # Changing --------------------------------------------------------------------------------------------------------
 

@@ -41,25 +41,44 @@ class NodeTable:
 
     A node keeps its row for as long as it is there; rows of removed nodes are reused. All arrays have ``capacity``
     rows, dead ones included, and are replaced when the table grows: read them from the table each time.
+
+    Attributes
+    ----------
+    generation
+        Changes when a node comes or goes.
+    alive
+        Which rows hold a node; shape (capacity,).
+    version
+        Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
+        All rows take their versions from one clock: no two changes have the same version, a later one has a higher one,
+        and a remembered version means a remembered state, even when a row changes hands.
+    clock
+        The version of the last change of any row.
+    static_version
+        Like ``version``, for labels, taints, cordon and allocatable amounts only; shape (capacity,).
+    unschedulable
+        ``spec.unschedulable`` of each row; shape (capacity,).
+    resources, ports, labels, taints, features, images
+        What nodes offer and what is charged to them, and what else is known of them, as columns.
     """
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._nodes: list[Node | None] = [None] * _FIRST_CAPACITY
         self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
-        self._generation = 0
-        self._resources = NodeResources(_FIRST_CAPACITY)
+        self.generation = 0
+        self.resources = NodeResources(_FIRST_CAPACITY)
         self.ports = HostPorts()
-        self._alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
-        self._unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
-        self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self._clock = 0
-        self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self.alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
+        self.unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
+        self.version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self.clock = 0
+        self.static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._holders_noted = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
+        self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
         self._soft_taints = 0
-        self._features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
-        self._labels = NodeLabels(_FIRST_CAPACITY)
+        self.features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
+        self.labels = NodeLabels(_FIRST_CAPACITY)
         self.images = NodeImages(_FIRST_CAPACITY)
         self._ranked: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
 
@@ -74,40 +93,11 @@ class NodeTable:
     @property
     def capacity(self) -> int:
         """Number of rows, dead ones included."""
-        return self._alive.shape[0]
-
-    @property
-    def generation(self) -> int:
-        """Changes when a node comes or goes."""
-        return self._generation
-
-    @property
-    def alive(self) -> NDArray[np.bool_]:
-        """Which rows hold a node; shape (capacity,)."""
-        return self._alive
-
-    @property
-    def version(self) -> NDArray[np.int64]:
-        """Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
-
-        All rows take their versions from one clock: no two changes have the same version, a later one has a higher one,
-        and a remembered version means a remembered state, even when a row changes hands.
-        """
-        return self._version
-
-    @property
-    def clock(self) -> int:
-        """The version of the last change of any row."""
-        return self._clock
+        return self.alive.shape[0]
 
     def changed_since(self, clock: int) -> NDArray[np.int64]:
         """Return the live rows that have changed since the clock said so, ascending."""
-        return np.flatnonzero((self._version > clock) & self._alive)
-
-    @property
-    def static_version(self) -> NDArray[np.int64]:
-        """Like ``version``, for labels, taints, cordon and allocatable amounts only; shape (capacity,)."""
-        return self._static_version
+        return np.flatnonzero((self.version > clock) & self.alive)
 
     @property
     def holders_version(self) -> NDArray[np.int64]:
@@ -115,12 +105,7 @@ class NodeTable:
 
         Shape (capacity,).
         """
-        return self._version + self._holders_noted
-
-    @property
-    def unschedulable(self) -> NDArray[np.bool_]:
-        """``spec.unschedulable`` of each row; shape (capacity,)."""
-        return self._unschedulable
+        return self.version + self._holders_noted
 
     @property
     def allocatable(self) -> NDArray[np.int64]:
@@ -128,41 +113,21 @@ class NodeTable:
 
         A column of it is contiguous, a row is not.
         """
-        return self._resources.allocatable
+        return self.resources.allocatable
 
     @property
     def used(self) -> NDArray[np.int64]:
         """What is charged to each row, in the units of ``allocatable``; shape (capacity, resources)."""
-        return self._resources.used
+        return self.resources.used
 
     def offered(self) -> frozenset[str]:
         """Return the resources of which some node has more than nothing."""
-        return self._resources.offered(self._alive)
-
-    @property
-    def taint_set(self) -> NDArray[np.int32]:
-        """Position in ``taint_sets`` of each row's taints, -1 for dead rows; shape (capacity,)."""
-        return self._taints.ids
-
-    @property
-    def taint_sets(self) -> Sequence[tuple[Taint, ...]]:
-        """The distinct tuples of taints."""
-        return self._taints.values
-
-    @property
-    def taints(self) -> InternedColumn[tuple[Taint, ...]]:
-        """The taints as a column."""
-        return self._taints
+        return self.resources.offered(self.alive)
 
     @property
     def any_soft_taints(self) -> bool:
         """Whether any node has a taint with the effect PreferNoSchedule."""
         return self._soft_taints > 0
-
-    @property
-    def features(self) -> InternedColumn[tuple[str, ...]]:
-        """The declared features as a column."""
-        return self._features
 
     def row(self, name: str) -> int | None:
         """Row of a node; None if it is not there."""
@@ -191,15 +156,6 @@ class NodeTable:
 
     # Resources -------------------------------------------------------------------------------------------------------
 
-    @property
-    def resources(self) -> Mapping[str, int]:
-        """Column of each resource that has one."""
-        return self._resources.columns
-
-    def resource_column(self, name: str) -> int:
-        """Column of a resource, made now if there is none."""
-        return self._resources.column(name)
-
     def charge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Count a pod on a node.
 
@@ -214,37 +170,15 @@ class NodeTable:
         ports
             The host ports that it takes.
         """
-        self._resources.charge(row, requests, pods, 1)
+        self.resources.charge(row, requests, pods, 1)
         self._tick(row)
         self.ports.charge(row, ports, 1)
 
     def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Take back exactly what :meth:`charge` counted."""
-        self._resources.charge(row, requests, pods, -1)
+        self.resources.charge(row, requests, pods, -1)
         self._tick(row)
         self.ports.charge(row, ports, -1)
-
-    def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int, pods: int = 1) -> None:
-        """Count pods (``sign`` = 1), or take them back (-1), in what is used of a row elsewhere; shape (resources,)."""
-        self._resources.charge_in(used, requests, pods, sign)
-
-    def over_capacity(self, row: int) -> list[str]:
-        """Return the resources that a live row offers and has given out more of than it has, sorted."""
-        return self._resources.over_capacity(row, self._node(row).allocatable)
-
-    # Labels ----------------------------------------------------------------------------------------------------------
-
-    def label(self, key: str) -> InternedColumn[str]:
-        """Values of a label as a column, which is kept up to date from the first time it is asked for."""
-        return self._labels.column(key)
-
-    def label_column(self, key: str) -> NDArray[np.int32]:
-        """Value of a label as a position in ``label_values(key)``, -1 where it is absent; shape (capacity,)."""
-        return self.label(key).ids
-
-    def label_values(self, key: str) -> Sequence[str]:
-        """Distinct values of a label."""
-        return self.label(key).values
 
     # Changing --------------------------------------------------------------------------------------------------------
 
@@ -284,23 +218,23 @@ class NodeTable:
         self._soft_taints -= _has_soft_taint(self._node(row))
         self._nodes[row] = None
         self._free.append(row)
-        self._resources.clear(row)
+        self.resources.clear(row)
         self.ports.clear(row)
-        self._alive[row] = False
-        self._unschedulable[row] = False
-        self._taints.set(row, None)
-        self._features.set(row, None)
-        self._labels.set(row, {})
+        self.alive[row] = False
+        self.unschedulable[row] = False
+        self.taints.set(row, None)
+        self.features.set(row, None)
+        self.labels.set(row, {})
         self.images.set(row, ())
         self.images.counted_anew()
-        self._static_version[row] += 1
+        self.static_version[row] += 1
         self._tick(row)
-        self._generation += 1
+        self.generation += 1
         return True
 
     def touch(self, row: int, *, static: bool = False) -> None:
         """Raise a row's version, and its static version if asked, for a change that this table does not see."""
-        self._static_version[row] += int(static)
+        self.static_version[row] += int(static)
         self._tick(row)
 
     def note_holders(self, row: int) -> None:
@@ -308,8 +242,8 @@ class NodeTable:
         self._holders_noted[row] += 1
 
     def _tick(self, row: int) -> None:
-        self._clock += 1
-        self._version[row] = self._clock
+        self.clock += 1
+        self.version[row] = self.clock
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -321,12 +255,12 @@ class NodeTable:
 
     def _ranking(self) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
         """Sort the names if a node came or went since; return the generation, the live rows and the ranks."""
-        if self._ranked is None or self._ranked[0] != self._generation:
-            live = np.flatnonzero(self._alive)
+        if self._ranked is None or self._ranked[0] != self.generation:
+            live = np.flatnonzero(self.alive)
             by_name = [row for _, row in sorted(self._rows.items())]
             rank = np.full(self.capacity, self.capacity, dtype=np.int64)
             rank[by_name] = np.arange(len(by_name), dtype=np.int64)
-            self._ranked = (self._generation, live, rank)
+            self._ranked = (self.generation, live, rank)
         return self._ranked
 
     def _new_row(self, name: str) -> int:
@@ -334,37 +268,37 @@ class NodeTable:
             self._grow(2 * self.capacity)
         row = self._free.pop()
         self._rows[name] = row
-        self._alive[row] = True
-        self._generation += 1
+        self.alive[row] = True
+        self.generation += 1
         self.images.counted_anew()
         return row
 
     def _fill(self, row: int, node: Node, old: Node | None) -> None:
         """Write the static columns of a row."""
-        self._resources.offer(row, node.allocatable)
+        self.resources.offer(row, node.allocatable)
         self._nodes[row] = node
-        self._unschedulable[row] = node.unschedulable
-        self._taints.set(row, node.taints)
+        self.unschedulable[row] = node.unschedulable
+        self.taints.set(row, node.taints)
         self._soft_taints += _has_soft_taint(node) - (old is not None and _has_soft_taint(old))
-        self._features.set(row, node.declared_features)
-        self._labels.set(row, node.labels)
+        self.features.set(row, node.declared_features)
+        self.labels.set(row, node.labels)
         self.images.set(row, node.images)
-        self._static_version[row] += 1
+        self.static_version[row] += 1
         self._tick(row)
 
     def _grow(self, capacity: int) -> None:
         more = capacity - self.capacity
         self._free.extend(range(capacity - 1, self.capacity - 1, -1))
         self._nodes.extend([None] * more)
-        self._alive = np.pad(self._alive, (0, more))
-        self._unschedulable = np.pad(self._unschedulable, (0, more))
-        self._version = np.pad(self._version, (0, more))
-        self._static_version = np.pad(self._static_version, (0, more))
+        self.alive = np.pad(self.alive, (0, more))
+        self.unschedulable = np.pad(self.unschedulable, (0, more))
+        self.version = np.pad(self.version, (0, more))
+        self.static_version = np.pad(self.static_version, (0, more))
         self._holders_noted = np.pad(self._holders_noted, (0, more))
-        self._resources.grow(capacity)
-        self._taints.grow(capacity)
-        self._features.grow(capacity)
-        self._labels.grow(capacity)
+        self.resources.grow(capacity)
+        self.taints.grow(capacity)
+        self.features.grow(capacity)
+        self.labels.grow(capacity)
         self.images.grow(capacity)
         self._ranked = None
 

@@ -123,7 +123,7 @@ class Places:
         size = max(size, 0)
         found = np.full(rows.shape[0], _number(self._everywhere, size), dtype=np.int64)
         for key in self._by_label:
-            column = nodes.label(key)
+            column = nodes.labels.column(key)
             largest = self._table(key, column, at_most)[:at_most]
             found += np.count_nonzero(largest >= size, axis=0).take(column.ids.take(rows))
         for selector, items in self._others.items():

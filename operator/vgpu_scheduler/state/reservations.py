@@ -207,7 +207,7 @@ class Assumptions:
         return (pod.spec, pod.annotations, version, self._device_lists.get(node, 0))
 
     def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
-        used, allocatable, columns = self._nodes.used, self._nodes.allocatable, self._nodes.resources
+        used, allocatable, columns = self._nodes.used, self._nodes.allocatable, self._nodes.resources.columns
         known = (columns[name] for name in ("pods", *requests) if name in columns)
         return any(used[row, column] > allocatable[row, column] for column in known)
 

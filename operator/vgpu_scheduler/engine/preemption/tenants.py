@@ -174,8 +174,8 @@ class RequestTable:
     def refresh(self, rows: NDArray[np.int64]) -> PodRequests:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
         nodes = self._state.nodes
-        if self._resources != len(nodes.resources):
-            self._resources = len(nodes.resources)
+        if self._resources != len(nodes.resources.columns):
+            self._resources = len(nodes.resources.columns)
             self._segments = _Segments((np.int64, 0), (np.float64, 0), (np.int64, self._resources), (np.int64, 0))
             self._priorities.clear()
         segments = self._segments
@@ -188,7 +188,7 @@ class RequestTable:
                 )
                 segments.columns[1][number] = started(pod)
                 segments.columns[2][number] = 0
-                nodes.charge_in(segments.columns[2][number], held.requests, 1, held.pods)
+                nodes.resources.charge_in(segments.columns[2][number], held.requests, held.pods, 1)
             self._priorities.update(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
         return PodRequests(segments.first, segments.last, *segments.columns)
 

@@ -325,7 +325,7 @@ class _Zones(VolumeFilter):
         """Tell which nodes say where they are at all; the others are not asked."""
         nodes, said = self._state.nodes, np.zeros(rows.shape[0], dtype=np.bool_)
         for key in _LABELS:
-            said |= nodes.label(key).ids.take(rows) >= 0
+            said |= nodes.labels.column(key).ids.take(rows) >= 0
         return said
 
 
