@@ -225,7 +225,7 @@ def test_a_placement_that_is_undone_frees_nothing() -> None:
     take(engine, "CSINode", csi_node("a", limits={DRIVER: 1}), csi_node("b", limits={DRIVER: 0}))
     assert placed(engine, "first", **using("data"))[0] == "a"
     assert placed(engine, "waits", **using("mine"))[0] == ""
-    assert engine.recheck("uid-first") is not None
+    assert engine.assumed.recheck("uid-first") is not None
     assert not woken(engine)
     engine.unreserve("uid-first", 20.0, at_least=60.0)
     assert woken(engine) == {"default/waits": True}

@@ -168,10 +168,10 @@ def test_a_placement_holds_beside_its_own_kind_elsewhere() -> None:
     for name in ("one", "two"):
         held = engine.state.reservation(f"uid-{name}")
         assert held is not None
-        assert engine.recheck(f"uid-{name}") is held.placement
+        assert engine.assumed.recheck(f"uid-{name}") is held.placement
     spec = {"labels": {"app": "db"}, **near(term("db"))}
     assert placed(engine, "first", **spec)
-    assert engine.recheck("uid-first") is not None
+    assert engine.assumed.recheck("uid-first") is not None
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_a_placement_that_others_forbid_by_now_is_not_bound(comes: Callable[[Eng
     engine.observe_pod(foreign("friend", "a1", "friend"), 0.0)
     affinity = {**away(term("db"))["affinity"], **near(term("friend"))["affinity"]}
     node_name = placed(engine, "web", labels={"app": "web"}, affinity=affinity)
-    assert engine.recheck("uid-web") is not None
+    assert engine.assumed.recheck("uid-web") is not None
     comes(engine, node_name[0])
-    assert engine.recheck("uid-web") is None
+    assert engine.assumed.recheck("uid-web") is None
 
 
 # Waking ------------------------------------------------------------------------------------------------------------
@@ -261,10 +261,10 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
     engine = zones()
     selector = {"matchLabels": {"team": "x"}}
     engine.observe_pod(foreign("guard", "b1", **away(term("web", namespaceSelector=selector))), 0.0)
-    engine.sweep("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
+    engine.lists.sweep("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
     asking = pod("web", labels={"app": "web"}, nodeSelector={"zone": "b"})
     assert engine.cycle.decide(asking).placement is None
-    sweep = engine.sweep("Namespace", 6)
+    sweep = engine.lists.sweep("Namespace", 6)
     for gone in sweep.missing():
         sweep.remove(gone, 0.0)
     assert engine.cycle.decide(asking).placement is not None

@@ -214,25 +214,25 @@ def engine() -> Engine:
 
 
 def test_a_placement_holds_while_nothing_changes(engine: Engine) -> None:
-    first = engine.recheck("uid-p")
+    first = engine.assumed.recheck("uid-p")
     assert first is not None
     assert first.node == "a"
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={"heartbeat": "1"}), 0.0)
     engine.observe_pod(pod("p", version=2, labels={"note": "x"}), 0.0)
     engine.observe_pod(pod("q"), 0.0)
     attempt(engine)
-    assert engine.recheck("uid-p") is first
+    assert engine.assumed.recheck("uid-p") is first
 
 
 def test_a_card_that_became_unhealthy_is_exchanged_on_the_same_node(engine: Engine) -> None:
-    [chosen] = uuids(engine.recheck("uid-p"))
+    [chosen] = uuids(engine.assumed.recheck("uid-p"))
     listed = [card(f"a-gpu-{n}", index=n, healthy=f"a-gpu-{n}" != chosen) for n in range(2)]
     engine.observe_node(node("a", listed, version=2), 0.0)
-    [other] = uuids(engine.recheck("uid-p"))
+    [other] = uuids(engine.assumed.recheck("uid-p"))
     assert {chosen, other} == {"a-gpu-0", "a-gpu-1"}
     assert engine.state.ledger() == {"a": {other: (1, 1000, 0)}}
     assert engine.state.in_flight("uid-p")
-    assert engine.recheck("uid-p") == engine.recheck("uid-p")
+    assert engine.assumed.recheck("uid-p") == engine.assumed.recheck("uid-p")
 
 
 def test_the_cards_that_an_exchange_frees_help_those_who_wait() -> None:
@@ -243,7 +243,7 @@ def test_the_cards_that_an_exchange_frees_help_those_who_wait() -> None:
     assert engine.queue.place("uid-other") is Place.UNSCHEDULABLE
     allowed = {"nvidia.com/nouse-gpuuuid": chosen}
     engine.observe_pod(pod("p", asks(gpumem=6000), version=2, annotations=allowed), 0.0)
-    assert uuids(engine.recheck("uid-p")) != [chosen]
+    assert uuids(engine.assumed.recheck("uid-p")) != [chosen]
     decision = engine.attempt(10.0)
     assert decision is not None
     assert decision.placement is not None
@@ -251,10 +251,10 @@ def test_the_cards_that_an_exchange_frees_help_those_who_wait() -> None:
 
 
 def test_a_card_that_others_took_is_exchanged(engine: Engine) -> None:
-    [chosen] = uuids(engine.recheck("uid-p"))
+    [chosen] = uuids(engine.assumed.recheck("uid-p"))
     greedy = allocation("a", (chosen, 8000, 0))
     engine.observe_pod(pod("greedy", scheduler="another", nodeName="a", annotations=greedy), 0.0)
-    assert uuids(engine.recheck("uid-p")) != [chosen]
+    assert uuids(engine.assumed.recheck("uid-p")) != [chosen]
     assert engine.state.over_capacity() == {}
 
 
@@ -263,7 +263,7 @@ def test_a_node_that_others_filled_is_given_up(takes: dict[str, str]) -> None:
     engine = engine_with([node("a", cards("a", 2)), node("b")], [pod("p", asks(cpu="2", memory="1Gi"))])
     assert attempt(engine).placement
     engine.observe_pod(pod("other", asks(0, **takes), scheduler="another", nodeName="a"), 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_node_that_others_filled_is_given_up(takes: dict[str, str]) -> None:
 )
 def test_a_placement_on_a_node_that_does_not_take_it_any_more(engine: Engine, change: dict[str, Any]) -> None:
     engine.observe_node(node("a", **{"registered": cards("a", 2), "version": 2, **change}), 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
     engine.unreserve("uid-p", 0.0)
     decision = attempt(engine, 1.0)
     assert decision.placement is not None
@@ -291,7 +291,7 @@ def test_a_placement_on_a_node_that_does_not_take_it_any_more(engine: Engine, ch
 )
 def test_a_pod_that_must_not_be_bound_any_more(engine: Engine, change: dict[str, Any]) -> None:
     engine.observe_pod(pod("p", version=2, **change), 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
     engine.unreserve("uid-p", 0.0)
     assert "uid-p" not in engine.queue
     assert not engine.state.in_flight("uid-p")
@@ -299,9 +299,9 @@ def test_a_pod_that_must_not_be_bound_any_more(engine: Engine, change: dict[str,
 
 def test_a_pod_or_a_node_that_is_gone(engine: Engine) -> None:
     engine.remove_node("a")
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
     engine.remove_pod("uid-p", 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
     engine.unreserve("uid-p", 0.0)
     engine.confirmed("uid-p")  # an answer that comes late
     assert engine.state.reservation("uid-p") is None
@@ -309,21 +309,21 @@ def test_a_pod_or_a_node_that_is_gone(engine: Engine) -> None:
 
 
 def test_what_a_pod_asks_for_may_change_while_it_waits_at_its_node(engine: Engine) -> None:
-    [chosen] = uuids(engine.recheck("uid-p"))
+    [chosen] = uuids(engine.assumed.recheck("uid-p"))
     engine.observe_pod(pod("p", version=2, annotations={"nvidia.com/nouse-gpuuuid": chosen}), 0.0)
-    assert uuids(engine.recheck("uid-p")) != [chosen]
+    assert uuids(engine.assumed.recheck("uid-p")) != [chosen]
     engine.observe_pod(pod("p", version=3, nodeSelector={"pool": "none"}), 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 def test_only_assumed_placements_are_looked_at(engine: Engine) -> None:
-    assert engine.recheck("uid-unknown") is None
+    assert engine.assumed.recheck("uid-unknown") is None
     engine.confirmed("uid-p")
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 def test_the_answer_and_the_watch_may_come_in_either_order(engine: Engine) -> None:
-    notes = engine.dialects.annotations(engine.recheck("uid-p") or Placement(""), 0)
+    notes = engine.dialects.annotations(engine.assumed.recheck("uid-p") or Placement(""), 0)
     held = engine.state.ledger()
     engine.confirmed("uid-p")
     reservation = engine.state.reservation("uid-p")

@@ -176,10 +176,10 @@ def test_an_assumed_piece_is_checked_again_when_somebody_may_be_anywhere_on_the_
     engine = engine_with([mig_node()])
     engine.observe_pod(pod("x", asks(1, 1000)), 0.0)
     assert engine.attempt(1.0) is not None
-    assert engine.recheck("uid-x") is not None
+    assert engine.assumed.recheck("uid-x") is not None
     stranger = pod("t", asks(1, 1000), annotations=allocation("a", ("a-gpu-0", 1984, 10)), started=True, nodeName="a")
     engine.observe_pod(stranger, 2.0)
-    assert engine.recheck("uid-x") is None
+    assert engine.assumed.recheck("uid-x") is None
 
 
 def test_a_preference_for_links_takes_the_first_numa_node_with_enough_cards() -> None:

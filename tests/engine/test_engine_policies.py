@@ -146,9 +146,9 @@ def test_an_assumed_placement_is_checked_again_under_a_new_policy() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(pod("x"), 0.0)
     first = decide(engine).placement
-    assert engine.recheck("uid-x") == first
+    assert engine.assumed.recheck("uid-x") == first
     engine.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
-    assert engine.recheck("uid-x") is None
+    assert engine.assumed.recheck("uid-x") is None
     engine.unreserve("uid-x", 3.0)
     assert "CardDeniedByPolicy" in decide(engine, 30.0).message
 
@@ -217,7 +217,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     engine.observe_pod(pod("x"), 0.0)
     decision = decide(engine)
     engine.effective_policies.observe(policy("p", {"devices": {"exclusive": True}}))
-    placement = engine.recheck("uid-x")
+    placement = engine.assumed.recheck("uid-x")
     assert placement is not None
     assert placement.containers[0][0].amounts == (1, 1000, 100)
     restated = engine.restate(decision, placement)

@@ -81,7 +81,7 @@ def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
 
 def swept(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
     """Sweep with a list; return how many quotas were gone."""
-    sweep = engine.sweep("ResourceQuota", version)
+    sweep = engine.lists.sweep("ResourceQuota", version)
     for found in listed:
         assert sweep.take(found, 0.0) == ()
     gone = sweep.missing()
@@ -335,6 +335,6 @@ def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
     for name in ("one", "two"):
         assert places(engine, pod(name, asks(1, 2000)))
     engine.quotas.observe(quota(memory=2000, version=2))
-    assert engine.recheck("uid-one") is None
+    assert engine.assumed.recheck("uid-one") is None
     engine.unreserve("uid-one", 1.0)
-    assert engine.recheck("uid-two") is not None, "it is within the limit without the other one"
+    assert engine.assumed.recheck("uid-two") is not None, "it is within the limit without the other one"

@@ -24,7 +24,7 @@ def assumed() -> Engine:
     decision = engine.attempt(0.0)
     assert decision is not None
     assert decision.placement is not None
-    assert engine.recheck("uid-p") == decision.placement
+    assert engine.assumed.recheck("uid-p") == decision.placement
     return engine
 
 
@@ -44,7 +44,7 @@ def looks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> int:
         return look(policies, about)
 
     monkeypatch.setattr(EffectivePolicies, "as_decided", counted)
-    engine.recheck("uid-p")
+    engine.assumed.recheck("uid-p")
     return number
 
 
@@ -120,20 +120,20 @@ def test_what_has_nothing_to_do_with_it_costs_no_second_look(
 def test_in_a_limited_namespace_what_others_use_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = assumed()
     engine.quotas.observe(ResourceQuota("default", "q", {MEMORY: "3000"}, "u", 1))
-    assert engine.recheck("uid-p") is not None
+    assert engine.assumed.recheck("uid-p") is not None
     engine.observe_pod(pod("other", nodeName="b", annotations=allocation("b", ("b-gpu-0", 2500, 0)), started=True), 1.0)
     assert looks(engine, monkeypatch) == 1
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 def test_what_was_given_back_is_not_taken_for_checked() -> None:
     engine = assumed()
     engine.unreserve("uid-p", 1.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
     assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()
     engine.leave_selection("uid-p", 2, 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_a_pod_that_cannot_be_moved_goes_on_to_hold_what_it_held(broken: str, mo
         assert engine.decide_elsewhere("uid-p", {on_node(engine)}) is None
     assert engine.state.ledger() == before
     assert not engine.state.drift()
-    assert engine.recheck("uid-p") is not None
+    assert engine.assumed.recheck("uid-p") is not None
     assert engine.decide_elsewhere("uid-p", {on_node(engine)}) is not None

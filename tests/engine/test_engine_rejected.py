@@ -119,10 +119,10 @@ def test_a_placement_that_waits_at_a_node_is_given_up_when_the_node_rejects_a_po
     place(engine, owned("p"), 0.0)
     place(engine, owned("q"), 0.0)
     place(engine, owned("r", "another"), 0.0)
-    assert engine.recheck("uid-q") is not None
+    assert engine.assumed.recheck("uid-q") is not None
     reject(engine, "p", "a", 1.0)
-    assert engine.recheck("uid-q") is None
-    assert engine.recheck("uid-r") is not None
+    assert engine.assumed.recheck("uid-q") is None
+    assert engine.assumed.recheck("uid-r") is not None
 
 
 def test_the_node_is_open_where_no_time_is_set() -> None:

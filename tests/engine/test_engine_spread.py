@@ -64,8 +64,8 @@ def test_a_placement_holds_beside_itself() -> None:
     held = engine.state.reservation("uid-one")
     assert held is not None
     engine.state.mark_rechecked("uid-one")
-    assert engine.recheck("uid-one") == held.placement
+    assert engine.assumed.recheck("uid-one") == held.placement
     for number in range(2):
         engine.observe_pod(foreign(f"other-{number}", held.node, "web"), 0.0)
-    moved = engine.recheck("uid-one")
+    moved = engine.assumed.recheck("uid-one")
     assert moved is None, "the zone is ahead by two without the pod"

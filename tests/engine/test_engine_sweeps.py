@@ -15,7 +15,7 @@ from vgpu_scheduler.model import Decision, Outcome
 def swept(engine: Engine, kind: Kind[Any], listed: list[Any], version: int) -> int:
     """Have a list taken in that was asked for just now; return how many objects were gone."""
     observer = Observer(engine, lambda: 0.0, EventPort(), lambda _: None)
-    asyncio.run(observer.sweep(kind, Listing(listed, version, since=engine.listed(kind.name))))
+    asyncio.run(observer.sweep(kind, Listing(listed, version, since=engine.lists.listed(kind.name))))
     return observer.stats.swept
 
 

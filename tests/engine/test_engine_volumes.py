@@ -123,7 +123,7 @@ def test_a_claim_for_one_pod() -> None:
     engine = cluster(local("v", "b", bound_to=claim("c0", "default")))
     take(engine, CLAIM, bound("c0", "v", accessModes=["ReadWriteOncePod"]), version=6)
     assert placed(engine, "one", **using("c0"))[0] == "b"
-    assert engine.recheck("uid-one") is not None, "it is not in its own way"
+    assert engine.assumed.recheck("uid-one") is not None, "it is not in its own way"
     engine.observe_pod(pod("two", **using("c0")), 0.0)
     assert "ReadWriteOncePod access mode already in-use" in decide(engine).message
     engine.remove_pod("uid-one", 5.0)
@@ -185,7 +185,7 @@ def test_every_kind_is_taken_in_and_wakes_whom_it_may_help(kind: str, obj: Obj, 
     assert (engine.attempt(5.0) is not None) is wakes
     take(engine, kind, obj, version=6, now=30.0)
     assert engine.attempt(30.0) is None, "nothing but the version changed"
-    sweep = engine.sweep(kind, 9)
+    sweep = engine.lists.sweep(kind, 9)
     assert DECODE[kind](obj) in [DECODE[kind](obj) for _ in sweep.missing()]
     for found in sweep.missing():
         sweep.remove(found, 40.0)

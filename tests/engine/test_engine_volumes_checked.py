@@ -74,11 +74,11 @@ def test_a_placement_holds_while_its_claims_need_nothing_else(happens: list[tupl
     assert held is not None
     for kind, obj in happens:
         take(engine, kind, obj, version=7)
-    found = engine.recheck("uid-one")
+    found = engine.assumed.recheck("uid-one")
     assert found == (held.placement if holds else None)
     # The same once the node has changed, so that the pod is fitted anew.
     engine.observe_node(node("b", cards("b", 2), version=2, labels={"host": "b", "more": "x"}), 0.0)
-    assert engine.recheck("uid-one") == (held.placement if holds else None)
+    assert engine.assumed.recheck("uid-one") == (held.placement if holds else None)
 
 
 def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
@@ -87,7 +87,7 @@ def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
     take(engine, VOLUME, volume("v", storage_class="made"))
     assert placed(engine, "one", **using("data"))[1] == VolumePlan({"default/data": "v"})
     take(engine, VOLUME, volume("v", storage_class="made", bound_to=other("c1")), version=6)
-    assert engine.recheck("uid-one") is None
+    assert engine.assumed.recheck("uid-one") is None
     engine.unreserve("uid-one", 5.0, Requeue.NOW)
     decision = decide(engine, 5.0)
     assert decision.placement is not None
@@ -97,7 +97,7 @@ def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
 def test_a_volume_that_is_gone_is_not_bound() -> None:
     engine = assumed()
     gone(engine, VOLUME, local("v", "b"))
-    assert engine.recheck("uid-one") is None
+    assert engine.assumed.recheck("uid-one") is None
 
 
 # Errors --------------------------------------------------------------------------------------------------------------
@@ -128,9 +128,9 @@ def test_a_filter_that_cannot_tell_fails_the_attempt_in_its_own_words() -> None:
 def test_a_placement_of_which_a_filter_cannot_tell_is_not_bound() -> None:
     engine = broken()
     assert placed(engine, "one", **using("c0"))[0] == "a"
-    assert engine.recheck("uid-one") is not None
+    assert engine.assumed.recheck("uid-one") is not None
     take(engine, "CSINode", csi_node("a", migrated="kubernetes.io/aws-ebs"))
-    assert engine.recheck("uid-one") is None
+    assert engine.assumed.recheck("uid-one") is None
     assert engine.cycle.on_node.refit(pod("other", **using("c0")), "a") is None
 
 
@@ -218,12 +218,12 @@ def test_room_that_is_less_by_the_pods_own_volume_does_not_count_against_its_pla
         if found is not None:
             take(engine, CLAIM, found, version=version)
         take(engine, "CSIStorageCapacity", capacity(capacity=f"{version - 5}Gi"), version=version)
-        checked = engine.recheck("uid-one")
+        checked = engine.assumed.recheck("uid-one")
         assert checked is not None
         assert checked.node == "a"
     # Cards that changed have it placed anew on its node: that is a check, too.
     engine.observe_node(node("a", cards("b", 2), labels={"host": "a"}, version=9), 0.0)
-    checked = engine.recheck("uid-one")
+    checked = engine.assumed.recheck("uid-one")
     assert checked is not None
     engine.unreserve("uid-one", 0.0)
     decision = decide(engine, 30.0)

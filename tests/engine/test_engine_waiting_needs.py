@@ -162,7 +162,7 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
             engine.remove_pod(there.pop(int(rng.integers(len(there)))), now)
         elif action == 4 and there:
             uid = there[int(rng.integers(len(there)))]
-            if engine.state.reservation(uid) is not None and engine.recheck(uid) is None:
+            if engine.state.reservation(uid) is not None and engine.assumed.recheck(uid) is None:
                 engine.unreserve(uid, now)
         else:
             name = names[int(rng.integers(len(names)))]

@@ -144,7 +144,7 @@ def known_to(watcher: Watcher) -> Callable[[ObjectIdentity], int]:
 
 
 async def changed(watcher: Watcher) -> Listing[Pod]:
-    return await list_changed(watcher.api, POD_KIND, known_to(watcher), watcher.engine.listed("Pod"))
+    return await list_changed(watcher.api, POD_KIND, known_to(watcher), watcher.engine.lists.listed("Pod"))
 
 
 async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read(watcher: Watcher) -> None:
@@ -164,7 +164,7 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
     assert watcher.pods == {"p0", "p1", "p3", "p4", "p5"}
     assert {found.name: dict(found.labels) for found in watcher.engine.state.pods()}["p1"] == {"a": "b"}
     assert watcher.observer.stats.observed["Pod"] == 3, "two that changed, and one that is gone"
-    assert watcher.engine.listed("Pod") == listing.version
+    assert watcher.engine.lists.listed("Pod") == listing.version
 
 
 @pytest.mark.parametrize("unknown", [False, True])
@@ -183,7 +183,7 @@ async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
     await watcher.create("unknown")
     await watcher.create("theirs", scheduler="another", node="n")
     asked = asked_of(watcher)
-    listing = await list_pods(watcher.api, known_to(watcher), watcher.engine.listed("Pod"), unknown=unknown)
+    listing = await list_pods(watcher.api, known_to(watcher), watcher.engine.lists.listed("Pod"), unknown=unknown)
     read = [f"{PODS}/changed", *([f"{PODS}/unknown"] if unknown else [])]
     assert asked == ["/api/v1/pods", *read, "/api/v1/pods", f"{PODS}/bound", f"{PODS}/theirs"]
     assert [found.name for found in listing.present] == ([] if unknown else ["unknown"])
@@ -211,7 +211,7 @@ async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(w
                 await bind(("early", "late")[len(lists) - 1])
             return await watcher.api.request(*args, **more)
 
-    listing = await list_pods(cast("ApiClient", Between()), known_to(watcher), watcher.engine.listed("Pod"))
+    listing = await list_pods(cast("ApiClient", Between()), known_to(watcher), watcher.engine.lists.listed("Pod"))
     assert lists == ["spec.nodeName=", "spec.nodeName!="]
     await watcher.observer.sweep(POD_KIND, listing)
     assert {found.name: found.node_name for found in watcher.engine.state.pods()} == {"early": "n", "late": "n"}

@@ -136,7 +136,7 @@ async def test_a_list_that_was_taken_in_already_is_followed_from_there(watcher: 
     await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
     await watcher.create("meanwhile")
     stream = ObjectStream(
-        watcher.api, POD_KIND, watcher.observer, watcher.lose_track, since=watcher.engine.listed("Pod")
+        watcher.api, POD_KIND, watcher.observer, watcher.lose_track, since=watcher.engine.lists.listed("Pod")
     )
     assert stream.listed.is_set()
     before = lists(watcher)

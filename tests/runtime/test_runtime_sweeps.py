@@ -69,12 +69,12 @@ async def test_a_stream_that_lists_meanwhile_does_not_look_like_a_restored_store
         if kind is PODS:
             await watcher.delete("old")
             await watcher.create("new")
-            await watcher.observer.sweep(PODS, await list_all(api, PODS, watcher.engine.listed("Pod")))
+            await watcher.observer.sweep(PODS, await list_all(api, PODS, watcher.engine.lists.listed("Pod")))
         return listing
 
     monkeypatch.setattr(sweeps_module, "list_all", overtaken)
     await sweeps(watcher).sweep()
-    assert watcher.engine.epoch == 0
+    assert watcher.engine.lists.epoch == 0
     assert watcher.pods == {"new"}
 
 
@@ -82,9 +82,9 @@ async def test_an_older_list_that_was_asked_for_after_a_newer_one_proves_a_resto
     before = await list_all(watcher.api, PODS)
     await watcher.create("lost")
     await watcher.observer.sweep(PODS, await list_all(watcher.api, PODS))
-    before.since = watcher.engine.listed("Pod")
+    before.since = watcher.engine.lists.listed("Pod")
     await watcher.observer.sweep(PODS, before)
-    assert watcher.engine.epoch == 1
+    assert watcher.engine.lists.epoch == 1
     assert not watcher.pods
 
 

@@ -53,7 +53,7 @@ class BindingWorld(LeadersWorld):
         if self._all_bound(placement):
             REACHED["volumes: bound"] += 1
             return True
-        if self.engine.recheck(uid) is None:
+        if self.engine.assumed.recheck(uid) is None:
             raise VolumeError("the placement does not hold any more")
         return False
 
@@ -134,7 +134,7 @@ class BindingWorld(LeadersWorld):
         before = self.in_flight[uid]
         unmoved = self.engine.assumed.is_unmoved(uid)
         self.engine.assumed.forget(uid)
-        placement = self.engine.recheck(uid)
+        placement = self.engine.assumed.recheck(uid)
         if unmoved:
             REACHED["recheck: nothing has moved"] += 1
             assert placement == before, "something has moved, and was not seen"

@@ -119,7 +119,7 @@ class World(RuleBasedStateMachine):
         elif event.gone and event.watch is not Watch.BOUND:
             shown = known.shown()
             self.observer.left_selection(shown)
-            self._told_to_be_gone[shown.uid] = (self.engine.epoch, shown.resource_version)
+            self._told_to_be_gone[shown.uid] = (self.engine.lists.epoch, shown.resource_version)
             REACHED[f"left: {event.watch.value if event.watch else ''}"] += shown.uid in self._departed()
         else:
             (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
@@ -137,7 +137,7 @@ class World(RuleBasedStateMachine):
 
     def _departed(self) -> set[str]:
         """Return the pods that left their selection, of which nothing newer was seen since."""
-        state, epoch = self.engine.state, self.engine.epoch
+        state, epoch = self.engine.state, self.engine.lists.epoch
         told = self._told_to_be_gone.items()
         return {uid for uid, (then, version) in told if then == epoch and state.pod_version(uid) < version}
 
@@ -156,7 +156,7 @@ class World(RuleBasedStateMachine):
     def _lists(self) -> Lists:
         """Read consistent lists of all kinds."""
         snapshot = self.api.snapshot()
-        return [(kind, snapshot.listing(kind, self.engine.listed(kind.name))) for kind in self.swept]
+        return [(kind, snapshot.listing(kind, self.engine.lists.listed(kind.name))) for kind in self.swept]
 
     def _sweep(self) -> None:
         self._begin_to_sweep(self._lists())

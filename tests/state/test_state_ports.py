@@ -67,7 +67,7 @@ def test_a_placement_whose_port_was_taken_by_somebody_else_is_not_bound() -> Non
     engine = engine_with([node("a")])
     assert decided(engine, "p", **on_ports(80)) == "a"
     engine.observe_pod(pod("q", scheduler="another", nodeName="a", **on_ports(80)), 0.0)
-    assert engine.recheck("uid-p") is None
+    assert engine.assumed.recheck("uid-p") is None
 
 
 def test_usage_equals_a_rebuild() -> None:

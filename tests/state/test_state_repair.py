@@ -62,7 +62,7 @@ def test_what_is_right_is_left_as_it_is() -> None:
     before = engine.state.ledger()
     assert not [what for name in "ab" for what in engine.repair(name, 1.0)]
     assert engine.state.ledger() == before
-    assert engine.recheck("uid-waits") is not None
+    assert engine.assumed.recheck("uid-waits") is not None
 
 
 def test_who_waited_because_of_a_mistake_is_tried_again() -> None:

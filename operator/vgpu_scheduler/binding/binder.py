@@ -222,7 +222,7 @@ class Binder:
             item.enter(BindState.LOCKED)
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
-        still = None if item.is_over else self._engine.recheck(item.uid)
+        still = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid) or pod
         if still is None:
             await self._release(item.uid, item.node, lock)
@@ -234,7 +234,7 @@ class Binder:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
         item.turn = self._clock.monotonic()
         await self._rehearsals.hold(item.group)
-        placement = None if item.is_over else self._engine.recheck(item.uid)
+        placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._turns.stopping:
             self._turns.unreserve(item)
@@ -260,7 +260,7 @@ class Binder:
             if result.answer is not Answer.THROTTLED or lock:
                 break  # other pods that want the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
-            if self._engine.recheck(item.uid) != placement:
+            if self._engine.assumed.recheck(item.uid) != placement:
                 break
         return await self._end(item, item.sent, result)
 

@@ -65,7 +65,7 @@ class InDoubtBindings:
     def follow(self, item: Item, sent: SentBinding, message: str) -> None:
         """Look after a pod from now on; ``message`` is why nobody can tell."""
         pod, node = sent.pod, sent.placement.node
-        self._engine.mark_in_doubt(pod.uid)
+        self._engine.state.mark_in_doubt(pod.uid)
         log.warning(Keyed("Binding is in doubt", pod=pod.key, node=node, err=message))
         text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
         self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)

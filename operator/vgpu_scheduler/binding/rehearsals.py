@@ -74,7 +74,7 @@ class Rehearsals:
     async def _try(self, item: Item, gate: asyncio.Semaphore) -> _Failure | None:
         """Try the Binding of one pod; None if it would be bound, or must not be any more, which its turn shows."""
         async with gate:
-            placement = None if item.is_over else self._engine.recheck(item.uid)
+            placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
             pod = self._engine.state.pod(item.uid)
             if placement is None or pod is None:
                 return None

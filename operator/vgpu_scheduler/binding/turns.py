@@ -307,7 +307,7 @@ class Turns:
         if len(group.items) > 1:
             if not all(self._is_served(item) for item in group.items if item.node):
                 return False
-            if self.stopping or any(self._engine.recheck(item.uid) is None for item in group.items):
+            if self.stopping or any(self._engine.assumed.recheck(item.uid) is None for item in group.items):
                 self.unreserve(group.items[0])
                 return False
         for item in group.items:

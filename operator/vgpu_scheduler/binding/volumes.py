@@ -181,7 +181,7 @@ class VolumeBinder:
     def _check_holds(self, uid: str, placement: Placement) -> None:
         holds = not self._stopping.is_set() and self._engine.state.reservation(uid) is not None
         # Without a volume that is there, but was not seen yet, the placement cannot be judged.
-        if not holds or (not self._is_ahead(placement) and self._engine.recheck(uid) is None):
+        if not holds or (not self._is_ahead(placement) and self._engine.assumed.recheck(uid) is None):
             raise VolumeError("the placement does not hold any more")
 
     def _is_ahead(self, placement: Placement) -> bool:

@@ -7,7 +7,6 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ from vgpu_scheduler.engine.group_conditions import GroupConditions
 from vgpu_scheduler.engine.group_progress import GroupProgress
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
-from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
+from vgpu_scheduler.engine.observing import ConsistentLists
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
@@ -73,7 +72,11 @@ class Engine:
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
         self.groups = PodGroups(
-            self.state, self._is_ours_and_waits, lambda kind: self.listed(kind) > 0, self.queue.prioritise, policies
+            self.state,
+            self._is_ours_and_waits,
+            lambda kind: self.lists.listed(kind) > 0,
+            self.queue.prioritise,
+            policies,
         )
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
@@ -105,7 +108,7 @@ class Engine:
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
-        self._lists = ConsistentLists(self.kinds, self._final_states.clear)
+        self.lists = ConsistentLists(self.kinds, self._final_states.clear)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
@@ -252,19 +255,6 @@ class Engine:
             for held in self.state.reservations(name):
                 self.groups.given_back(held.uid)
 
-    def listed(self, kind: str) -> int:
-        """Return the version of the list of a kind that was taken in last; 0 if none was."""
-        return self._lists.listed(kind)
-
-    @property
-    def epoch(self) -> int:
-        """How often the store was found to be restored from an older copy."""
-        return self._lists.epoch
-
-    def sweep(self, kind: str, version: int | None, since: int | None = None) -> Sweep[Any] | None:
-        """Begin to take in a consistent list of a kind; see :meth:`ConsistentLists.sweep`."""
-        return self._lists.sweep(kind, version, since)
-
     def repair(self, name: str, now: float) -> list[str]:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
@@ -321,10 +311,6 @@ class Engine:
             looks += 1
         return ()
 
-    def recheck(self, uid: str) -> Placement | None:
-        """Check an assumed placement just before it is bound; see :meth:`AssumedPlacements.recheck`."""
-        return self.assumed.recheck(uid)
-
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
         """Decide an assumed pod anew that waits at a slow node; see :meth:`AssumedPlacements.decide_elsewhere`."""
         pod = self.state.pod(uid)
@@ -347,13 +333,6 @@ class Engine:
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
-
-    def mark_in_doubt(self, uid: str) -> None:
-        """Take in that nobody can tell whether an assumed pod was bound; its Binding can no longer come.
-
-        It stays charged until it is observed bound or gone, or until ``confirmed`` or ``unreserve`` says which.
-        """
-        self.state.mark_in_doubt(uid)
 
     def unreserve(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.

@@ -131,7 +131,7 @@ class Observer:
 
     async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
         """Bring the objects of a kind in line with a consistent list of all of them, unless a newer one came before."""
-        sweep: Sweep[_Value] | None = self.engine.sweep(kind.name, listing.version, listing.since)
+        sweep: Sweep[_Value] | None = self.engine.lists.sweep(kind.name, listing.version, listing.since)
         if sweep is None:
             return
         for number, identity in enumerate(listing.unchanged, 1):

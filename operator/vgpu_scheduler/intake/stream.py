@@ -119,7 +119,7 @@ class ObjectStream(Generic[_Value]):
     async def _list(self) -> str:
         selection = self._selection
         if selection is None:
-            listing = await list_all(self._api, self.kind, self._observer.engine.listed(self.kind.name))
+            listing = await list_all(self._api, self.kind, self._observer.engine.lists.listed(self.kind.name))
             await self._observer.sweep(self.kind, listing)
         else:  # of those that were in it before a sweep tells what they became
             listing = await list_all(self._api, self.kind, fields=selection.fields)

@@ -264,7 +264,7 @@ class Replica:
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
         found.append(("storage", self._storage.run()))
-        listed = self._engine.listed
+        listed = self._engine.lists.listed
         for selection in pod_selections(self._engine.scheduler_names, self._engine.coexist_with):
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))

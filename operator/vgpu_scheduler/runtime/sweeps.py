@@ -81,12 +81,12 @@ class Sweeps:
                 await asyncio.sleep(_DELAY)
         for kind, listing in [*await self._list_dispensable(), *listings]:
             await self._observer.sweep(kind, listing)
-        if self._engine.epoch:
+        if self._engine.lists.epoch:
             raise RuntimeError("the API server's store was restored from an older copy: starting anew")
 
     async def _list(self, kind: Kind[Any], *, unknown: bool = True) -> Listing[Any]:
         """List a kind; of large kinds that were listed before, only what changed."""
-        since, observed = self._engine.listed(kind.name), self._engine.kinds[kind.name]
+        since, observed = self._engine.lists.listed(kind.name), self._engine.kinds[kind.name]
         if not since or observed.version is None:
             return await list_all(self._api, kind, since)
         identify, version = observed.identify, observed.version
