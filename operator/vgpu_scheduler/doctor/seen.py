@@ -80,7 +80,7 @@ class Server:
     local: datetime
 
 
-class Books:
+class ClusterEngine:
     """What nodes have and who uses it, as the scheduler's own engine makes it from the objects.
 
     Parameters
@@ -209,12 +209,12 @@ class Seen:
         return self.objects.get(kind, ())
 
     @cached_property
-    def books(self) -> Books:
+    def books(self) -> ClusterEngine:
         """What nodes have and who uses it."""
         kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.beside)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
         groups = [group for kind in POD_GROUP_KINDS for group in self.objects.get(kind.name, ())]
-        return Books(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
+        return ClusterEngine(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
 
     def manages(self, node: Node) -> bool:
         """Tell whether pods are placed on a node."""

@@ -12,13 +12,13 @@ from vgpu_scheduler.state.holds import KeptRoom
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Phase, Reservation
 
-__all__ = ["Books"]
+__all__ = ["ReservationLedger"]
 
 
 _NONE: dict[str, int] = {}
 
 
-class Books:
+class ReservationLedger:
     """The reservations, by pod and by node.
 
     Parameters
@@ -237,7 +237,7 @@ class Books:
         for reservation in (*self.on(node), *self.room.on(node)):
             self._charge(dialect, row, reservation, 1)
 
-    def correct(self, node: str, rebuilt: Books) -> list[str]:
+    def correct(self, node: str, rebuilt: ReservationLedger) -> list[str]:
         """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.
 
         What is widened is no mistake: it is known from allocations that nobody can see any more.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Uses, WakeSet
-from vgpu_scheduler.state.books import Books
+from vgpu_scheduler.state.books import ReservationLedger
 from vgpu_scheduler.state.holds import Holds, Supposed
 from vgpu_scheduler.state.in_use import Trial
 from vgpu_scheduler.state.indexes import Indexes
@@ -96,7 +96,7 @@ class Known:
         self._uids: dict[str, str] = {}
         self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._books = Books(self._indexes, self._known_pod, self.wakes)
+        self._books = ReservationLedger(self._indexes, self._known_pod, self.wakes)
         self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
         """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
@@ -233,7 +233,7 @@ class Known:
     def counting(
         self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()
     ) -> AbstractContextManager[None]:
-        """Count other pods in what depends on more than one node, for the time of a question; see :class:`Books`."""
+        """Count other pods in what depends on more than one node, for a question; see :class:`ReservationLedger`."""
         return self._books.counting(without, beside)
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:

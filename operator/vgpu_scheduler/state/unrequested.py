@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.state.books import Books
+from vgpu_scheduler.state.books import ReservationLedger
 from vgpu_scheduler.state.nodes import NodeTable
 
 __all__ = ["Unrequested"]
@@ -29,7 +29,7 @@ class Unrequested:
         Returns a pod by its UID.
     """
 
-    def __init__(self, nodes: NodeTable, books: Books, pod_of: Callable[[str], Pod]) -> None:
+    def __init__(self, nodes: NodeTable, books: ReservationLedger, pod_of: Callable[[str], Pod]) -> None:
         self._nodes = nodes
         self._books = books
         self._pod_of = pod_of

@@ -17,7 +17,7 @@ class AuditError(Exception):
     """A placement that cannot be."""
 
 
-class Books:
+class FreeResources:
     """What is left where.
 
     Parameters
@@ -95,7 +95,7 @@ class Books:
             yield f"shares of card {card}", int(room.shares[node, card])
 
 
-def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[Spot | None]) -> Iterator[Books]:
+def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[Spot | None]) -> Iterator[FreeResources]:
     """Do the steps of a replay again; yield the books after each, the same ones each time.
 
     Parameters
@@ -108,7 +108,7 @@ def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[Spot | None]) -> I
     AuditError
         If a placement does not fit, or is not what the pod asked for.
     """
-    books = Books(fleet)
+    books = FreeResources(fleet)
     for step in arrivals.steps:
         number = step if step >= 0 else ~step
         pod, spot = arrivals.pods[number], spots[number]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.whatif.traces.arrivals import LIFETIMES, MOST_DEMAND, WARM_UP, Run
-from vgpu_scheduler.whatif.traces.audit import Books, audited
+from vgpu_scheduler.whatif.traces.audit import FreeResources, audited
 from vgpu_scheduler.whatif.traces.fleet import Room
 from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation
 from vgpu_scheduler.whatif.traces.placing import Spot
@@ -122,14 +122,14 @@ def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]
 
 def _of_churn(run: Run, load: float, spots: Sequence[Spot | None], mix: Sequence[TypicalPod]) -> Course:
     lasted = np.diff(np.clip(run.arrivals.times, WARM_UP, LIFETIMES), append=LIFETIMES)
-    books, mean = Books(run.fleet), 0.0
+    books, mean = FreeResources(run.fleet), 0.0
     for books, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):
         mean += books.used * float(lasting) / (LIFETIMES - WARM_UP)
     point = Point(round(_PERCENT * load), _PERCENT * mean / run.fleet.capacity, *_state(books, mix))
     return Course([point], [], len(spots), books.withheld)
 
 
-def _state(books: Books, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:
+def _state(books: FreeResources, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:
     """Return fragmentation, rejected pods, idle nodes and idle cards."""
     fleet, room, empty = books.fleet, books.room, Room.of(books.fleet)
     share = _PERCENT * fragmentation(fleet, room, mix) / fleet.capacity
