@@ -44,7 +44,7 @@ class Recorded(Enum):
 
 
 @dataclass(slots=True)
-class Trial:
+class EvictionTrial:
     """What was done to have a victim end.
 
     Attributes

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.binding.context import Background, BindContext, errors_logged
-from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded, Trial
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, EvictionTrial, Recorded
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import Nominations
@@ -252,7 +252,7 @@ class Evictor:
         some_end
             Whether other victims end already: one that a budget protects is asked for again then.
         """
-        trial = Trial()
+        trial = EvictionTrial()
         counts = True  # unless it is known to have come to nothing
         try:
             result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
@@ -262,7 +262,7 @@ class Evictor:
         return result
 
     async def _try_until_clear(
-        self, uid: str, preemption: Preemption, victim: Victim, trial: Trial, *, some_end: bool
+        self, uid: str, preemption: Preemption, victim: Victim, trial: EvictionTrial, *, some_end: bool
     ) -> EvictionResult | None:
         """Ask for the end of a victim until the answer is clear; return it, None if that is not wanted any more.
 
@@ -300,7 +300,9 @@ class Evictor:
             await asyncio.sleep(result.retry_after)
         return None
 
-    def _ends_already(self, uid: str, preemption: Preemption, victim: Pod | None, trial: Trial) -> EvictionResult:
+    def _ends_already(
+        self, uid: str, preemption: Preemption, victim: Pod | None, trial: EvictionTrial
+    ) -> EvictionResult:
         """Say what has become of a victim that need not be evicted any more."""
         if victim is None or victim.terminal or not victim.deleting:
             return EvictionResult(EvictionAnswer.GONE)
@@ -309,23 +311,23 @@ class Evictor:
             self._sender.tell(uid, victim, preemption)
         return EvictionResult(EvictionAnswer.EVICTED)
 
-    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: Trial) -> bool:
+    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: EvictionTrial) -> bool:
         """Tell whether a victim that was about to be ended may still end for a pod, as all was prepared for."""
         is_prepared = self._is_prepared(uid, preemption, trial)
         return is_prepared and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
 
-    def _is_prepared(self, uid: str, preemption: Preemption, trial: Trial) -> bool:
+    def _is_prepared(self, uid: str, preemption: Preemption, trial: EvictionTrial) -> bool:
         """Tell whether a pod is nominated, and the eviction recorded under the limits that are in force for it now."""
         is_recorded = trial.recorded == self._preemptions.rules_of(uid).quotas
         return is_recorded and self._nominations.is_nominated(uid, preemption.node)
 
-    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: Trial) -> str:
+    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: EvictionTrial) -> str:
         """Say why a victim must not be evicted any more; empty if it may."""
         if trial.tries >= _MOST_TRIES:
             return "the API server gives no clear answer"
         return self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
 
-    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: Trial) -> bool:
+    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: EvictionTrial) -> bool:
         """Do what comes before an eviction: the nomination, and its record; False if the limits allow it no more."""
         if not self._nominations.is_nominated(uid, preemption.node):
             renewed = await self._nominations.renew(uid, preemption.node)

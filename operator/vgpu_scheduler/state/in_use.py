@@ -14,7 +14,7 @@ from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["InUse", "Trial"]
+__all__ = ["HypotheticalUsage", "InUse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class InUse:
     devices: Mapping[str, DeviceColumns]
 
 
-class Trial:
+class HypotheticalUsage:
     """Says what would be in use of one node at a time.
 
     It has columns of its own, of which only the row that was asked about last means anything: a question costs what is

@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Uses, WakeSet
 from vgpu_scheduler.state.books import ReservationLedger
 from vgpu_scheduler.state.holds import Holds, Supposed
-from vgpu_scheduler.state.in_use import Trial
+from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
@@ -89,7 +89,7 @@ class Known:
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
-        self.trial = Trial(indexes.nodes, indexes.matrices)
+        self.trial = HypotheticalUsage(indexes.nodes, indexes.matrices)
         """Says what would be in use of a node; each answer is void when the next is asked for."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
