@@ -1,4 +1,4 @@
-"""Nominations are taken back when no room is kept any more, and written again when they are lost."""
+"""NominationWriter are taken back when no room is kept any more, and written again when they are lost."""
 
 from __future__ import annotations
 

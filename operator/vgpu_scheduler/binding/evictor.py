@@ -19,7 +19,7 @@ from vgpu_scheduler.binding.context import Background, BindContext, errors_logge
 from vgpu_scheduler.binding.eviction_record import EvictionRecord, EvictionTrial, Recorded
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
-from vgpu_scheduler.binding.nominations import Nominations
+from vgpu_scheduler.binding.nominations import NominationWriter
 from vgpu_scheduler.binding.overdue import OverdueVictims
 from vgpu_scheduler.binding.reports import Report
 from vgpu_scheduler.engine import OVERDUE_AFTER
@@ -101,7 +101,7 @@ class Evictor:
         self._record = EvictionRecord(context, timeout)
         self._sender = EvictionSender(context, timeout)
         self._tasks = Background()
-        self._nominations = Nominations(context, timeout)
+        self._nominations = NominationWriter(context, timeout)
         self._under_way: dict[str, _UnderWay] = {}
         """By the UID of the pod that gets the room."""
         self._protected: Counter[str] = Counter()

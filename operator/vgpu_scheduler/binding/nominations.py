@@ -10,10 +10,10 @@ from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 
-__all__ = ["Nominations"]
+__all__ = ["NominationWriter"]
 
 
-class Nominations:
+class NominationWriter:
     """Knows which nominations are of this scheduler, and takes back those for which no room is kept any more.
 
     Parameters
