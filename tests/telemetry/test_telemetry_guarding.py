@@ -11,7 +11,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.runtime.test_runtime_scheduling import Heard, turns
 
 from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
-from vgpu_scheduler.telemetry import Attempts, Metrics, catalogue, guarded, guarded_async
+from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue, guarded, guarded_async
 
 
 class Broken:
@@ -24,14 +24,14 @@ class Broken:
         raise RuntimeError("odd")
 
 
-def broken_attempts() -> Attempts:
+def broken_attempts() -> AttemptMetrics:
     attempts = Metrics().attempts
     for name in ("_duration", "_algorithm", "_decision", "_tries", "_sli", "_points"):
         setattr(attempts, name, Broken())
     return attempts
 
 
-RECORD: dict[str, Callable[[Attempts], None]] = {
+RECORD: dict[str, Callable[[AttemptMetrics], None]] = {
     "decided": lambda attempts: attempts.decided(0.1),
     "attempted": lambda attempts: attempts.attempted("scheduled", "s", 0.1),
     "scheduled": lambda attempts: attempts.scheduled(1, 0.1),
@@ -42,7 +42,7 @@ RECORD: dict[str, Callable[[Attempts], None]] = {
 @pytest.mark.parametrize("what", RECORD)
 def test_to_record_an_attempt_never_fails(what: str, caplog: pytest.LogCaptureFixture) -> None:
     RECORD[what](broken_attempts())
-    assert f"Attempts.{what} failed" in caplog.text
+    assert f"AttemptMetrics.{what} failed" in caplog.text
 
 
 async def test_decisions_go_on_while_metrics_fail() -> None:

@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.state import Phase
-from vgpu_scheduler.telemetry import Attempts, Metrics, catalogue
+from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
 _PROBLEMS = (
     ("Pod", EventReason.ALLOCATION_UNREADABLE),
@@ -40,7 +40,7 @@ _Values = Iterator[tuple[dict[str, str], float]]
 
 
 def binder_hooks(
-    attempts: Attempts,
+    attempts: AttemptMetrics,
     on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
     trace: Callable[[BindAttempt], None] | None = None,
 ) -> BinderHooks:

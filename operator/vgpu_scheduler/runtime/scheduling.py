@@ -13,7 +13,7 @@ from vgpu_scheduler.binding import Binder, Evictor, Reporter
 from vgpu_scheduler.engine import Engine, EventPort, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
-from vgpu_scheduler.telemetry import Attempts, Keyed
+from vgpu_scheduler.telemetry import AttemptMetrics, Keyed
 
 _MOST_DECISIONS = 8
 """Decisions between two looks at everything else that the loop has to do, at most."""
@@ -60,7 +60,7 @@ class SchedulingLoop:
         Tells when a decision may come out differently.
     """
 
-    def __init__(self, engine: Engine, hands: Hands, clock: Clock, attempts: Attempts, port: EventPort) -> None:
+    def __init__(self, engine: Engine, hands: Hands, clock: Clock, attempts: AttemptMetrics, port: EventPort) -> None:
         self._engine = engine
         self._binder, self._evictor, self._reporter = hands
         self._clock = clock

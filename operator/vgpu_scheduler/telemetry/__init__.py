@@ -1,12 +1,12 @@
 """Metrics, health and logs: what can be seen of the operator from outside."""
 
 from vgpu_scheduler.telemetry.logs import Keyed, guarded, guarded_async
-from vgpu_scheduler.telemetry.metrics import OTHER, Attempts, Metrics, Value, bounded
+from vgpu_scheduler.telemetry.metrics import OTHER, AttemptMetrics, Metrics, Value, bounded
 from vgpu_scheduler.telemetry.server import Health, Page, serve
 
 __all__ = [
     "OTHER",
-    "Attempts",
+    "AttemptMetrics",
     "Health",
     "Keyed",
     "Metrics",

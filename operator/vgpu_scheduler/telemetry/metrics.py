@@ -20,7 +20,7 @@ from vgpu_scheduler.telemetry import catalogue
 from vgpu_scheduler.telemetry.catalogue import Kind, Metric
 from vgpu_scheduler.telemetry.logs import guarded
 
-__all__ = ["OTHER", "Attempts", "Labels", "Metrics", "Value", "bounded"]
+__all__ = ["OTHER", "AttemptMetrics", "Labels", "Metrics", "Value", "bounded"]
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ Value = tuple[Metric, Labels, float]
 """A value of a metric."""
 
 
-class Attempts:
+class AttemptMetrics:
     """Scheduling attempts, under kube-scheduler's names, with its labels and buckets; to record one never fails.
 
     Parameters
@@ -149,7 +149,7 @@ class Metrics:
             auto_describe=True
         )  # what does not describe itself is collected once for that
         ProcessCollector(registry=self._registry)
-        self.attempts = Attempts(self._registry)
+        self.attempts = AttemptMetrics(self._registry)
         self.add(catalogue.ATTEMPTS, self.attempts.totals)
 
     def add(self, metric: Metric, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
