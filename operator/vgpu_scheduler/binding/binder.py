@@ -20,7 +20,7 @@ from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.rehearsals import Rehearsals
 from vgpu_scheduler.binding.sender import NO_HOOKS, Answer, BindAttempt, BinderHooks, BindResult, Sender, Step
-from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
@@ -56,7 +56,9 @@ class Binder:
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
         self.stats = BindStats()
-        self._turns = Turns(context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere)
+        self._turns = BindLanes(
+            context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere
+        )
         self._rehearsals = Rehearsals(context, self._sender, self._turns, self.stats, self._not_carried_out)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience)
         self._in_doubt = InDoubtBindings(
@@ -103,7 +105,7 @@ class Binder:
             self._turns.join(group)
 
     def leave(self, uid: str) -> bool:
-        """Have a pod decided anew that waits at a node; see :meth:`Turns.leave`."""
+        """Have a pod decided anew that waits at a node; see :meth:`BindLanes.leave`."""
         return self._turns.leave(uid)
 
     def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:

@@ -6,7 +6,7 @@ from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.lanes import Item
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure, Requeue
 from vgpu_scheduler.kube import Pod
@@ -30,7 +30,7 @@ class PluginTurn:
         self,
         context: BindContext,
         locker: NodeLocker,
-        turns: Turns,
+        turns: BindLanes,
         closed: ClosedNodeWatch,
         options: BinderOptions,
     ) -> None:

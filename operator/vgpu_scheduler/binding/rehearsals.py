@@ -10,7 +10,7 @@ from typing import Final
 from vgpu_scheduler.binding.context import BindContext, BindStats
 from vgpu_scheduler.binding.lanes import BindGroup, Item
 from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
-from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.telemetry import Keyed
@@ -45,7 +45,7 @@ class Rehearsals:
         self,
         context: BindContext,
         sender: Sender,
-        turns: Turns,
+        turns: BindLanes,
         stats: BindStats,
         not_carried_out: Callable[[Pod, BindResult], Awaitable[Requeue]],
     ) -> None:

@@ -25,7 +25,7 @@ _MOST_GONE: Final = 64
 """Pods of a lane that go elsewhere at a time."""
 
 
-class Turns:
+class BindLanes:
     """The lanes of all nodes, and what becomes of the pods that wait there.
 
     Parameters
