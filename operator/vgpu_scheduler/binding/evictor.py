@@ -152,7 +152,8 @@ class Evictor:
         while True:
             with errors_logged(log, "preemptions"):
                 self._preemptions.evaluator.unix_ahead = self._context.clock.now().timestamp() - self._now()
-                self._forget_gone()
+                for gone in [uid for uid in self._protected if self._state.pod(uid) is None]:
+                    del self._protected[gone]
                 self._look_for_overdue()
                 if self._adopts:
                     is_complete = await self._nominations.adopt(self._earlier.nominated())
@@ -274,7 +275,7 @@ class Evictor:
                 continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
-                return self._ends_already(uid, preemption, pod, trial)
+                return self._ended(uid, preemption, pod, trial)
             if not pod.node_name:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
@@ -300,9 +301,7 @@ class Evictor:
             await asyncio.sleep(result.retry_after)
         return None
 
-    def _ends_already(
-        self, uid: str, preemption: Preemption, victim: Pod | None, trial: EvictionTrial
-    ) -> EvictionResult:
+    def _ended(self, uid: str, preemption: Preemption, victim: Pod | None, trial: EvictionTrial) -> EvictionResult:
         """Say what has become of a victim that need not be evicted any more."""
         if victim is None or victim.terminal or not victim.deleting:
             return EvictionResult(EvictionAnswer.GONE)
@@ -394,11 +393,6 @@ class Evictor:
             return None
         known = ((victim, self._state.pod(victim.uid)) for victim in there)
         return next((victim for victim, pod in known if pod is not None and not pod.deleting), None)
-
-    def _forget_gone(self) -> None:
-        """Forget how often pods were protected that are gone."""
-        for uid in [uid for uid in self._protected if self._state.pod(uid) is None]:
-            del self._protected[uid]
 
     def _now(self) -> float:
         return self._context.clock.monotonic()

@@ -297,35 +297,28 @@ class SchedulingQueue:
 
     def unschedulable(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
-        keys = self._unschedulable.all()
-        return (
-            uid
-            for key in keys
-            if waits_for is None or key.waits_for & waits_for
-            for uid in self._unschedulable.uids(key)
-        )
+        keys = [key for key in self._unschedulable.all() if waits_for is None or key.waits_for & waits_for]
+        return (uid for key in keys for uid in self._unschedulable.uids(key))
 
     def anybody_waits_for(self, hints: Hint) -> bool:
         """Tell whether one of some hints could help an unschedulable pod."""
         return self._unschedulable.any_for(hints)
 
-    def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
-        """Let those of some pods that are unschedulable be tried again, each after its back-off; return how many."""
-        count = 0
+    def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
+        """Let those of some pods that are unschedulable be tried again, each after its back-off."""
         for uid in woken:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
             if entry is not None and entry.place is Place.UNSCHEDULABLE:
                 entry.last_attempt = None
                 self._wake(entry, now, event)
-                count += 1
-        return count
 
-    def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
-        """Let unschedulable pods be tried again, one for all that are alike; return how many."""
+    def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
+        """Let unschedulable pods be tried again, one for all that are alike."""
         classes = (self._entries[uid].unschedulable_class for uid in woken)
         equivalences = dict.fromkeys(each.equivalence for each in classes if each is not None)
-        return sum(self._try_first(equivalence, now, event) for equivalence in equivalences)
+        for equivalence in equivalences:
+            self._try_first(equivalence, now, event)
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
