@@ -17,6 +17,11 @@ CARD = (4, 8000, 100)
 """Shares, MiB and percent of each card."""
 
 
+def of_team(rng: np.random.Generator) -> str:
+    """Return the namespace of a pod."""
+    return str(rng.choice(["red", "blue"]))
+
+
 def claim(rng: np.random.Generator, number: int) -> Reservation:
     """Return what a pod is to hold on one of the nodes."""
     where = str(rng.choice(NODES))
@@ -24,14 +29,16 @@ def claim(rng: np.random.Generator, number: int) -> Reservation:
     charges = {uuid: (1, int(rng.integers(1, 9)) * 1000, int(rng.choice([0, 50, 100]))) for uuid in uuids}
     uses = {"hami": Usage(charges, vendors=dict.fromkeys(charges, "NVIDIA"))} if charges else {}
     requests = {"cpu": int(rng.integers(1, 5)) * 1000, "nvidia.com/gpu": len(uuids)}
-    return Reservation(f"uid-w{number}", f"default/w{number}", where, Phase.HELD, uses, requests)
+    return Reservation(f"uid-w{number}", f"{of_team(rng)}/w{number}", where, Phase.HELD, uses, requests)
 
 
 def come(rng: np.random.Generator, engine: Engine, number: int) -> None:
     """Have a pod run on a card of a node."""
     where, memory, cores = str(rng.choice(NODES)), int(rng.integers(1, 5)) * 1000, int(rng.choice([0, 30]))
     notes = allocation(where, (f"{where}-gpu-{int(rng.integers(0, 2))}", memory, cores))
-    running = pod(f"p{number}", asks(1, memory, cores), nodeName=where, started=True, annotations=notes)
+    running = pod(
+        f"p{number}", asks(1, memory, cores), nodeName=where, started=True, annotations=notes, namespace=of_team(rng)
+    )
     engine.observe_pod(running, 0.0)
 
 
@@ -82,6 +89,38 @@ def expected(state: State, node_name: str) -> dict[str, Kept]:
     return found
 
 
+def counted_in_quotas(state: State) -> dict[str, tuple[int, ...]]:
+    """Return what quotas count of each namespace: all that its pods hold or will, what own pods make room for once."""
+    sums: dict[str, list[int]] = {}
+
+    def add(namespace: str, amounts: tuple[int, ...]) -> None:
+        found = sums.setdefault(namespace, [0] * len(amounts))
+        found[:] = [one + other for one, other in zip(found, amounts, strict=True)]
+
+    for held in state.reservations():
+        for usage in held.uses.values():
+            for amounts in usage.charges.values():
+                add(held.namespace, amounts)
+    for node_name in sorted({hold.node for hold in state.holds}):
+        holds = sorted((h for h in state.holds if h.node == node_name), key=lambda h: (-h.priority, h.uid))
+        left: dict[tuple[str, str, int], int] = {}
+        for hold in holds:
+            there = (leaving for uid in sorted(hold.leaving) if (leaving := state.reservation(uid)) is not None)
+            own = [each for each in there if (each.node, each.namespace) == (node_name, hold.claim.namespace)]
+            for usage in hold.claim.uses.values():
+                for card, amounts in usage.charges.items():
+                    needed = list(amounts)
+                    for each in own:
+                        theirs = each.uses["hami"].charges.get(card, ()) if "hami" in each.uses else ()
+                        for number, amount in enumerate(theirs):
+                            has = left.setdefault((each.uid, card, number), amount)
+                            taken = min(has, needed[number])
+                            needed[number] -= taken
+                            left[each.uid, card, number] = has - taken
+                    add(hold.claim.namespace, tuple(needed))
+    return {namespace: tuple(found) for namespace, found in sums.items() if any(found)}
+
+
 def check(state: State) -> None:
     """Compare everything that is charged with what is made from scratch, and what is kept with its rule."""
     assert not state.drift()
@@ -91,6 +130,12 @@ def check(state: State) -> None:
         if row is not None and other is not None:
             assert state.nodes.used[row].tolist() == twin.nodes.used[other].tolist()
     assert state.quotas.as_values() == twin.quotas.as_values()
+    quotas = {
+        namespace: (*amounts, *(0,) * (3 - len(amounts)))
+        for namespace, vendors in state.quotas.as_values().items()
+        for amounts in vendors.values()
+    }
+    assert quotas == counted_in_quotas(state)
     for hold in state.holds:
         kept = state.holds.kept(hold.uid)
         charges = {uuid: amounts for usage in kept.uses.values() for uuid, amounts in usage.charges.items()}
@@ -112,7 +157,7 @@ def test_what_is_kept_follows_its_rule_and_equals_a_recount(seed: int) -> None:
             engine.remove_pod(held[int(rng.integers(0, len(held)))], 0.0)
         elif act < 0.75:
             wanted = claim(rng, number)
-            state.observe_pod(pod(f"w{number}"), {})
+            state.observe_pod(pod(f"w{number}", namespace=wanted.namespace), {})
             state.keep(Hold(wanted, int(rng.integers(0, 5)), frozenset(uid for uid in held if rng.random() < 0.5)))
         elif act < 0.85 and state.holds:
             state.give_up(next(iter(state.holds)).uid)

@@ -86,7 +86,7 @@ class ReservationLedger:
         if reservation.closes_cards:
             self.closing[reservation.uid] = None
         at = self._indexes
-        at.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
+        at.quotas.charge(reservation.namespace, reservation.counted_uses, 1, reservation.node)
         row = at.nodes.row(reservation.node)
         hint = self._count(reservation)
         if row is not None:
@@ -108,7 +108,7 @@ class ReservationLedger:
             del self._on_node[reservation.node]
             self._starting.pop(reservation.node, None)
         at = self._indexes
-        at.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
+        at.quotas.charge(reservation.namespace, reservation.counted_uses, -1, reservation.node)
         row = at.nodes.row(reservation.node)
         hint = self._uncount(reservation)
         if row is not None:
@@ -194,7 +194,7 @@ class ReservationLedger:
                 self._recount_elsewhere(held, 1)
 
     def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
-        self._indexes.quotas.charge(held.namespace, held.uses, sign, held.node)
+        self._indexes.quotas.charge(held.namespace, held.counted_uses, sign, held.node)
         if held.phase is Phase.HELD:
             return  # terms and volumes count pods that are there
         if sign > 0:

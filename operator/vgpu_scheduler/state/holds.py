@@ -2,7 +2,8 @@
 
 What is kept is what the pod will hold less what the leaving pods hold now, of each card and each amount, and never less
 than nothing. It is charged as if the pod were there, and grows as others leave: so usage never exceeds what there is,
-and what they held is kept instead of being free.
+and what they held is kept instead of being free. Quotas count what the pod will hold less what leaving pods of its own
+namespace hold now: what those of other namespaces give back is nothing that the quota of its own gets.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from vgpu_scheduler.model import Amounts, Hint, Usage, WakeSet
+from vgpu_scheduler.model import Amounts, Hint, Usage, Uses, WakeSet
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
 
@@ -134,7 +135,14 @@ def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Re
         What those hold that have to leave and have not, by UID; of pods that may be on any card nothing counts.
     """
     left = {uid: _Left(held) for uid, held in there.items()}
-    return [_kept(hold, [left[uid] for uid in sorted(hold.leaving) if uid in left]) for hold in holds]
+    of_quotas = {uid: _Left(held) for uid, held in there.items()}
+    found = []
+    for hold in holds:
+        leaving = [uid for uid in sorted(hold.leaving) if uid in left and left[uid].node == hold.node]
+        own = [of_quotas[uid] for uid in leaving if there[uid].namespace == hold.claim.namespace]
+        counted = _less_devices(hold.claim.uses, own)
+        found.append(replace(_kept(hold, [left[uid] for uid in leaving]), quota_uses=counted))
+    return found
 
 
 class _Left:
@@ -166,10 +174,7 @@ class _Left:
 def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
     claim, pods = hold.claim, hold.claim.pods
     requests, ports = dict(claim.requests), set(claim.ports)
-    uses = {dialect: dict(usage.charges) for dialect, usage in claim.uses.items()}
     for left in leaving:
-        if left.node != hold.node:
-            continue
         taken = min(pods, left.pods)
         pods, left.pods = pods - taken, left.pods - taken
         shared = ports & left.ports
@@ -177,19 +182,26 @@ def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
         left.ports -= shared
         for name in requests:
             left.take(requests, name)
-        for dialect, charges in uses.items():
-            left.take_devices(dialect, charges)
-    kept = {
-        dialect: Usage({uuid: a for uuid, a in charges.items() if any(a)}, vendors=claim.uses[dialect].vendors)
-        for dialect, charges in uses.items()
-    }
     return replace(
         claim,
-        uses={dialect: usage for dialect, usage in kept.items() if usage.charges},
+        uses=_less_devices(claim.uses, leaving),
         requests={name: amount for name, amount in requests.items() if amount > 0},
         ports=tuple(port for port in claim.ports if port in ports),
         pods=pods,
     )
+
+
+def _less_devices(uses: Uses, leaving: Sequence[_Left]) -> Uses:
+    """Return what of devices is needed beyond what pods hold that leave."""
+    needed = {dialect: dict(usage.charges) for dialect, usage in uses.items()}
+    for left in leaving:
+        for dialect, charges in needed.items():
+            left.take_devices(dialect, charges)
+    kept = {
+        dialect: Usage({uuid: a for uuid, a in charges.items() if any(a)}, vendors=uses[dialect].vendors)
+        for dialect, charges in needed.items()
+    }
+    return {dialect: usage for dialect, usage in kept.items() if usage.charges}
 
 
 class Supposed(NamedTuple):
@@ -242,7 +254,7 @@ class KeptRoom:
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
-        nothing = replace(hold.claim, uses={}, requests={}, ports=(), pods=0)
+        nothing = replace(hold.claim, uses={}, requests={}, ports=(), pods=0, quota_uses={})
         self.holds.add(hold, nothing)
         self._keep_anew(hold.node)
 
@@ -253,7 +265,7 @@ class KeptRoom:
         kept = self.holds.kept(uid)
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
-        if kept.uses_devices:
+        if kept.uses_devices or kept.counted_uses:
             self._wakes.returned.add(kept.namespace)
         return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
 
@@ -302,7 +314,7 @@ class KeptRoom:
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""
         at, row = self._indexes, self._indexes.nodes.row(kept.node)
-        at.quotas.charge(kept.namespace, kept.uses, sign, kept.node)
+        at.quotas.charge(kept.namespace, kept.counted_uses, sign, kept.node)
         if row is not None:
             charge = at.nodes.charge if sign > 0 else at.nodes.discharge
             charge(row, kept.requests, kept.pods, kept.ports)

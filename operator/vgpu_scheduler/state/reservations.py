@@ -61,6 +61,9 @@ class Reservation:
         The host ports that the pod takes.
     pods
         As how many pods it counts: 0 for room that is kept while another pod is still there in its place.
+    quota_uses
+        What quotas count of room that is kept: what pods of its own namespace do not hold there in its place. None for
+        what is held, of which they count ``uses``.
     """
 
     uid: str
@@ -73,6 +76,12 @@ class Reservation:
     widened: bool = False
     ports: tuple[HostPort, ...] = ()
     pods: int = 1
+    quota_uses: Uses | None = None
+
+    @property
+    def counted_uses(self) -> Uses:
+        """What quotas count of it."""
+        return self.uses if self.quota_uses is None else self.quota_uses
 
     @property
     def namespace(self) -> str:
