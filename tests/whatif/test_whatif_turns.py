@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.policy.resources import policy_object
 from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, _random_objects, node, pod, running
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, explain_pod, make_room, remedies, simulate
+from vgpu_scheduler.whatif import (
+    Remedy,
+    RemedyKind,
+    World,
+    explain_pod,
+    make_dialect,
+    make_room,
+    remedies,
+    simulate,
+)
 
 Object = dict[str, Any]
 
@@ -55,9 +67,11 @@ def everybody(world: World) -> dict[str, str]:
     return {answer.pod.name: answer.node for answer in answers if answer.node}
 
 
-def done(objects: list[Object], remedy: Remedy, ended: set[str]) -> dict[str, str]:
+def done(
+    objects: list[Object], remedy: Remedy, ended: set[str], make: Callable[..., World] = world_of
+) -> dict[str, str]:
     """Return where the pods go that wait when a remedy is carried out once all that fit have their places."""
-    world = world_of(*deepcopy(objects))
+    world = make(*deepcopy(objects))
     there = everybody(world)
     for each in [each for each in world.bound.values() if each.name in ended]:
         world.remove_pod(each.uid)
@@ -87,6 +101,92 @@ def test_a_remedy_helps_after_those_that_are_served_before(seed: int) -> None:
     for remedy in found.remedies:
         ended = {world.bound[uid].name for uid in remedy.ended}
         assert done(objects, remedy, ended).get("asked") == remedy.node, remedy.text
+
+
+def preempting(*objects: Object) -> World:
+    """Return a world whose pods may preempt others."""
+    made = World(EngineOptions([make_dialect("hami")], preemption=True))
+    made.add([*objects, policy_object("up", {"preemption": {"mayPreempt": True, "victims": "Any"}})])
+    return made
+
+
+def of_several_priorities(seed: int) -> list[Object]:
+    """Return such a cluster whose pods run with priorities, and are owned by nobody that makes them anew."""
+    rng, objects = np.random.default_rng(seed), drawn(seed)
+    for each in objects:
+        if each["kind"] == "Pod":
+            each["spec"]["priority"] = (
+                int(rng.integers(0, 4)) if "nodeName" not in each["spec"] else int(rng.integers(0, 3))
+            )
+    return objects
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_remedy_helps_beside_those_that_preempt_others(seed: int) -> None:
+    """Room is kept for them, and of what a change frees they take theirs first."""
+    objects = of_several_priorities(seed)
+    world = preempting(*objects)
+    found = explain_pod(world, asked_of(world))
+    settled = everybody(preempting(*deepcopy(objects)))
+    assert found.answer.node == settled.get("asked", "")
+    for remedy in found.remedies:
+        ended = {world.bound[uid].name for uid in remedy.ended}
+        placed = done(objects, remedy, ended, preempting)
+        assert placed.get("asked") == remedy.node, remedy.text
+        assert settled.items() <= placed.items() or remedy.ended, "nobody who has a place loses it"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_pod_that_preempts_is_told_the_most_that_it_may_ask_without(seed: int) -> None:
+    """A younger pod that would fit beside the victim has no place to lose: the room is kept for the first one."""
+    held = int(np.random.default_rng(seed).integers(8192, 15000))
+    free = 16384 - held
+    objects = [
+        node("a", cards=1),
+        running("victim", "a", "GPU-a-0", held, priority=0),
+        waits("asked", {GPU: 1, MEMORY: 16384}, 1, priority=5),
+        waits("later", {GPU: 1, MEMORY: free - 1}, 2, priority=1),
+    ]
+    world = preempting(*objects)
+    found = explain_pod(world, asked_of(world))
+    (less,) = [remedy.text for remedy in found.remedies if remedy.kind is RemedyKind.ASK_LESS]
+    assert less.startswith(f"ask {free} of {MEMORY} instead of 16384")
+    assert not found.first
+    (later,) = [each for each in world.pending.values() if each.name == "later"]
+    told = explain_pod(world, later)
+    assert not told.answer.node
+    kept = "Room on a is kept for pod default/asked, which is served first and waits until others have left it"
+    assert any(cause.startswith(kept) for cause in told.causes)
+    assert make_room(world, later).steps or not make_room(world, later).node
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_one_that_preempts_would_take_is_no_help(seed: int) -> None:
+    """Whoever uncordons the card sees the pod of higher priority take it, beside the one that its victim leaves."""
+    rng = np.random.default_rng(seed)
+    held, ours = int(rng.integers(1000, 16000)), int(rng.integers(16384 // 2, 16385))
+    objects = [
+        node("a", cards=2),
+        running("victim", "a", "GPU-a-0", held, priority=0),
+        waits("first", {GPU: 2, MEMORY: 16384}, 1, priority=5),
+        waits("asked", {GPU: 1, MEMORY: ours}, 2, priority=1),
+    ]
+    objects[0]["metadata"]["annotations"]["hami.io/device-cordon"] = "GPU-a-1"
+    world = preempting(*objects)
+    found = explain_pod(world, asked_of(world))
+    kinds = {remedy.kind for remedy in found.remedies}
+    if not found.answer.node:
+        assert kinds
+        assert RemedyKind.UNCORDON_CARD not in kinds
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_who_would_not_fit_beside_room_that_is_kept_is_not_said_to_fit(seed: int) -> None:
+    objects = of_several_priorities(seed)
+    world = preempting(*objects)
+    room = make_room(world, asked_of(world))
+    settled = everybody(preempting(*deepcopy(objects)))
+    assert (bool(room.node) and not room.steps and not room.taken_by) == ("asked" in settled)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -38,7 +38,7 @@ def run(
         raise click.UsageError("--model and -l say which cards are to be freed; --for frees what its pod needs")
     with exit_on_error():
         labels = label_selector(selector)
-        world, view = open_world(cluster)
+        world, view = open_world(cluster, keeping=True)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
             _make_room(world, pod_key((pod,), namespace, cluster), names, output)

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.model import CardReason, Device, counted
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
@@ -19,6 +20,8 @@ Object = Mapping[str, Any]
 
 _MOST_NODES: Final = 64
 """Nodes whose cards are looked at."""
+_MOST_KEPT: Final = 3
+"""Pods for which room is kept that are named."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _ONE_OF: Final = {"In": "in", "NotIn": "notin"}
 _COMPARED: Final = {"Gt": ">", "Lt": "<"}
@@ -34,7 +37,27 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
         found += _selectors_of_policies(world, answer)
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
-    return (*found, *_not_offered(world, answer))
+    return (*found, *_not_offered(world, answer), *_kept_for_others(world, answer))
+
+
+def _kept_for_others(world: World, answer: Answer) -> Iterator[str]:
+    """Say on which nodes room is kept for pods that are served first: it counts as used, and nobody uses it yet."""
+    if answer.node:
+        return
+    ours, holds = answer.pod, world.engine.state.holds
+    nodes: dict[str, list[str]] = {}
+    for node in holds.nodes():
+        open_to = holds.open_to(node, ours.uid, world.engine.groups.priority(ours))
+        for hold in holds.on(node) if node in answer.decision.verdicts else ():
+            if hold.uid not in open_to:
+                nodes.setdefault(hold.claim.pod, []).append(node)
+    for pod, names in list(nodes.items())[:_MOST_KEPT]:
+        yield (
+            f"Room on {few(names, 'nodes')} is kept for pod {pod}, which is served first and waits until others have"
+            " left it; it counts as used."
+        )
+    if len(nodes) > _MOST_KEPT:
+        yield f"Room is kept for {counted(len(nodes) - _MOST_KEPT, 'more pod')}."
 
 
 def not_offered(world: World, answer: Answer) -> list[str]:

@@ -171,7 +171,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     group = world.engine.attempts.together(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
-    with placed(world, turns.before, preempting=world.engine.preemption) as going:
+    with placed(world, turns.before) as going:
         answer = ask(world, pod)
         helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
         shown = [node] if node else _nodes_with_cards(world, answer)
@@ -187,7 +187,7 @@ def _explain_together(
     world: World, pod: Pod, group: GroupStanding, turns: Turns, node: str, *, all_cards: bool
 ) -> Explanation:
     """Explain a pod that is placed together with others of its group."""
-    with placed(world, turns.before, preempting=world.engine.preemption) as going:
+    with placed(world, turns.before) as going:
         answer = ask(world, pod)
         served = others_worded(world, pod, turns, len(going), changes=False)
         with fellows_placed(world, group, answer) as is_same:

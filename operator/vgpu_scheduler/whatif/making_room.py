@@ -159,12 +159,14 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> Room:
     """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
+    before, after = turns_around(world, pod)
+    simulate(world, before, as_they_are=True, explained=False)
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
         return _told(world, pod, (), fewest=True)
     if held := held_by(world, pod, now.decision):
         return Room(pod.key, held=held)
-    simulate(world, chain(*turns_around(world, pod)), as_they_are=True, explained=False)  # before anything moves
+    simulate(world, after, as_they_are=True, explained=False)  # before anything moves
     moves = Moves(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
     if not search.may_help():
@@ -229,8 +231,10 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> R
     if mine.decision.outcome is Outcome.PLACED:
         return Room(pod.key, mine.node, mine.cards, steps, fewest)
     placed = [answer for answer in answers.values() if answer.node]
-    there = [answer for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
-    return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(answer.pod.key for answer in there or placed))
+    there = [answer.pod.key for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
+    kept = [hold.claim.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
+    others = [answer.pod.key for answer in placed]
+    return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(there or kept or others))
 
 
 class _Steering:

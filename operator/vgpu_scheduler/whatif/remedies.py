@@ -64,7 +64,7 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
     that are served before the pod take theirs of what a change frees.
     """
     before, after = turns_around(world, pod)
-    with placed(world, [*before, *after]) as going:
+    with placed(world, [*before, pod, *after]) as going:
         there = {each.uid for each in going}
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority

@@ -25,8 +25,8 @@ def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: 
     at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes:
-        with placed(world, turns.after) as there:
-            told.append(_after(len(there)))
+        with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
+            told.append(_after(sum(each.uid != pod.uid for each in there)))
     return tuple(filter(None, told))
 
 

@@ -73,16 +73,13 @@ def _rank(world: World, pod: Pod) -> tuple[int, float]:
 
 
 @contextmanager
-def placed(world: World, pods: Iterable[Pod], *, preempting: bool = False) -> Iterator[list[Pod]]:
+def placed(world: World, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     """Have pods that the engine knows placed where they fit, one after the other; yield those that have a place.
 
-    Parameters
-    ----------
-    preempting
-        Have room kept for those that would preempt others, as it is kept until these have left it.
+    For those that would preempt others room is kept, as it is until these have left it.
     """
     with world.engine.preemptions.supposing():
-        yield from _placed(world, pods, preempting=preempting)
+        yield from _placed(world, pods, preempting=world.engine.preemption)
 
 
 def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[list[Pod]]:
