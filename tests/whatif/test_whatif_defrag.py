@@ -11,7 +11,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, simulate, usage
+from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, make_room, simulate, usage
 from vgpu_scheduler.whatif.nodes import with_annotation
 
 CORDON = "hami.io/device-cordon"
@@ -113,6 +113,20 @@ def test_pods_of_other_schedulers_stay() -> None:
     assert stay["a pod on the card is placed by another scheduler"] == 1
     both = defrag(world_of(*objects), schedulers=["vgpu-scheduler", "default-scheduler"])
     assert both.freed == (("a", "GPU-a-0"),)
+
+
+def test_pods_that_are_ending_already_are_not_evicted() -> None:
+    small = owned(running("small", "a", "GPU-a-0", 2000))
+    objects = [node("a", cards=2), small, owned(running("large", "a", "GPU-a-1", 9000))]
+    assert defrag(world_of(*objects)).freed == (("a", "GPU-a-0"),)
+    small["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    plan = defrag(world_of(*objects))
+    assert "default/small" not in {move.pod for move in plan.moves}
+    assert plan.stay["a pod on the card is ending already"] == 1
+    asked = pod("asked", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler")
+    world = world_of(*objects, asked)
+    (waiting,) = world.pending.values()
+    assert "default/small" not in {move.pod for move in make_room(world, waiting).moves}
 
 
 def test_no_more_cards_are_freed_than_asked_for() -> None:

@@ -98,11 +98,49 @@ def test_a_group_for_which_there_is_too_little_room_says_what_is_scarce() -> Non
         assert "they have room for at most 1 of them: CardInsufficientMemory." in each.answer.decision.message
     assert second.cards, "the cards of its node say what they lack"
     for each in (first, second):
-        assert "No change is proposed: it is placed together with other pods of group default/team" in each.text()
-        assert not each.remedies
+        assert [remedy.text for remedy in each.remedies] == ["add a node like a"]
     assert not simulated(world)
     room = make_room(world, named(world, "p1"))
     assert room.held.startswith("it is placed together with other pods of group default/team")
+
+
+def of_groups(seed: int) -> list[Object]:
+    """Return a cluster with cordoned nodes and cards, quotas, pods that run, and a group that has no room there."""
+    rng = np.random.default_rng(seed)
+    count, memory = int(rng.integers(2, 5)), int(rng.integers(5000, 16000))
+    objects = [node(name, cards=2) for name in "abc"[: int(rng.integers(1, 4))]]
+    for each in objects:
+        name = each["metadata"]["name"]
+        if rng.random() < 0.3:
+            each["spec"] = {"unschedulable": True}
+        if rng.random() < 0.4:
+            each["metadata"]["annotations"]["hami.io/device-cordon"] = f"GPU-{name}-{rng.integers(2)}"
+        if rng.random() < 0.5:
+            objects.append(running(f"r-{name}", name, f"GPU-{name}-0", int(rng.integers(1000, 16000))))
+    if rng.random() < 0.3:
+        hard = {"limits.nvidia.com/gpumem": str(int(rng.integers(1000, count * memory)))}
+        objects.append(
+            {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
+        )
+    if rng.random() < 0.3:
+        objects.append(waits("earlier", {GPU: 1, MEMORY: int(rng.integers(1000, 16000))}, 1))
+    return [*objects, *(member(f"p{n}", 5 + n, count, memory=memory) for n in range(count))]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_whoever_does_what_a_group_is_told_sees_all_of_it_placed(seed: int) -> None:
+    objects = of_groups(seed)
+    world = world_of(*deepcopy(objects))
+    asked = named(world, "p0")
+    found = explain_pod(world, asked)
+    assert not list(world.engine.state.reservations()) or not world.engine.state.drift()
+    if found.answer.node:
+        return
+    for remedy in found.remedies:
+        placed = turns.done(objects, remedy, set())
+        assert placed.get("p0") == remedy.node, remedy.text
+        assert {name for name in placed if name.startswith("p")} >= {each["metadata"]["name"] for each in objects[-2:]}
+    assert found.remedies or "was tried" in found.text() or "were tried" in found.text()
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -14,7 +14,8 @@ from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, co
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.fellows import fellows_placed
-from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_searched
+from vgpu_scheduler.whatif.group_searches import changes_for_group
+from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_found
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
@@ -75,8 +76,8 @@ class Explanation:
         For whom a bound pod goes; None if it does not.
     group
         How far the group is that it is placed together with; empty where it is placed by itself.
-    not_searched
-        Why nothing was searched that would help; empty where it was.
+    none_proposed
+        What was tried in vain for a group; empty where something helps.
     """
 
     answer: Answer
@@ -92,7 +93,7 @@ class Explanation:
     who_goes: WhoGoes | None = None
     displaced_by: DisplacedBy | None = None
     group: str = ""
-    not_searched: str = ""
+    none_proposed: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -137,8 +138,8 @@ class Explanation:
             parts.append("\n".join([f"This comes first; {self._rest}:", *first]))
         elif enough:
             parts.append("\n".join(["Each of these alone would help:", *enough]))
-        elif self.not_searched:
-            parts.append(f"No change is proposed: {self.not_searched}.")
+        elif self.none_proposed:
+            parts.append(f"No change is proposed: {self.none_proposed}.")
         elif not self.answer.node and self.answer.decision.outcome is not Outcome.ERROR and self._nobody_goes:
             parts.append(
                 "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
@@ -195,10 +196,20 @@ def _explain_together(
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
-        why = "" if answer.node or not group.is_complete else not_searched(group)
+        searched = not answer.node and group.is_complete and not first
+        helps = changes_for_group(world, pod) if searched else []
+        why = not_found(group) if searched and not helps else ""
         goes = who_goes_for_group(world, answer, group)
         return Explanation(
-            answer, cards, left_out, first, answer.quotas, first=served, group=worded, not_searched=why, who_goes=goes
+            answer,
+            cards,
+            left_out,
+            [*first, *helps],
+            answer.quotas,
+            first=served,
+            group=worded,
+            none_proposed=why,
+            who_goes=goes,
         )
 
 

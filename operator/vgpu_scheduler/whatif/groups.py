@@ -15,7 +15,7 @@ from vgpu_scheduler.whatif.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["group_named_by", "group_remedies", "group_remedies_told_in", "group_worded", "not_searched"]
+__all__ = ["group_named_by", "group_remedies", "group_remedies_told_in", "group_worded", "not_found", "not_moved"]
 
 
 def group_worded(world: World, group: GroupStanding) -> str:
@@ -93,12 +93,17 @@ def group_remedies_told_in(message: str) -> Iterator[str]:
         yield f"have {counted(int(incomplete[2]), 'pod')} of group {incomplete[1]} wait for this scheduler, or run"
 
 
-def not_searched(group: GroupStanding) -> str:
-    """Say why nothing is searched that would help a pod."""
+def not_found(group: GroupStanding) -> str:
+    """Say that no change was found with which a group fits, and what was not searched."""
     return (
-        f"it is placed together with other pods of group {group.key}, for which nothing is searched that would help;"
-        " explain the pod that does not fit to see what the nodes lack"
+        f"none was found with which all pods of group {group.key} fit that are placed at once; cordons, broken nodes,"
+        " quotas, policies and up to 8 new nodes were tried, each alone; not what the pods ask for, nor who could end"
     )
+
+
+def not_moved(group: GroupStanding) -> str:
+    """Say why no moves are searched for a pod."""
+    return f"it is placed together with other pods of group {group.key}, and moves are searched for single pods alone"
 
 
 def _others(world: World, key: GroupKey) -> Iterator[tuple[str, str]]:

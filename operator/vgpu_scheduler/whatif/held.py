@@ -8,7 +8,7 @@ from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, Decision, Outcome, PodClaims, QuotaResource
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.groups import not_searched
+from vgpu_scheduler.whatif.groups import not_moved
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["held_by"]
@@ -28,7 +28,7 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
         return decision.message
     group = world.engine.attempts.together(pod)
     if group is not None and group.is_complete:
-        return not_searched(group)
+        return not_moved(group)
     over = list(_quotas(world, pod))
     if over:
         asked = ", ".join(

@@ -81,6 +81,8 @@ class Moves:
 
     def why_not(self, pod: Pod) -> str:
         """Say why a pod cannot be moved; empty if it can."""
+        if pod.deleting:
+            return "a pod on the card is ending already"
         if controller_of(self._world.written(pod)) is None:
             return "a pod on the card has no controller that would make it anew"
         if is_node_bound(pod):

@@ -182,7 +182,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
     yield from minimal[:_MOST_OF_A_KIND]
 
 
-def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
+def add_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Add empty nodes like one that is there, one of each kind: one, or more where others that wait take the first."""
     kinds: dict[object, list[str]] = {}
     with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
@@ -203,7 +203,7 @@ def _added(waiting: WaitingPod, name: str) -> Remedy | None:
     copies: list[str] = []
     objects: list[Object] = []
     try:
-        for count in range(1, (_MOST_NEW_NODES if waiting.before else 1) + 1):
+        for count in range(1, (_MOST_NEW_NODES if waiting.before or waiting.together else 1) + 1):
             made = _new_node(waiting.world, name)
             if made is None:
                 return None
@@ -211,7 +211,7 @@ def _added(waiting: WaitingPod, name: str) -> Remedy | None:
             waiting.world.add(more)
             copies.append(copy)
             objects += more
-            if (node := waiting.node()) in copies:
+            if (node := waiting.node()) and (node in copies or waiting.together):
                 text = f"add a node like {name}" if count == 1 else f"add {count} nodes like {name}"
                 return Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
         return None
@@ -250,7 +250,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     raise_quotas,
     raise_limits,
     lift_restrictions,
-    _add_node,
+    add_nodes,
 )
 _OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, _tolerate)
 _OF_CLUSTER: Final = (

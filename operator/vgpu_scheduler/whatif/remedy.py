@@ -102,7 +102,11 @@ class WaitingPod:
     ----------
     most_nodes
         How many nodes are looked at in a search that tries one after the other; None for all.
+    together
+        Whether it is placed together with others of its group, or not at all.
     """
+
+    together = False
 
     def __init__(self, world: World, pod: Pod, before: Sequence[Pod] = (), later: Sequence[Pod] = ()) -> None:
         self.world = world

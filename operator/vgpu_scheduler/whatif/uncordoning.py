@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.nodes import is_cordoned, listed_cards, uncordoned, w
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["cordoned_cards", "cordoned_nodes", "uncordon_cards", "uncordon_nodes"]
+__all__ = ["cordoned_cards", "cordoned_nodes", "uncordon_cards", "uncordon_each_node", "uncordon_nodes"]
 
 _MOST_OF_A_KIND: Final = 3
 
@@ -20,7 +20,12 @@ _MOST_OF_A_KIND: Final = 3
 def uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Uncordon one node at a time; none, where it would not help if the pod tolerated that nodes are cordoned."""
     if waiting.node(tolerating(waiting.written, [UNSCHEDULABLE_TAINT])):
-        yield from _helping(waiting, cordoned_nodes(waiting.world))
+        yield from uncordon_each_node(waiting)
+
+
+def uncordon_each_node(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Uncordon one node at a time."""
+    return _helping(waiting, cordoned_nodes(waiting.world))
 
 
 def uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:

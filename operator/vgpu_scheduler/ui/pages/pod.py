@@ -76,7 +76,7 @@ class PodPage:
     def said(self) -> list[str]:
         """What there is to know beside nodes, cards and remedies, in sentences."""
         found = self.told.found
-        said = (found.group, found.quotas, found.models, *found.first, found.not_searched)
+        said = (found.group, found.quotas, found.models, *found.first, found.none_proposed)
         return [text for text in said if text]
 
     @property
