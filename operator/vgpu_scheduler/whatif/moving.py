@@ -81,19 +81,21 @@ class Moves:
 
     def why_not(self, pod: Pod) -> str:
         """Say why a pod cannot be moved; empty if it can."""
+        return next(self._reasons_to_stay(pod), "")
+
+    def _reasons_to_stay(self, pod: Pod) -> Iterator[str]:
         if pod.deleting:
-            return "a pod on the card is ending already"
+            yield "a pod on the card is ending already"
         if controller_of(self._world.written(pod)) is None:
-            return "a pod on the card has no controller that would make it anew"
+            yield "a pod on the card has no controller that would make it anew"
         if is_node_bound(pod):
-            return "a pod on the card would come back to its node"
+            yield "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
-            return "a pod on the card is placed by another scheduler"
+            yield "a pod on the card is placed by another scheduler"
         if problem := self._world.engine.groups.problem(pod):
-            return _refused_anew(problem)
+            yield _refused_anew(problem)
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
-            return "a pod on the card has a disruption budget that does not allow it"
-        return ""
+            yield "a pod on the card has a disruption budget that does not allow it"
 
     def can_cordon(self, spot: Spot) -> bool:
         """Tell whether an annotation of its node cordons a card."""
