@@ -171,6 +171,9 @@ def test_what_is_not_there() -> None:
         ("x.yaml", "objects: &a {kind: List, items: [*a]}\npod: {}\nexpect: {node: a}", "contains itself"),
         ("x.yaml", "cases: &a [{cases: *a}]", "contains itself"),
         ("x.json", "[" * 50_000 + "]" * 50_000, "x.json: something in it contains itself, or is nested too deeply"),
+        ("x.yaml", "[" * 100_000, "x.yaml: something in it contains itself, or is nested too deeply"),
+        ("x.yaml", "- " * 50_000 + "a", "x.yaml: something in it contains itself, or is nested too deeply"),
+        ("x.yaml", "".join(f"{' ' * n}a:\n" for n in range(3_000)), "x.yaml: something in it contains itself"),
     ],
 )
 def test_files_that_cannot_be_read(name: str, text: str, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _DEEPEST = 100
 _MOST_VALUES = 200_000
+_INDENTS = re.compile(r"^[ \-?]+", re.MULTILINE)
+_BRACKETS = re.compile(r"[\[\]{}]")
 TOO_DEEP = "something in it contains itself, or is nested too deeply"
 
 
@@ -52,6 +55,8 @@ def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
     FileError
         If it cannot be understood.
     """
+    if not is_json and _may_be_deep(text):
+        check_extent(text, origin, None)
     try:
         found = [_json(text)] if is_json else list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:
@@ -66,13 +71,28 @@ def documents_of(text: str, origin: str, *, is_json: bool = False) -> list[Any]:
     return [document for document in found if document is not None]
 
 
-def check_extent(text: str, origin: str) -> None:
+def _may_be_deep(text: str) -> bool:
+    """Tell whether YAML may be nested so deeply that libyaml, which does not look at that, ends the process.
+
+    Levels without brackets take a column each, or share one with a list below a key.
+    """
+    columns = max(map(len, _INDENTS.findall(text)), default=0)
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest + 2 * columns > _DEEPEST
+
+
+def check_extent(text: str, origin: str, most_values: int | None = _MOST_VALUES) -> None:
     """Refuse YAML that is nested so deeply, or has so many values with its aliases written out, that reading it harms.
 
     Parameters
     ----------
     origin
         Where it is from, for messages.
+    most_values
+        How many values it may have; None for any number.
 
     Raises
     ------
@@ -97,8 +117,8 @@ def check_extent(text: str, origin: str) -> None:
             opened[-1] = (opened[-1][0], opened[-1][1] + size)
             if len(opened) > _DEEPEST:
                 raise FileError(f"{origin}: {TOO_DEEP}")
-            if opened[-1][1] > _MOST_VALUES:
-                raise FileError(f"{origin}: it has more than {_MOST_VALUES} values")
+            if most_values is not None and opened[-1][1] > most_values:
+                raise FileError(f"{origin}: it has more than {most_values} values")
     except yaml.YAMLError:
         return
 
