@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,9 @@ def listed(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return "pool=shared" if value == {"matchLabels": {"pool": "shared"}} else value or ""
+
+
+POLICIES = ("VGPUPolicy", "ClusterVGPUPolicy")
 
 
 def applied(world: World, remedy: Remedy) -> None:
@@ -204,10 +209,41 @@ def test_a_policy_that_cannot_be_understood_is_to_be_corrected(case: Case) -> No
     assert ask(world, waiting).node == remedy.node == "a"
 
 
-def test_several_policies_are_corrected_together_and_what_else_keeps_the_pod_is_told_as_not_enough() -> None:
+def test_several_policies_are_corrected_together_and_what_else_keeps_the_pod_is_told_with_them() -> None:
     broken = [policy(name, {"devices": {"exclusive": 1}}) for name in ("one", "two")]
     world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 1, MEMORY: 1000}))
     (remedy,) = remedies(world, waiting)
     assert (remedy.text.count("or remove what is wrong"), remedy.node) == (2, "a")
     world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 1, MEMORY: 90000}))
+    first, *others = remedies(world, waiting)
+    assert not first.node
+    assert all(remedy.text.startswith(first.text) and remedy.node for remedy in others)
+    assert any(f"and ask 16384 of {MEMORY} instead of 90000" in remedy.text for remedy in others)
+    world, waiting = world_of(node("a"), *broken, pod("p", {GPU: 40, MEMORY: 90000}, nodeSelector={"a": "b"}))
     assert "This comes first; it does not suffice alone:" in explain_pod(world, waiting).text()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_helps_beside_the_correction_of_a_policy_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    there = node("a", cards=2)
+    asked = pod("p", {GPU: int(rng.integers(1, 4)), MEMORY: int(rng.integers(1000, 30000))})
+    if rng.random() < 0.4:
+        there["spec"] = {"unschedulable": True}
+    if rng.random() < 0.3:
+        asked["spec"]["nodeSelector"] = {"pool": "none"}
+    held = running("held", "a", "GPU-a-0", int(rng.integers(1000, 16000)))
+    objects = [there, held, policy("broken", {"devices": {"exclusive": 1}, "limits": {"devicesPerPod": 8}})]
+    world, waiting = world_of(*objects, asked)
+    for remedy in remedies(world, waiting):
+        if remedy.node:
+            again, changed = world_of(*deepcopy(objects), dict(remedy.pod or asked))
+            applied(again, replace(remedy, objects=[each for each in remedy.objects if each["kind"] in POLICIES]))
+            for obj in (each for each in remedy.objects if each["kind"] not in POLICIES):
+                if obj["kind"] == "Node" and again.has_node(obj["metadata"]["name"]):
+                    again.replace_node(obj)
+                else:
+                    again.add([obj])
+            for uid in list(again.bound) if remedy.ended else ():  # there is one
+                again.remove_pod(uid)
+            assert ask(again, changed).node == remedy.node, remedy.text

@@ -28,7 +28,7 @@ from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
-from vgpu_scheduler.whatif.together import changes_together
+from vgpu_scheduler.whatif.together import both, changes_together, objects_replaced
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World
@@ -75,7 +75,8 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
 def _found(waiting: WaitingPod) -> list[Remedy]:
     world = waiting.world
     if of_policies := list(correct_policies(waiting)):
-        return of_policies
+        more = (remedy for first in of_policies if not first.node for remedy in _once_corrected(waiting, first))
+        return [*of_policies, *more]
     meant = corrected(world, waiting.written)
     if of_group := list(group_remedies(world, waiting.pod)):
         return [Remedy(RemedyKind.COMPLETE_GROUP, " and ".join([*meant.texts, *of_group]), "")]
@@ -87,6 +88,13 @@ def _found(waiting: WaitingPod) -> list[Remedy]:
     first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
     found = _searched(waiting.rewritten(meant.written))
     return [first, *(_after(meant.texts, meant.written, remedy) for remedy in found)]
+
+
+def _once_corrected(waiting: WaitingPod, first: Remedy) -> Iterator[Remedy]:
+    """Yield what helps beside the correction of policies, which does not suffice, each with that."""
+    with objects_replaced(waiting.world, first.objects):
+        found = _searched(waiting)
+    yield from (both(first, remedy, remedy.node) for remedy in found if remedy.node)
 
 
 def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:

@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif.repairs import repairs
 from vgpu_scheduler.whatif.uncordoning import cordoned_cards, cordoned_nodes
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["changes_together"]
+__all__ = ["both", "changes_together", "objects_replaced"]
 
 Object = Mapping[str, Any]
 Search = Callable[[WaitingPod], Iterator[Remedy]]
@@ -70,9 +70,9 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
         for second in found:
             for way in first.ways if _are_apart(first.ways[-1], second) else first.ways[-1:]:
                 if node := _goes_to(waiting, way, second):
-                    if (both := frozenset({way.text, second.text})) not in told:
-                        told.add(both)
-                        yield _both(way, second, node)
+                    if (texts := frozenset({way.text, second.text})) not in told:
+                        told.add(texts)
+                        yield both(way, second, node)
                     break
     world, namespace = waiting.world, waiting.pod.namespace
     quotas = [{**quota, "spec": {**(quota.get("spec") or {}), "hard": {}}} for quota in world.quotas_of(namespace)]
@@ -86,12 +86,12 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
         _raised_and_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
     )
     for one, other, remedy in chain.from_iterable(others):
-        if (both := frozenset({one, other})) not in told:
-            told.add(both)
+        if (texts := frozenset({one, other})) not in told:
+            told.add(texts)
             yield remedy
 
 
-def _both(first: Remedy, second: Remedy, node: str) -> Remedy:
+def both(first: Remedy, second: Remedy, node: str) -> Remedy:
     """Return two changes as one, after which the pod goes to a node."""
     return replace(
         second,
@@ -113,16 +113,16 @@ def _raised_and_another(
     Each in words, and both together.
     """
     world, limiting = waiting.world, set(map(_key, unlimited))
-    with _replaced(world, unlimited):
+    with objects_replaced(world, unlimited):
         hurried = waiting.in_a_hurry(waiting.before)
         found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if unlimited and not waiting.node_now() else []
     for other in found:
         if other.kind not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
-            with _replaced(world, other.objects), world.engine.state.without(other.ended):
+            with objects_replaced(world, other.objects), world.engine.state.without(other.ended):
                 raised = list(raise_least(waiting.rewritten(other.pod or waiting.written)))
             for each in raised:
                 if node := _goes_to(waiting, other, each):
-                    yield other.text, each.text, _both(other, each, node)
+                    yield other.text, each.text, both(other, each, node)
 
 
 def _seconds(changed: WaitingPod, searches: Sequence[Search]) -> Iterator[Remedy]:
@@ -166,14 +166,14 @@ def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
     world = waiting.world
     with ExitStack() as stack:
         for change in (first, second):
-            stack.enter_context(_replaced(world, change.objects))
+            stack.enter_context(objects_replaced(world, change.objects))
         stack.enter_context(world.engine.state.without((*first.ended, *second.ended)))
         stack.enter_context(waiting.before_placed(made_anew=written is not None))
         return waiting.rewritten(written or waiting.written).node_now()
 
 
 @contextmanager
-def _replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
+def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
     """Have objects of the world be others for the time of a question."""
     with ExitStack() as stack:
         for each in objects:
@@ -204,15 +204,15 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
         remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
         yield _First([remedy], nullcontext())
     for ways in restrictions(world):
-        yield _First(ways, _replaced(world, ways[-1].objects))
+        yield _First(ways, objects_replaced(world, ways[-1].objects))
     for taints in _taints(waiting):
         written = tolerating(waiting.written, taints)
         remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {worded_taints(taints)}", "", written)
         yield _First([remedy], nullcontext())
     for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
-        yield _First([remedy], _replaced(world, remedy.objects))
+        yield _First([remedy], objects_replaced(world, remedy.objects))
     for ways in islice(cordoned_cards(world, sorted(world.nodes)), _MOST_FIRST):
-        yield _First(ways, _replaced(world, ways[-1].objects))
+        yield _First(ways, objects_replaced(world, ways[-1].objects))
     for kind in repairs(world):
         for remedy, done in islice(kind, _MOST_FIRST):
             yield _First([remedy], done)
@@ -255,7 +255,7 @@ def _less_and_an_end(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
                 text, written = amount.worded(steps), amount.applied(waiting.written, steps)
                 less = Remedy(RemedyKind.ASK_LESS, text, "", written)
                 if node := _goes_to(waiting, end, less):
-                    yield end.text, text, _both(end, less, node)
+                    yield end.text, text, both(end, less, node)
 
 
 def _with_least(waiting: WaitingPod, amount: Amount) -> WaitingPod:
