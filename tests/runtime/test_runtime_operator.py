@@ -157,6 +157,29 @@ async def _metric_above(stage: Stage, name: str, least: float) -> bool:
     return await stage.operator.metric(name) > least
 
 
+async def test_what_is_held_is_metered_while_it_leads_and_not_by_a_standby(stage: Stage, tmp_path: Path) -> None:
+    held = "vgpu_scheduler_allocated_gibibyte_seconds_total"
+    standby = OperatorProcess(stage.kubeconfig, tmp_path / "standby.log")
+    stage.operator.start()
+    await stage.operator.until_leading()
+    standby.start()
+    try:
+
+        async def is_ready() -> bool:
+            return (await standby.get("/readyz"))[0] == 200
+
+        await until(is_ready, within=60.0)
+        await stage.create("holds")
+        await until(lambda: stage.bound("holds"))
+        await until(lambda: _metric_above(stage, held, 0.0))
+        before = await stage.operator.metric(held, namespace="default")
+        await until(lambda: _metric_above(stage, held, before))
+        assert await stage.operator.metric("vgpu_scheduler_allocated_card_seconds_total", namespace="default") > 0.0
+        assert await standby.metric(held) == 0.0
+    finally:
+        standby.stop()
+
+
 async def test_a_storage_kind_that_may_not_be_read_stops_only_the_pods_that_need_it(stage: Stage) -> None:
     """Neither the lead nor pods without claims wait for it."""
     stage.cluster.inject(Fault(verb="list", resource="csistoragecapacities", status=403))
