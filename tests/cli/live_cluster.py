@@ -69,6 +69,8 @@ class Api:
             asked = body["spec"]["resourceAttributes"]
             assert (asked["verb"], asked["resource"]) == ("delete", "pods")
             return self._answer({"status": {"allowed": self.deletable(asked["namespace"])}})
+        if "/events?" in path and "Event" not in self.refused_everywhere:
+            return self._answer({"items": [obj for obj in self.objects if obj["kind"] == "Event"]})
         if path == SETTINGS and self.settings is not None:
             metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
             return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaReport, quotas_told_in
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND
@@ -39,6 +39,7 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
+from vgpu_scheduler.whatif.group_quotas import Fellows, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_told_in
 
 __all__ = [
@@ -128,21 +129,30 @@ def _told(
     settings = error.scheduler.settings
     anew = named_anew(pod.scheduler_name, settings)
     others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    standing = _standing(world, pod, message) if were_read and not others else ()
+    fellows = fellows_of(world, pod) if were_read and not others else None
+    standing = (_standing(world, pod, message, fellows) if were_read and not others else ()) or None
+    if standing is None and were_read and _has_other_limits(world, pod, event):
+        standing = ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_told_in(message))
     first = [*([anew] if anew else []), *of_group]
-    return world, pod, remedies_from_condition(world, pod, message, event, standing, (first, last))
+    return world, pod, remedies_from_condition(world, pod, message, event, standing, (first, last), fellows)
 
 
-def _standing(world: World, pod: Pod, message: str) -> tuple[QuotaReport, ...]:
+def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
+    """Tell whether the quotas of the namespace of a pod have been changed since its event told of them."""
+    now = {report.resource: report.limit for report in quotas_of(world, pod.namespace)}
+    return any(now.get(report.resource) != report.limit for report in quotas_told_in(event))
+
+
+def _standing(world: World, pod: Pod, message: str, fellows: Fellows | None) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
 
     Of a pod whose amounts depend on the card its condition tells whether they do.
     """
-    if found := quotas_in_the_way(world, pod):
+    if found := quotas_in_the_way(world, pod, fellows=fellows):
         return found
     reports, asked = quotas_of(world, pod.namespace), counted_for_quotas(world, pod)
     told = CardReason.ResourceQuotaNotFit.text in message
@@ -191,7 +201,8 @@ def _waiting(
     if told.quotas:
         uses = ", ".join(map(str, told.quotas))
         keeps = "keeps" if ours else "would keep"
-        yield f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}."
+        with_it = f"; {told.fellows}" if told.fellows is not None and str(told.fellows) else ""
+        yield f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}{with_it}."
     if told.remedies:
         yield from ("", "What may help, by what its condition and its event say:")
         yield from (f"  {remedy}" for remedy in told.remedies)

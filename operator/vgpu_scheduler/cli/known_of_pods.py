@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from vgpu_scheduler.whatif import (
     quotas_in_the_way,
     quotas_of,
 )
+from vgpu_scheduler.whatif.group_quotas import fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.tables import few
@@ -103,10 +104,14 @@ class _Before:
         What they count for in quotas, by resource, as far as that is known.
     unknown
         How many of them take more than that: how much depends on the card.
+    there, kept
+        Their UIDs, and those of the pods that are known to be kept.
     """
 
     counted: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
+    there: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
 
 
 def known_of(
@@ -133,7 +138,8 @@ def known_of(
     decision = ask(world, pod).decision
     refused = ("; ".join(decision.reasons) or decision.message) if decision.outcome is Outcome.REFUSED else ""
     others = waits and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
-    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted))
+    fellows = None if refused or others else fellows_of(world, pod, before.there, before.kept)
+    exceeded = not refused and not others and bool(quotas_in_the_way(world, pod, before.counted, fellows))
     reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
     if waits:
         if others:
@@ -142,6 +148,7 @@ def known_of(
         if condition is not None and condition.message and condition.message.strip(". ") not in refused:
             reasons.append(f"its condition says: {condition.message}")
     standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
+    standing += f"; {fellows}" if exceeded and standing and fellows is not None and str(fellows) else ""
     return Known(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
 
 
@@ -178,6 +185,9 @@ def known_of_all(
     made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
     seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
     settings = view.scheduler.settings
+    written_anew = {pod.key for pod in new} - {pod.key for pod in waiting}
+    for pod in [each for each in world.pending.values() if each.key in written_anew]:
+        world.engine.groups.forget(pod.uid)  # those of files stand for them
     for pod in new:  # what they say of groups counts, but for copies, of which nobody knows how many there will be
         world.engine.observe_pod(created(world, pod, pod.uid), 0.0)
         if count and not world.engine.groups.problem(pod):
@@ -190,12 +200,15 @@ def known_of_all(
         ]
     in_turn = [(pod, True) for pod in _in_turn(world, waiting)] + [(pod, False) for pod in _in_turn(world, new)]
     kept_groups: dict[GroupKey, str] = {}
+    alone = ((pod.uid, known_of(world, pod, seen, settings, waits=False)) for pod, _ in in_turn)
+    hindered = {uid for uid, found in alone if found.refused or found.reasons}  # whatever their quota lets in
+    kept: dict[str, Known] = {}
     while True:
         told: dict[str, Known] = {}
         placed: dict[str, _Before] = {}
         for pod, waits in in_turn:
-            before = placed.setdefault(pod.namespace, _Before())
-            found = known_of(world, pod, seen, settings, waits=waits, before=before)
+            before = placed.setdefault(pod.namespace, _Before(kept=hindered))
+            found = kept.get(pod.uid) or known_of(world, pod, seen, settings, waits=waits, before=before)
             group = _group_of(world, pod)
             if group in kept_groups and not found.is_kept:
                 found = replace(found, reasons=(kept_groups[group],))
@@ -203,9 +216,12 @@ def known_of_all(
             if not found.is_kept:
                 before.counted.update(counted_for_quotas(world, pod))
                 before.unknown += bool(found.unknown)
+                before.there.add(pod.uid)
         more = _groups_kept(world, [pod for pod, _ in in_turn if told[pod.uid].is_kept])
         if more.keys() <= kept_groups.keys():
             return list(told.values())
+        new_groups = more.keys() - kept_groups.keys()
+        kept |= {pod.uid: told[pod.uid] for pod, _ in in_turn if _is_of(world, pod, new_groups, told)}
         kept_groups = more | kept_groups
 
 
@@ -224,6 +240,11 @@ def _group_of(world: World, pod: Pod) -> GroupKey | None:
     if said is None or said.problem or not world.engine.groups.standing(said.key).needed:
         return None
     return said.key
+
+
+def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], told: Mapping[str, Known]) -> bool:
+    """Tell whether a pod is of one of some groups, and is kept for a reason of its own."""
+    return told[pod.uid].is_kept and _group_of(world, pod) in groups
 
 
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.amounts import Amount
+from vgpu_scheduler.whatif.group_quotas import Fellows
 from vgpu_scheduler.whatif.needs import Asked, Need, instead_of_percent, met_together
 
 __all__ = ["QuotasOfPod"]
@@ -23,23 +25,32 @@ class QuotasOfPod:
         What the pod asks for.
     reports
         How its namespace stands.
+    fellows
+        The others that the pod is placed at once with, if there are any: they count with it.
     """
 
-    def __init__(self, asked: Asked, reports: tuple[QuotaReport, ...]) -> None:
+    def __init__(self, asked: Asked, reports: tuple[QuotaReport, ...], fellows: Fellows | None = None) -> None:
         quotas = asked.world.engine.quotas
-        told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports]
-        told = [(report, now) for report, now in told if quotas.concerns(report.resource, asked.claims)]
-        exceeded = [(report, now) for report, now in told if report.used + now > report.limit]
-        exceeded = exceeded or [(r, now) for r, now in told if quotas.depends_on_card(r.resource, asked.claims)]
-        less = all(report.used < report.limit for report, _ in exceeded)
+        with_it = fellows.asked if fellows is not None else {}
+        depends = fellows.depends if fellows is not None else frozenset[str]()
+        told = [
+            _Standing(
+                report,
+                quotas.asked(report.resource, asked.claims),
+                with_it.get(report.resource, 0),
+                depends=quotas.depends_on_card(report.resource, asked.claims) or report.resource in depends,
+            )
+            for report in reports
+            if quotas.concerns(report.resource, asked.claims) or with_it.get(report.resource, 0)
+        ]
+        exceeded = [each for each in told if each.left < each.asked] or [each for each in told if each.depends]
         self.reports = reports
+        self.fellows = fellows
         self._asked = asked
-        self._needs = [_need_of_quota(asked, report, now) for report, now in exceeded] if less else []
-        self._less = tuple(met_together(asked, self._needs))
-        raised = " and ".join(
-            _raised(report, now, at_least=quotas.depends_on_card(report.resource, asked.claims))
-            for report, now in exceeded
-        )
+        less = all(each.left > 0 for each in exceeded)
+        self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
+        self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
+        raised = " and ".join(map(_raised, exceeded))
         self._raised = f"have {raised}, or end pods of the namespace" if raised else ""
 
     @property
@@ -67,17 +78,53 @@ class QuotasOfPod:
         yield from texts if self._needs else self.raised_beside(texts)
 
 
-def _raised(report: QuotaReport, now: int, *, at_least: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How a namespace stands with one resource that a pod counts for.
+
+    Attributes
+    ----------
+    asked, others
+        What the pod counts for, and those that it is placed at once with.
+    depends
+        Whether that may be more, as the cards have it.
+    """
+
+    report: QuotaReport
+    asked: int
+    others: int
+    depends: bool
+
+    @property
+    def left(self) -> int:
+        """What the pod may ask for."""
+        return self.report.limit - self.report.used - self.others
+
+
+def _asked_together(fellows: Fellows | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
+    """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
+    left = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
+    if fellows is not None and left and min(left.values()) > 0:
+        sums = " and ".join(
+            f"{left[each.report.resource]} {each.report.unit} of limits.{each.report.resource}" for each in exceeded
+        )
+        number = fellows.number + 1
+        yield f"have the {number} pods of group {fellows.group} that are placed at once ask for {sums} at most together"
+
+
+def _raised(standing: _Standing) -> str:
     """Word that a quota is to be raised, and to how much, or to more where the pod may count for more than is known."""
-    wanted = report.used + now
-    if at_least and wanted <= report.limit:
+    report = standing.report
+    wanted = report.used + standing.asked + standing.others
+    if standing.depends and wanted <= report.limit:
         return f"limits.{report.resource} raised (of {report.limit}, {report.used} are used)"
-    more = "more than " if at_least else ""
+    more = "more than " if standing.depends else ""
     return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
 
 
-def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
-    quotas, resource, left = asked.world.engine.quotas, report.resource, report.limit - report.used
+def _need_of_quota(asked: Asked, standing: _Standing) -> Need:
+    quotas, resource, unit = asked.world.engine.quotas, standing.report.resource, standing.report.unit
+    now, left = standing.asked, standing.left
 
     def concerns(amount: Amount) -> bool:
         return 0 < quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1))) < (now or left + 1)
@@ -85,7 +132,7 @@ def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
     def fits(claims: PodClaims) -> bool:
         return 0 < quotas.asked(resource, claims) <= left
 
-    leaves = f"limits.{resource} leaves {left} {report.unit}"
+    leaves = f"limits.{resource} leaves {left} {unit}{' to it beside its group' if standing.others else ''}"
     amount = instead_of_percent(asked, resource, left, fits)
     otherwise = f"{amount} ({leaves})" if amount else f"ask for no more than the {left} that limits.{resource} leaves"
     return Need(fits, concerns, otherwise, leaves)

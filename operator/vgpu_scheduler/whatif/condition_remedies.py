@@ -23,6 +23,7 @@ from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.constraints import HOST_PORT, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.group_quotas import Fellows
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.needs import Asked, Need, claims_of
 from vgpu_scheduler.whatif.world import World
@@ -82,11 +83,14 @@ class ConditionRemedies:
         How its namespace stands, where quotas keep it waiting.
     remedies
         What may help, each by itself, in words.
+    fellows
+        The others that it is placed at once with, where quotas keep them waiting together.
     """
 
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
     remedies: tuple[str, ...]
+    fellows: Fellows | None = None
 
 
 def remedies_from_condition(
@@ -94,8 +98,9 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: Sequence[QuotaReport] = (),
+    standing: Sequence[QuotaReport] | None = None,
     others: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    fellows: Fellows | None = None,
 ) -> ConditionRemedies:
     """Return what the condition and the event of a pod say, and what follows from that and from the pod.
 
@@ -108,13 +113,15 @@ def remedies_from_condition(
     message, event
         The texts of the condition and of the event; empty where there is none.
     standing
-        How the namespace stands now, where its quotas would keep the pod waiting; else the event tells.
+        How the namespace stands now, where its quotas would keep the pod waiting; None where the event tells.
     others
         What else may help, in words: what is said before what follows from the condition, and what after it.
+    fellows
+        The others that it is placed at once with, if there are any.
     """
     meant = corrected(world, world.written(pod))
     asked, near_miss = Asked(world, meant.written), NearMiss.found_in(event)
-    quotas = QuotasOfPod(asked, tuple(standing) or quotas_told_in(event))
+    quotas = QuotasOfPod(asked, quotas_told_in(event) if standing is None else tuple(standing), fellows)
     before, after = others
     remedies = [
         *quotas.beside(before),
@@ -138,7 +145,7 @@ def remedies_from_condition(
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()))
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows)
 
 
 def gate_remedies(pod: Pod) -> Iterator[str]:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Claim, ContainerClaims
+from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.group_quotas import Fellows, with_some_memory
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -90,7 +91,9 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     yield from claim_problems(world.written(pod), seen)
 
 
-def quotas_in_the_way(world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
+def quotas_in_the_way(
+    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, fellows: Fellows | None = None
+) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
 
     Parameters
@@ -99,16 +102,20 @@ def quotas_in_the_way(world: World, pod: Pod, beside: Mapping[str, int] = _NOTHI
         The quotas and all pods of the namespace are in it.
     beside
         What others hold by then that are not in it, by resource.
+    fellows
+        Those that it is placed at once with, if there are any.
     """
     engine, reports = world.engine, quotas_of(world, pod.namespace, beside)
     claims = engine.cycle.classes.claims(pod)
-    least = tuple(_with_some_memory(world, each) for each in claims)
-    over = any(
-        engine.quotas.concerns(report.resource, claims)
-        and report.used + engine.quotas.asked(report.resource, least) > report.limit
-        for report in reports
-    )
-    return reports if over else ()
+    least = with_some_memory(world, claims)
+    with_it = fellows.asked if fellows is not None else _NOTHING
+
+    def is_over(report: QuotaReport) -> bool:
+        others = with_it.get(report.resource, 0)
+        concerned = bool(others) or engine.quotas.concerns(report.resource, claims)
+        return concerned and report.used + engine.quotas.asked(report.resource, least) + others > report.limit
+
+    return reports if any(map(is_over, reports)) else ()
 
 
 def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
@@ -133,17 +140,6 @@ def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
     quotas, claims = world.engine.quotas, world.engine.cycle.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return tuple(name for name in resources if quotas.depends_on_card(name, claims))
-
-
-def _with_some_memory(world: World, container: ContainerClaims) -> ContainerClaims:
-    """Return claims with one step at least of the memory that depends on the card: less it is on none."""
-    memory = world.engine.dialects[container.dialect].inventory.memory
-
-    def some(claim: Claim) -> Claim:
-        amounts = (*claim.amounts[:memory], max(claim.amounts[memory], 1), *claim.amounts[memory + 1 :])
-        return replace(claim, amounts=amounts)
-
-    return replace(container, claims=tuple(map(some, container.claims)))
 
 
 # Volumes -------------------------------------------------------------------------------------------------------------

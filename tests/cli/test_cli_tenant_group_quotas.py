@@ -1,0 +1,154 @@
+"""What somebody with rights in one namespace is told of a group and its quota: the pods count together."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.cli.test_cli_tenants import asking, explained
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
+
+EVERYTHING = frozenset(KINDS.values())
+ANNOTATION = "gang.scheduling.koordinator.sh"
+RAISED = re.compile(r"limits\.nvidia\.com/gpumem raised to (\d+) ")
+ASKED = re.compile(r"ask (\d+) of nvidia\.com/gpumem ")
+TOGETHER = re.compile(r"ask for (\d+) MiB of limits\.nvidia\.com/gpumem at most together")
+KEPT = "0/1 nodes are available: 1 ResourceQuotaNotFit."
+
+
+def member(name: str, memory: int, needed: int) -> dict[str, Any]:
+    """Return a pod of a group, of the namespace team."""
+    made = pod(name, {GPU: 1, MEMORY: memory}, schedulerName="vgpu-scheduler")
+    notes = {f"{ANNOTATION}/name": "g", f"{ANNOTATION}/min-available": str(needed)}
+    made["metadata"] = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": notes}
+    return made
+
+
+def that_waits(made: dict[str, Any], message: str = KEPT) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    return {**made, "status": {"phase": "Pending", "conditions": [condition]}}
+
+
+def all_placed(folder: Path, api: Api, objects: list[dict[str, Any]], pods: list[dict[str, Any]]) -> bool:
+    """Tell whether an administrator sees all pods placed."""
+    refused, before = api.refused, list(api.objects)
+    api.refused = frozenset()
+    api.objects[:] = [node("a", 8, memory=40960), *objects]
+    told = json.loads(run("simulate", "-f", asking(folder, *pods), "-o", "json").stdout)
+    api.refused, api.objects[:] = refused, before
+    return all(each["node"] for each in told)
+
+
+def resized(made: dict[str, Any], memory: int) -> dict[str, Any]:
+    return member(made["metadata"]["name"], memory, int(made["metadata"]["annotations"][f"{ANNOTATION}/min-available"]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_explain_says_of_a_quota_is_about_the_whole_group(api: Api, seed: int, tmp_path: Path) -> None:
+    """Doing what it says lets the group in, and so does no less of a quota."""
+    rng = np.random.default_rng(seed)
+    number, used = int(rng.integers(2, 5)), int(rng.integers(0, 9000))
+    amounts = [int(each) for each in rng.integers(1000, 9000, size=number)]
+    limit = used + int(rng.integers(0, sum(amounts)))
+    pods = [member(f"p{n}", amount, number) for n, amount in enumerate(amounts)]
+    api.objects[:] = [quota(gpumem=limit), held(used), *map(that_waits, pods)]
+    asked = int(rng.integers(0, number))
+    answer = explained(api, f"p{asked}")
+    text = run("explain", f"p{asked}", "-n", "team").stdout
+    assert f"{sum(amounts) - amounts[asked]} MiB of limits.{MEMORY}" in text
+    (raised,) = {int(found) for each in answer["remedies"] for found in RAISED.findall(each)}
+    assert raised == used + sum(amounts)
+    assert all_placed(tmp_path, api, [quota(gpumem=raised), held(used)], pods)
+    assert not all_placed(tmp_path, api, [quota(gpumem=raised - 1), held(used)], pods)
+    less = [int(found) for each in answer["remedies"] for found in ASKED.findall(each)]
+    for amount in less:
+        others = [resized(each, amount) if n == asked else each for n, each in enumerate(pods)]
+        assert all_placed(tmp_path, api, [quota(gpumem=limit), held(used)], others)
+    together = [int(found) for each in answer["remedies"] for found in TOGETHER.findall(each)]
+    assert together == ([limit - used] if not less and limit > used else [])
+    if together and together[0] >= number:
+        shares = [resized(each, together[0] // number) for each in pods]
+        assert all_placed(tmp_path, api, [quota(gpumem=limit), held(used)], shares)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_limits_that_an_event_tells_of_count_only_while_they_are_those(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    limit = int(rng.integers(6000, 9000))
+    used, amount = (int(each) for each in rng.integers(3000, 6000, size=2))
+    now = limit if rng.random() < 0.5 else used + amount + int(rng.integers(0, 5000))
+    waits = that_waits(pod("p", {GPU: 1, MEMORY: amount}, schedulerName="vgpu-scheduler"))
+    waits["metadata"] = {"name": "p", "namespace": "team", "uid": "uid-p"}
+    told = f"namespace team uses {limit} of {limit} MiB of limits.{MEMORY}"
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "team"},
+        "involvedObject": {"uid": "uid-p"},
+        "reason": "FailedScheduling",
+        "message": f"{KEPT} ({told})",
+    }
+    api.objects[:] = [quota(gpumem=now), *([held(used)] if now != limit else []), waits, event]
+    answer = explained(api, "p")
+    is_still = now == limit
+    assert any(f"{limit} of {limit} MiB" in each for each in answer["quotas"]) is is_still
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("seed", range(50))
+def test_a_group_that_the_quota_keeps_names_the_quota_with_each_of_its_pods(
+    api: Api, seed: int, tmp_path: Path, *, there: bool
+) -> None:
+    """Be the pods in files alone, or there already and written anew."""
+    rng = np.random.default_rng(seed)
+    number, used = int(rng.integers(2, 5)), int(rng.integers(0, 9000))
+    amounts = [int(each) for each in rng.integers(1000, 9000, size=number)]
+    limit = used + int(rng.integers(0, 2 * sum(amounts)))
+    pods = [member(f"p{n}", amount, number) for n, amount in enumerate(amounts)]
+    api.objects[:] = [quota(gpumem=limit), held(used), *(map(that_waits, pods) if there else ())]
+    api.refused = EVERYTHING
+    for each in pods if rng.random() < 0.5 else ():
+        del each["metadata"]["uid"]
+    told = json.loads(run("simulate", "-f", asking(tmp_path, *pods), "-n", "team", "-o", "json").stdout)
+    assert len(told) == number
+    for each in told:
+        assert each["exceeded"] is (used + sum(amounts) > limit), told
+        assert not each["reasons"]
+        assert ("other pod" in each["quota"]) is each["exceeded"]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_pod_is_kept_by_itself(api: Api, seed: int, tmp_path: Path) -> None:
+    """What keeps one of a group is told of it, and of the others that it is that one."""
+    rng = np.random.default_rng(seed)
+    number = int(rng.integers(2, 5))
+    pods = [member(f"p{n}", 1000, number) for n in range(number)]
+    for each in (pods[n] for n in rng.choice(number, size=int(rng.integers(1, number)), replace=False)):
+        each["spec"]["schedulingGates"] = [{"name": f"gate-{rng.integers(99)}"}]
+        each["status"] = {}
+    api.objects[:] = [quota(gpumem=int(rng.integers(0, 6000)))]
+    api.refused = EVERYTHING
+    told = json.loads(run("simulate", "-f", asking(tmp_path, *pods), "-n", "team", "-o", "json").stdout)
+    for made, each in zip(pods, told, strict=True):
+        own = made["metadata"]["name"]
+        kept = [reason for reason in each["reasons"] if f" {own} " in reason or f" {own}," in reason]
+        assert not kept, each
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_pending_names_the_quota_of_groups_beside_their_condition(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    number, used = int(rng.integers(2, 5)), int(rng.integers(0, 9000))
+    amounts = [int(each) for each in rng.integers(1000, 9000, size=number)]
+    limit = used + sum(amounts) - int(rng.integers(1, sum(amounts)))
+    api.objects[:] = [quota(gpumem=limit), held(used)]
+    api.objects += [that_waits(member(f"p{n}", amount, number)) for n, amount in enumerate(amounts)]
+    api.refused = EVERYTHING
+    told = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    assert [each["exceeded"] for each in told] == [True] * number
+    assert all("other pod" in each["quota"] and KEPT in each["reasons"][-1] for each in told)
