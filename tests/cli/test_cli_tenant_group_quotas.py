@@ -123,24 +123,6 @@ def test_a_group_that_the_quota_keeps_names_the_quota_with_each_of_its_pods(
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_no_pod_is_kept_by_itself(api: Api, seed: int, tmp_path: Path) -> None:
-    """What keeps one of a group is told of it, and of the others that it is that one."""
-    rng = np.random.default_rng(seed)
-    number = int(rng.integers(2, 5))
-    pods = [member(f"p{n}", 1000, number) for n in range(number)]
-    for each in (pods[n] for n in rng.choice(number, size=int(rng.integers(1, number)), replace=False)):
-        each["spec"]["schedulingGates"] = [{"name": f"gate-{rng.integers(99)}"}]
-        each["status"] = {}
-    api.objects[:] = [quota(gpumem=int(rng.integers(0, 6000)))]
-    api.refused = EVERYTHING
-    told = json.loads(run("simulate", "-f", asking(tmp_path, *pods), "-n", "team", "-o", "json").stdout)
-    for made, each in zip(pods, told, strict=True):
-        own = made["metadata"]["name"]
-        kept = [reason for reason in each["reasons"] if f" {own} " in reason or f" {own}," in reason]
-        assert not kept, each
-
-
-@pytest.mark.parametrize("seed", range(50))
 def test_pending_names_the_quota_of_groups_beside_their_condition(api: Api, seed: int) -> None:
     rng = np.random.default_rng(seed)
     number, used = int(rng.integers(2, 5)), int(rng.integers(0, 9000))

@@ -152,7 +152,8 @@ def waiting(name: str, message: str = "", **spec: Any) -> dict[str, Any]:
     """Return a pod of the namespace team that waits, and says why."""
     asked = pod(name, {GPU: 1, MEMORY: 100}, schedulerName="vgpu-scheduler", **spec)
     asked["metadata"] = {"name": name, "namespace": "team", "uid": f"uid-{name}"}
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    reason = "SchedulerError" if "ResourceQuotaNotFit" in message else "Unschedulable"
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     asked["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
     return asked
 

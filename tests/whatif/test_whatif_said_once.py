@@ -25,7 +25,7 @@ def told_to_a_tenant(*objects: Object) -> tuple[str, list[str]]:
     alone = World(EngineOptions([make_dialect("hami")]))
     alone.add([each for each in objects[:-1] if each["kind"] != "Node"])
     standing = quotas_of(alone, "default")
-    found = remedies_from_condition(alone, alone.pod(world.written(waiting)), decision.message, "", standing)
+    found = remedies_from_condition(alone, alone.pod(world.written(waiting)), decision.message, "", (standing, None))
     return decision.placement.node if decision.placement else "", list(found.remedies)
 
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_told_in
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import CardReason, EventReason
-from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
 from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
@@ -57,6 +57,8 @@ _ENDED: Final = ("Succeeded", "Failed")
 _RUNBOOK: Final = "the runbook of vgpu-scheduler (the setting runbook_url has its address printed here)"
 _READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
 """What may say something about a pod beside itself: other pods hold what counts for a quota."""
+_TELLING: Final = ("Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND)
+"""What of a namespace would say more of a pod."""
 _COUNTED: Final = ("Pod", "ResourceQuota")
 _VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
@@ -67,6 +69,15 @@ class Told(NamedTuple):
     plain: Mapping[str, Any]
     lines: Sequence[str]
     status: int
+
+
+class _Found(NamedTuple):
+    """A pod that waits in a world, what is told of it, and the rights in its namespace with which more would be."""
+
+    world: World
+    pod: Pod
+    told: ConditionRemedies
+    rights: tuple[str, ...]
 
 
 def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> Object:
@@ -102,21 +113,24 @@ def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: Missin
     if node:
         return _bound(key, node, found, error)
     condition = scheduled_condition(found)
-    world, pod, told = _told(cluster, namespace, found, condition, error)
+    world, pod, told, rights = _told(cluster, namespace, found, condition, error)
+    missing = f"{error}, {', '.join(rights)} in namespace {namespace}" if rights else str(error)
     print_pod_warnings(world, [pod])
     said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
     answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
     scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
-    plain = {**answer, "scheduler": scheduler, "missing": str(error)}
-    return Told(plain, list(_waiting(key, pod, condition, told, error)), _WAITS)
+    plain = {**answer, "scheduler": scheduler, "missing": missing}
+    lines = [*_waiting(key, pod, condition, told, error), "", f"More cannot be said: {missing}."]
+    return Told(plain, lines, _WAITS)
 
 
 def _told(
     cluster: ClusterOptions, namespace: str, found: Object, condition: Object, error: MissingRightsError
-) -> tuple[World, Pod, ConditionRemedies]:
+) -> _Found:
     """Return the pod, and what it, its events and the objects of its namespace say."""
     event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
+    rights = ["list events"] if event is None else []
     were_read = False
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
@@ -125,20 +139,23 @@ def _told(
     else:
         seen = NamespaceObjects.among(view.objects, view.missing)
         were_read = all(map(view.has_read, _COUNTED))
+        rights += [right for kind, right in sorted(view.missing.items()) if kind in _TELLING and ":" not in right]
     pod = world.pod(found)
     settings = error.scheduler.settings
     anew = named_anew(pod.scheduler_name, settings)
     others = not anew and not is_ours(pod.scheduler_name, settings)  # our quotas do not hold their pods
     fellows = fellows_of(world, pod) if were_read and not others else None
     standing = (_standing(world, pod, message, fellows) if were_read and not others else ()) or None
-    if standing is None and were_read and _has_other_limits(world, pod, event):
+    if standing is None and were_read and _has_other_limits(world, pod, event or ""):
         standing = ()
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
     of_group = list(group_remedies(world, pod)) or list(group_remedies_told_in(message))
     first = [*([anew] if anew else []), *of_group]
-    return world, pod, remedies_from_condition(world, pod, message, event, standing, (first, last), fellows)
+    reason = str(condition.get("reason", ""))
+    told = remedies_from_condition(world, pod, message, event or "", (standing, fellows), (first, last), reason)
+    return _Found(world, pod, told, tuple(rights))
 
 
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
@@ -203,11 +220,12 @@ def _waiting(
         keeps = "keeps" if ours else "would keep"
         with_it = f"; {told.fellows}" if told.fellows is not None and str(told.fellows) else ""
         yield f"  Its quota {keeps} it waiting: namespace {pod.namespace} uses {uses}{with_it}."
+    elif told.quota_unseen:
+        yield "  Its quota keeps it waiting: how far is in its ResourceQuotas and events, which you may not see."
     if told.remedies:
         yield from ("", "What may help, by what its condition and its event say:")
         yield from (f"  {remedy}" for remedy in told.remedies)
     yield from ("", f"What its reasons mean: {settings.runbook_url or _RUNBOOK}.")
-    yield from ("", f"More cannot be said: {error}.")
 
 
 def scheduled_condition(found: Object) -> Object:
@@ -216,13 +234,13 @@ def scheduled_condition(found: Object) -> Object:
     return next((each for each in conditions if each.get("type") == "PodScheduled"), {})
 
 
-def _last_event(cluster: ClusterOptions, namespace: str, found: Object) -> str:
-    """Return what the last event says that tells why a pod was not placed; empty where none can be seen."""
+def _last_event(cluster: ClusterOptions, namespace: str, found: Object) -> str | None:
+    """Return what the last event says that tells why a pod was not placed; empty without one, None if none is seen."""
     uid = found["metadata"].get("uid", "")
     query = f"involvedObject.uid={uid},reason={EventReason.FAILED_SCHEDULING}"
     listed = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/events?fieldSelector={query}"))
     if isinstance(listed, str):
-        return ""
+        return None
     events = [event for event in listed.get("items") or () if (event.get("involvedObject") or {}).get("uid") == uid]
     return str(max(events, key=_when)["message"]) if events else ""
 

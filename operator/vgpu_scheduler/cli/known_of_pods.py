@@ -200,8 +200,8 @@ def known_of_all(
         ]
     in_turn = [(pod, True) for pod in _in_turn(world, waiting)] + [(pod, False) for pod in _in_turn(world, new)]
     kept_groups: dict[GroupKey, str] = {}
-    alone = ((pod.uid, known_of(world, pod, seen, settings, waits=False)) for pod, _ in in_turn)
-    hindered = {uid for uid, found in alone if found.refused or found.reasons}  # whatever their quota lets in
+    anyway = ((pod.uid, known_of(world, pod, seen, settings, waits=False)) for pod, _ in in_turn)
+    hindered = {uid for uid, found in anyway if found.refused or found.reasons}  # whatever their quota lets in
     kept: dict[str, Known] = {}
     while True:
         told: dict[str, Known] = {}

@@ -58,6 +58,11 @@ class QuotasOfPod:
         """The largest amounts that the quotas leave, together, and what the quotas would have to be."""
         return (*self._less, *([self._raised] if self._raised else ()))
 
+    @property
+    def less(self) -> tuple[str, ...]:
+        """The largest amounts that the quotas leave, together."""
+        return self._less
+
     def kept_by(self, claims: PodClaims) -> bool:
         """Tell whether they would not keep a pod with some claims waiting."""
         return not self._raised or (bool(self._needs) and all(need.fits(claims) for need in self._needs))

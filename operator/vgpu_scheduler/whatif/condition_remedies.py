@@ -15,13 +15,14 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_told_in
 from vgpu_scheduler.kube import Pod, to_int
-from vgpu_scheduler.model import MIB, Amounts, CardReason, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import MIB, MUTEX, Amounts, CardReason, ConditionReason, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount
-from vgpu_scheduler.whatif.card_names import card_names
+from vgpu_scheduler.whatif.condition_nodes import Rejections, is_of, less_of_nodes
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
-from vgpu_scheduler.whatif.constraints import HOST_PORT, constraints_of
+from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import Fellows
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
@@ -49,6 +50,8 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.ModeNotFit: (MODE_WORD,),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
+_OF_IDLE_CARDS: Final = (CardReason.ExclusiveDeviceAllocateConflict.text, "limits.exclusiveCardsPerPod")
+"""What pods are rejected for that want idle cards only."""
 _OF_CONSTRAINTS: Final = frozenset(
     [
         *(reason.text for reason in chain.from_iterable(_KEEPS_FROM_NODES.values())),
@@ -57,12 +60,14 @@ _OF_CONSTRAINTS: Final = frozenset(
 )
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
-_INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
 _LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
-_COUNTS: Final = re.compile(r"(?:: |, )\d+ (.+?)(?=, \d+ |\.\s|\.$)")
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
+_UNSEEN_QUOTA: Final = (
+    "have the quota of the namespace raised, or end pods of it: how much it leaves is in its ResourceQuotas, and in the"
+    " pod's events"
+)
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
     "coresPerPod": lambda sums, _: sums.cores,
@@ -85,12 +90,15 @@ class ConditionRemedies:
         What may help, each by itself, in words.
     fellows
         The others that it is placed at once with, where quotas keep them waiting together.
+    quota_unseen
+        Whether quotas keep it waiting of which nothing more is told.
     """
 
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
     remedies: tuple[str, ...]
     fellows: Fellows | None = None
+    quota_unseen: bool = False
 
 
 def remedies_from_condition(
@@ -98,9 +106,9 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: Sequence[QuotaReport] | None = None,
+    standing: tuple[Sequence[QuotaReport] | None, Fellows | None] = (None, None),
     others: tuple[Sequence[str], Sequence[str]] = ((), ()),
-    fellows: Fellows | None = None,
+    reason: str = "",
 ) -> ConditionRemedies:
     """Return what the condition and the event of a pod say, and what follows from that and from the pod.
 
@@ -113,15 +121,17 @@ def remedies_from_condition(
     message, event
         The texts of the condition and of the event; empty where there is none.
     standing
-        How the namespace stands now, where its quotas would keep the pod waiting; None where the event tells.
+        How the namespace stands now, where its quotas would keep the pod waiting; None where the event tells. And the
+        others that it is placed at once with, if there are any.
     others
         What else may help, in words: what is said before what follows from the condition, and what after it.
-    fellows
-        The others that it is placed at once with, if there are any.
+    reason
+        That of the condition: it tells whether some node would fit the pod but for its quota.
     """
     meant = corrected(world, world.written(pod))
     asked, near_miss = Asked(world, meant.written), NearMiss.found_in(event)
-    quotas = QuotasOfPod(asked, quotas_told_in(event) if standing is None else tuple(standing), fellows)
+    reports, fellows = standing
+    quotas = QuotasOfPod(asked, quotas_told_in(event) if reports is None else tuple(reports), fellows)
     before, after = others
     remedies = [
         *quotas.beside(before),
@@ -130,22 +140,44 @@ def remedies_from_condition(
         *(_less_of_a_card(asked, near_miss, quotas) if near_miss else ()),
         *(_fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
         *_within_limits(asked, message, quotas),
-        *quotas.raised_beside(_less_of_a_node(asked, message)),
+        *quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None)),
         *quotas.beside(_drop_constraints(asked, message)),
         *quotas.beside(
             f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)
         ),
         *quotas.beside(after),
     ]
-    if not remedies or CardReason.ResourceQuotaNotFit.text in message:
-        remedies[:0] = quotas.alone
     of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
+    unseen = of_quota and reports is None and not quotas.reports
+    if of_quota and reason == ConditionReason.UNSCHEDULABLE:
+        remedies[:0] = _beyond_quota(asked, quotas)
+    elif unseen:
+        remedies[:0] = [*_less_than_quota(asked), _UNSEEN_QUOTA]
+    elif of_quota or not remedies:
+        remedies[:0] = quotas.alone
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
-    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows)
+    return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows, unseen)
+
+
+def _beyond_quota(asked: Asked, quotas: QuotasOfPod) -> Iterator[str]:
+    """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less."""
+    yield from quotas.less or _less_than_quota(asked)
+
+
+def _less_than_quota(asked: Asked) -> Iterator[str]:
+    """Yield how less is asked of what may have a quota; how much that leaves is not known."""
+    named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
+    shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
+    for amount in asked.amounts:
+        for part in amount.parts if amount.steps > 1 else ():
+            if part.resource in named | shares and part.written:
+                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
+            elif part.resource in named and amount.unsaid:
+                yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid})"
 
 
 def gate_remedies(pod: Pod) -> Iterator[str]:
@@ -161,8 +193,8 @@ def _is_about_taints(message: str) -> bool:
 
     Where that is what the pod asks of nodes or cards, those with taints may be the ones that are as it asks.
     """
-    others = {reason for reason in _COUNTS.findall(message) if reason != filters.TAINT.text}
-    return len(others) != 1 or not others.isdisjoint(_OF_CONSTRAINTS)
+    rejections = Rejections.told_in(message)
+    return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(_OF_CONSTRAINTS)
 
 
 # Cards ---------------------------------------------------------------------------------------------------------------
@@ -195,15 +227,10 @@ def _needs_of_card(asked: Asked, shortage: Shortage) -> Iterator[Need]:
             def concerns(
                 amount: Amount, name: str = each.name, dialect: Dialect = dialect, n: int = numbers[0]
             ) -> bool:
-                return amount.container == name and _is_of(amount, dialect, n)
+                return amount.container == name and is_of(amount, dialect, n)
 
             if any(map(concerns, asked.amounts)):
                 yield Need(_fits_card(asked, each.name, numbers[0], shortage, dialect), concerns, _less(shortage))
-
-
-def _is_of(amount: Amount, dialect: Dialect, dimension: int) -> bool:
-    abouts = [dialect.inventory.device_resources.get(part.resource) for part in amount.parts]
-    return len(abouts) == 1 and abouts[0] is not None and abouts[0].dimension == dimension
 
 
 def _fits_card(
@@ -284,37 +311,15 @@ def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _less_of_a_node(asked: Asked, message: str) -> Iterator[str]:
-    """Yield what nodes have too little left of: how much that is is not told.
-
-    That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
-    ask for no card, nor for less of one whose dialect is not in the settings.
-    """
-    resources = set(_INSUFFICIENT.findall(message))
-    about_cards = any(reason.text in message for reason in CardReason)
-    devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
-    for amount in asked.amounts:
-        for part in amount.parts:
-            if part.resource not in resources or not part.written or (part.resource in devices and about_cards):
-                continue
-            where = f"{part.resource} in container {amount.container}"
-            if part.resource in devices:
-                none = f"nodes have none or too few of {part.resource}"
-                yield (
-                    f"ask for less than {part.written} of {where}: {none}"
-                    if amount.steps > 1 and devices[part.resource] in served
-                    else (f"{none}: whoever runs them can say which cards there are")
-                )
-            elif amount.steps > 1:
-                yield f"ask for less than {part.written} of {where}"
-            else:
-                yield f"leave out {where}: nodes have none or too few of it"
-
-
 def _drop_constraints(asked: Asked, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
+    mutex_counts = any(text in message for text in _OF_IDLE_CARDS)
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
-    for constraint in constraints_of(asked.written, asked.dialects.pod_annotations):
+    for constraint in constraints_of(asked.written, annotations_that_count(asked.world)):
+        if constraint.name == OVERRIDES["devicePolicy"]:
+            if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
+                yield constraint.text
+            continue
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
             any(word in constraint.name for word in words)

@@ -1,0 +1,118 @@
+"""What nodes have too little of, by the condition of a pod: how much they have left is not told there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Final
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.amounts import Amount, Part
+from vgpu_scheduler.whatif.card_names import card_names
+from vgpu_scheduler.whatif.needs import Asked
+
+__all__ = ["Rejections", "is_of", "less_of_nodes"]
+
+_INSUFFICIENT: Final = filters.insufficient("").text.strip()
+_NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
+_COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
+_MOST: Final = 4
+"""Ways to ask less that are told where each is about several amounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """How many nodes reject a pod for what.
+
+    Attributes
+    ----------
+    nodes
+        How many there are; 0 where that is not told.
+    counts
+        How many say each reason.
+    """
+
+    nodes: int
+    counts: Mapping[str, int]
+
+    @classmethod
+    def told_in(cls, message: str) -> Rejections:
+        """Read them from a condition."""
+        nodes = _NODES.search(message)
+        return cls(int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in _COUNTS.findall(message)})
+
+    def is_of_all(self, reason: str) -> bool:
+        """Tell whether all nodes say it, but for those with taints that the pod does not tolerate."""
+        others = self.nodes - self.counts.get(filters.TAINT.text, 0)
+        return 0 < others <= self.counts.get(reason, 0)
+
+    def are_the_same(self) -> bool:
+        """Tell whether all nodes without such taints are rejected for the same."""
+        others = self.counts.keys() - {filters.TAINT.text}
+        return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
+
+
+def less_of_nodes(asked: Asked, message: str, *, of_cards: bool) -> Iterator[str]:
+    """Yield what nodes and cards have too little left of; together, what all of them say.
+
+    That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
+    ask for no card, nor for less of one whose dialect is not in the settings.
+
+    Parameters
+    ----------
+    of_cards
+        Tell what cards have too little of, too: nothing else tells how much they have.
+    """
+    rejections = Rejections.told_in(message)
+    by_reason: dict[str, list[str]] = {}
+    for amount in asked.amounts:
+        for part in amount.parts:
+            for reason, text in _less_of(asked, amount, part, message, of_cards=of_cards):
+                by_reason.setdefault(reason, []).append(text)
+    needed = [texts for reason, texts in by_reason.items() if rejections.is_of_all(reason)]
+    if len(needed) > 1:
+        yield from (" and ".join(chosen) for chosen in islice(product(*needed), _MOST))
+    else:
+        yield from (text for texts in needed or by_reason.values() for text in texts)
+
+
+def _less_of(asked: Asked, amount: Amount, part: Part, message: str, *, of_cards: bool) -> Iterator[tuple[str, str]]:
+    """Yield reasons for which less of an amount may help, with what is said then."""
+    devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
+    about_cards = any(reason.text in message for reason in CardReason)
+    reason, where = f"{_INSUFFICIENT} {part.resource}", f"{part.resource} in container {amount.container}"
+    if _says(message, reason) and part.written and not (part.resource in devices and about_cards):
+        if part.resource in devices:
+            none = f"nodes have none or too few of {part.resource}"
+            can_be_less = amount.steps > 1 and devices[part.resource] in served
+            less = f"ask for less than {part.written} of {where}: {none}"
+            yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
+        elif amount.steps > 1:
+            yield reason, f"ask for less than {part.written} of {where}"
+        else:
+            yield reason, f"leave out {where}: nodes have none or too few of it"
+    for dialect in asked.owners if of_cards and amount.steps > 1 else ():
+        inventory = dialect.inventory
+        for lacking, dimension in (
+            (CardReason.CardInsufficientMemory, inventory.memory),
+            (CardReason.CardInsufficientCore, inventory.cores),
+        ):
+            if lacking.text in message and is_of(amount, dialect, dimension):
+                if part.written:
+                    yield lacking.text, f"ask for less than {part.written} of {where}"
+                elif dimension == inventory.memory:
+                    yield lacking.text, f"ask for some of {where} ({amount.unsaid})"
+
+
+def _says(message: str, reason: str) -> bool:
+    return re.search(rf"{re.escape(reason)}[,.](?:\s|$)", message) is not None
+
+
+def is_of(amount: Amount, dialect: Dialect, dimension: int) -> bool:
+    """Tell whether an amount is one of a dimension of the devices of a dialect."""
+    abouts = [dialect.inventory.device_resources.get(part.resource) for part in amount.parts]
+    return len(abouts) == 1 and abouts[0] is not None and abouts[0].dimension == dimension

@@ -1,0 +1,104 @@
+"""What somebody with rights in one namespace is told by the condition of a pod alone, when little else may be seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.cli.test_cli_tenants import explained, waiting
+from tests.whatif.test_whatif_remedies import MEMORY
+
+CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
+EVERYTHING = frozenset(KINDS.values())
+PODS_ONLY = (EVERYTHING | {"Event"}) - {"Pod"}
+
+
+def asking_for(message: str, **limits: int | str) -> dict[str, Any]:
+    """Return a pod that waits, and asks for some amounts of cards or nodes."""
+    made = waiting("p", message)
+    named = {name if name in {"cpu", "memory"} else f"nvidia.com/{name}": str(limits[name]) for name in limits}
+    made["spec"]["containers"][0]["resources"] = {"limits": named, "requests": dict(named)}
+    return made
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_quota_is_to_be_raised_of_a_pod_that_no_node_would_fit_without_it(api: Api, seed: int) -> None:
+    """The reason of its condition tells: Unschedulable where none would, SchedulerError where one would."""
+    rng = np.random.default_rng(seed)
+    nodes, amount, used = (int(rng.integers(*bounds)) for bounds in ((1, 200), (5000, 300000), (0, 4000)))
+    left = int(rng.integers(0, 4000))
+    would_fit = bool(rng.random() < 0.5)
+    made = asking_for(f"0/{nodes} nodes are available: {nodes} ResourceQuotaNotFit.", gpu=1, gpumem=amount)
+    made["status"]["conditions"][0]["reason"] = "SchedulerError" if would_fit else "Unschedulable"
+    api.objects[:] = [quota(gpumem=used + left), held(used), made]
+    remedies = explained(api, "p")["remedies"]
+    assert any("raised" in each for each in remedies) is would_fit
+    assert any("ask " in each for each in remedies) is (left > 0 or not would_fit)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_less_of_cards_is_advised_without_events(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, tainted = int(rng.integers(1, 100)), int(rng.integers(0, 9))
+    what, reason = [("gpumem", "CardInsufficientMemory"), ("gpucores", "CardInsufficientCore")][int(rng.integers(2))]
+    amount = int(rng.integers(2, 101))
+    taints = f", {tainted} node(s) had untolerated taint(s)" if tainted else ""
+    message = f"0/{nodes + tainted} nodes are available: {nodes} {reason}{taints}."
+    api.objects[:] = [asking_for(message, gpu=1, **{what: amount})]
+    api.refused_everywhere = PODS_ONLY
+    answer = explained(api, "p")
+    assert answer["remedies"] == [f"ask for less than {amount} of nvidia.com/{what} in container main"]
+    text = run("explain", "p", "-n", "team").stdout
+    (last,) = (line for line in text.splitlines() if line.startswith("More cannot be said: "))
+    for right in ("list nodes", "list events", "list resourcequotas", "in namespace team"):
+        assert right in last
+        assert right in answer["missing"]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_quota_that_may_not_be_seen_is_named_all_the_same(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, amount = int(rng.integers(1, 100)), int(rng.integers(2, 90000))
+    what = str(rng.choice(["gpumem", "gpumem-percentage"]))
+    amount = amount if what == "gpumem" else amount % 99 + 2
+    made = asking_for(f"0/{nodes} nodes are available: {nodes} ResourceQuotaNotFit.", gpu=1, **{what: amount})
+    api.objects[:] = [quota(gpumem=1), made]
+    api.refused_everywhere = PODS_ONLY
+    remedies = explained(api, "p")["remedies"]
+    assert f"ask for less than {amount} of nvidia.com/{what} in container main" in remedies
+    assert any(each.startswith("have the quota of the namespace raised, or end pods") for each in remedies)
+    assert "Its quota keeps it waiting: how far is in its ResourceQuotas" in run("explain", "p", "-n", "team").stdout
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_all_nodes_lack_is_asked_less_of_together(api: Api, seed: int) -> None:
+    """Whatever only some nodes lack is then no advice by itself; nor are taints, where all others say the same."""
+    rng = np.random.default_rng(seed)
+    nodes, tainted = int(rng.integers(2, 100)), int(rng.integers(0, 9))
+    counts = {name: int(rng.choice([nodes, int(rng.integers(1, nodes))])) for name in ("cpu", "memory")}
+    amounts = {"cpu": int(rng.integers(2, 900)), "memory": f"{int(rng.integers(2, 900))}Gi"}
+    told = [f"{count} Insufficient {name}" for name, count in counts.items()]
+    told += [f"{tainted} node(s) had untolerated taint(s)"] if tainted else []
+    api.objects[:] = [asking_for(f"0/{nodes + tainted} nodes are available: {', '.join(told)}.", gpu=1, **amounts)]
+    remedies = explained(api, "p")["remedies"]
+    less = {name: f"ask for less than {amounts[name]} of {name} in container main" for name in amounts}
+    of_all = [less[name] for name in less if counts[name] == nodes]
+    advice = [each for each in remedies if each.startswith("ask ")]
+    assert advice == ([" and ".join(of_all)] if of_all else list(less.values()))
+    assert any("taint" in each for each in remedies) is (bool(tainted) and len(of_all) < len(less))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_wanting_idle_cards_only_may_be_left_out_where_cards_are_in_use(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, policy = int(rng.integers(1, 100)), str(rng.choice(["mutex", "binpack", "spread"]))
+    reason = str(rng.choice(["ExclusiveDeviceAllocateConflict", "CardInsufficientMemory"]))
+    made = asking_for(f"0/{nodes} nodes are available: {nodes} {reason}.", gpu=int(rng.integers(1, 4)), gpumem=1000)
+    made["metadata"]["annotations"] = {"hami.io/gpu-scheduler-policy": policy}
+    api.objects[:] = [made]
+    remedies = explained(api, "p")["remedies"]
+    left_out = f"leave out its annotation hami.io/gpu-scheduler-policy ({policy})"
+    assert (left_out in remedies) is (policy == "mutex" and reason.startswith("Exclusive"))
