@@ -27,10 +27,10 @@ from vgpu_scheduler.whatif.tenant import (
     counted_for_quotas,
     known_problems,
     left_to_cards,
-    policy_remedies,
     quotas_in_the_way,
     quotas_of,
 )
+from vgpu_scheduler.whatif.tenant_policies import policy_remedies
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.victims import nameless, victim_row

@@ -8,10 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import CLUSTER_KIND
-from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import Fellows, with_some_memory
@@ -23,7 +20,6 @@ __all__ = [
     "counted_for_quotas",
     "known_problems",
     "left_to_cards",
-    "policy_remedies",
     "quotas_in_the_way",
     "quotas_of",
 ]
@@ -185,46 +181,3 @@ def _unbound(name: str, spec: Object, classes: Mapping[str, Object] | None) -> I
             f"wait until {title} is bound, or see its events: its storage class {wanted} has it bound before pods are"
             " placed"
         )
-
-
-# Policies ------------------------------------------------------------------------------------------------------------
-
-
-def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[str]:
-    """Yield which fields of which policies keep a pod from nodes and cards, where its condition says that some do."""
-    sources = world.engine.policies.resolve(pod).source_of
-    for reason, fields in (
-        (filters.POLICY_SELECTOR.text, _selectors(world, sources)),
-        (CardReason.CardDeniedByPolicy.text, _rules(world, pod, sources)),
-    ):
-        if reason not in message:
-            continue
-        told = list(fields)
-        yield from told
-        if not told:
-            yield f"have {'a policy changed' if seen.cluster_policies else _BY_OTHERS}"
-
-
-def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
-    for title, spec in _policies(world, sources, "nodeSelector"):
-        if selector := spec.get("nodeSelector"):
-            yield f"have spec.nodeSelector of {title} changed: it allows nodes with {worded_selector(selector)} only"
-
-
-def _rules(world: World, pod: Pod, sources: Mapping[str, str]) -> Iterator[str]:
-    for title, spec in _policies(world, sources, "devices"):
-        devices = spec.get("devices") or {}
-        for field, words, _ in rules_of_cards(devices):
-            does = "denies" if field.endswith("deny") else "allows no other cards than"
-            yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
-        if devices.get("exclusive"):
-            yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
-    for title, spec in _policies(world, sources, "limits") if leaves_memory_to_cards(world, pod) else ():
-        if most := (spec.get("limits") or {}).get("memoryPerPod"):
-            yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
-
-
-def _policies(world: World, sources: Mapping[str, str], section: str) -> Iterator[tuple[str, Object]]:
-    for title in sources.get(section, "").split(", "):
-        if title in world.policies:
-            yield title, world.policies[title].get("spec") or {}

@@ -1,0 +1,78 @@
+"""What somebody with rights in one namespace is told of a limit of memory that denies cards, be it seen or not."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import numpy as np
+import pytest
+from tests.cli.live_cluster import Api
+from tests.cli.test_cli_tenants import explained, waiting
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import World, ask, make_dialect
+
+SHARE = f"{MEMORY}-percentage"
+ASK = re.compile(r"ask (\d+) of nvidia\.com/gpumem ")
+
+
+def goes_to(*objects: dict[str, object]) -> tuple[str, str]:
+    """Return where the last pod goes, and what its condition says else."""
+    world = World(EngineOptions([make_dialect("hami")]))
+    world.add(objects)
+    answer = ask(world, next(iter(world.pending.values())))
+    return answer.node, answer.decision.message
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_limit_of_memory_is_told_as_one_and_how_to_keep_it(api: Api, seed: int) -> None:
+    """Not as a rule about models that allows the model which the pod asks for."""
+    rng = np.random.default_rng(seed)
+    count, total = int(rng.integers(1, 4)), int(rng.integers(20, 81)) * 1024
+    most = int(rng.integers(4, count * total // 1024))
+    of_cluster = bool(rng.random() < 0.5)
+    cards = node("a", 6, memory=total)
+    share = {SHARE: str(100)} if rng.random() < 0.5 else {}
+    asked = waiting("p")
+    asked["metadata"]["annotations"] = {"nvidia.com/use-gputype": "A100"}
+    asked["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(count), **share}}
+    limits, types = {"limits": {"memoryPerPod": f"{most}Gi"}}, {"devices": {"types": {"allow": ["T4", "A100"]}}}
+    own = {"kind": "VGPUPolicy", "metadata": {"name": "mine", "namespace": "team", "uid": "mine"}}
+    policies = [{**own, "spec": types if of_cluster else {**types, **limits}}]
+    if of_cluster:
+        policies.append({"kind": "ClusterVGPUPolicy", "metadata": {"name": "c", "uid": "c"}, "spec": limits})
+    where, message = goes_to(cards, *policies, asked)
+    assert not where
+    assert "CardDeniedByPolicy" in message
+    kept = copy.deepcopy(asked)
+    kept["status"]["conditions"] = waiting("p", message)["status"]["conditions"]
+    api.objects[:] = [*policies, kept]
+    remedies = explained(api, "p")["remedies"]
+    assert not any("types.allow" in each for each in remedies), remedies
+    assert any("which you may not read" in each for each in remedies)
+    assert any(each.startswith("ask for less than 100 of" if share else "ask ") for each in remedies)
+    found = [int(each[1]) for each in map(ASK.match, remedies) if each]
+    assert len(found) == (not of_cluster)
+    for amount in found:
+        changed = copy.deepcopy(asked)
+        changed["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(count), MEMORY: str(amount)}}
+        fits, then = goes_to(cards, *policies, changed)
+        assert fits or "CardDeniedByPolicy" not in then
+        changed["spec"]["containers"][0]["resources"]["limits"][MEMORY] = str(amount + 1)
+        assert not goes_to(cards, *policies, changed)[0]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_rule_about_models_that_leaves_out_the_one_asked_for_is_named(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    models = list(rng.permutation(["A100", "T4", "V100", "H100", "L40S"]))
+    does, listed = str(rng.choice(["allow", "deny"])), models[: int(rng.integers(1, 4))]
+    wanted = models[-1] if does == "allow" else listed[0]
+    asked = waiting("p", "0/1 nodes are available: 1 CardDeniedByPolicy.")
+    asked["metadata"]["annotations"] = {"nvidia.com/use-gputype": str(wanted)}
+    metadata = {"name": "mine", "namespace": "team", "uid": "mine"}
+    spec = {"devices": {"types": {does: list(map(str, listed))}}}
+    api.objects[:] = [asked, {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}]
+    assert any(f"types.{does} of VGPUPolicy team/mine" in each for each in explained(api, "p")["remedies"])
