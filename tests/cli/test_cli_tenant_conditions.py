@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenant_quotas import held, quota
-from tests.cli.test_cli_tenants import explained, waiting
+from tests.cli.test_cli_tenants import asking, explained, waiting
 from tests.whatif.test_whatif_remedies import MEMORY
 
 CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
@@ -102,3 +103,50 @@ def test_wanting_idle_cards_only_may_be_left_out_where_cards_are_in_use(api: Api
     remedies = explained(api, "p")["remedies"]
     left_out = f"leave out its annotation hami.io/gpu-scheduler-policy ({policy})"
     assert (left_out in remedies) is (policy == "mutex" and reason.startswith("Exclusive"))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_limit_of_cards_for_itself_is_kept_by_sharing_them(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 5))
+    most, idle = int(rng.integers(0, count)), bool(rng.random() < 0.3)
+    amounts = [{"gpumem": 1000, "gpucores": 100}, {"gpumem-percentage": 100}, {"gpucores": 20}, {}][rng.integers(4)]
+    asks = f"pod asks for {count} card(s) for itself"
+    message = f"0/1 nodes are available: {asks}, limits.exclusiveCardsPerPod of ClusterVGPUPolicy c allows {most}."
+    made = asking_for(message, gpu=count, **amounts)
+    made["metadata"]["annotations"] = {"hami.io/gpu-scheduler-policy": "mutex"} if idle else {}
+    api.objects[:] = [made]
+    remedies = explained(api, "p")["remedies"]
+    less = {"gpucores": "ask 99 of nvidia.com/gpucores", "gpumem-percentage": f"ask 99 of {SHARE}"}
+    named = [text for name, text in less.items() if amounts.get(name) == 100 and not idle]
+    assert all(any(each.startswith(text) for each in remedies) for text in named)
+    if most:
+        assert any(each.startswith(f"ask {most} of nvidia.com/gpu ") for each in remedies)
+    elif not named:
+        (told,) = (each for each in remedies if each.startswith("ask "))
+        assert "for itself than limits.exclusiveCardsPerPod of ClusterVGPUPolicy c allows (0): a card is shared" in told
+    assert ("leave out its annotation hami.io/gpu-scheduler-policy (mutex)" in remedies) is idle
+    assert remedies[-1 - idle] == f"have limits.exclusiveCardsPerPod of ClusterVGPUPolicy c raised (it is {most})"
+
+
+# Simulations ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_may_be_seen_of_a_namespace_is_said_as_it_is(api: Api, tmp_path: Path, seed: int) -> None:
+    """Also where that is nothing; and copies of pods of groups are counted one by one, which is said, too."""
+    rng = np.random.default_rng(seed)
+    nothing, of_group, count = bool(rng.random() < 0.5), bool(rng.random() < 0.5), int(rng.integers(0, 4))
+    made = asking_for("", gpu=1, gpumem=int(rng.integers(1, 9000)))
+    made["metadata"]["annotations"] = {
+        f"gang.scheduling.koordinator.sh/{name}": str(value)
+        for name, value in (("name", "g"), ("min-available", 2))
+        if of_group
+    }
+    api.objects[:] = []
+    api.refused, api.refused_everywhere = EVERYTHING, EVERYTHING if nothing else PODS_ONLY
+    copies = ("--count", str(count)) if count else ()
+    told = run("simulate", "-f", asking(tmp_path, made), "-n", "team", *copies).stderr
+    assert ("you may see nothing of namespace team: nodes, " in told) is nothing
+    assert ("you may see namespace team only: nodes, " in told) is not nothing
+    assert ("which --count does not look at: it counts copies one by one" in told) is (of_group and count > 0)

@@ -144,9 +144,7 @@ def _answer_how_many(
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, pods)
     print_pod_warnings(world, pods)
-    for pod in pods:
-        if named := group_named_by(pod):
-            warn(f"Pod {pod.key}: {named}, which --count does not look at: it counts copies one by one")
+    _warn_of_groups(pods)
     show_capacities(capacities, output)
     least = 1 if scenario.count == MOST_COPIES else scenario.count
     raise SystemExit(0 if all(capacity.count >= least for capacity in capacities) else _NO_PLACE)
@@ -198,6 +196,13 @@ def _warn_of_policies(world: World, policies: Sequence[Written], pods: Sequence[
             warn(text)
 
 
+def _warn_of_groups(pods: Sequence[Pod]) -> None:
+    """Say of pods of which copies are counted that they are of groups."""
+    for pod in pods:
+        if named := group_named_by(pod):
+            warn(f"Pod {pod.key}: {named}, which --count does not look at: it counts copies one by one")
+
+
 def _answer_without_nodes(
     cluster: ClusterOptions, scenario: _Scenario, error: MissingRightsError, output: str
 ) -> NoReturn:
@@ -217,6 +222,8 @@ def _answer_without_nodes(
             raise nothing_to_place(world, _where(scenario))
         print_view_warnings(world, view)
         print_pod_warnings(world, [*waiting, *new])
+        if scenario.count:
+            _warn_of_groups(new)
         found += known_of_all(world, view, waiting, new, here, scenario.count)
     show_known(found, output)
     if not found and output in FOR_PEOPLE:

@@ -7,6 +7,7 @@ from typing import Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, counted
+from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.settings import DEFAULTS
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
@@ -14,6 +15,8 @@ from vgpu_scheduler.whatif import World, refusals
 
 _MOST_PROBLEMS: Final = 10
 _LIST: Final = "list "
+_OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
+"""What of a namespace is told to somebody who has rights there, whatever else is."""
 
 
 def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
@@ -30,7 +33,8 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         unseen = [(kind, right) for kind, right in unseen if ":" in right]
         if refused:
             first = sorted(refused, key=lambda name: (name != "nodes", name))
-            yield f"warning: you may see namespace {view.namespace} only: {', '.join(first)} are left out"
+            seen = "nothing of namespace {}" if view.missing.keys() >= _OF_NAMESPACES else "namespace {} only"
+            yield f"warning: you may see {seen.format(view.namespace)}: {', '.join(first)} are left out"
     for kind, right in unseen:
         yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
     if view.scheduler.problem:

@@ -68,8 +68,10 @@ _UNSEEN_QUOTA: Final = (
     "have the quota of the namespace raised, or end pods of it: how much it leaves is in its ResourceQuotas, and in the"
     " pod's events"
 )
+_OWN: Final = "exclusiveCardsPerPod"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
+    _OWN: lambda sums, _: sums.own,
     "coresPerPod": lambda sums, _: sums.cores,
     "memoryPerPod": lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
 }
@@ -286,26 +288,35 @@ def _within_limits(asked: Asked, message: str, quotas: QuotasOfPod) -> Iterator[
     What a pod does not name counts as the whole of its cards for a limit.
     """
     told = list(dict.fromkeys(_LIMIT.findall(message)))
-    needs = [
-        _need_of_limit(asked, field, to_int(most), f"ask for no more than limits.{field} of {source} allows ({most})")
-        for field, source, most in told
-    ]
+    needs = [_need_of_limit(asked, field, to_int(most), _within(field, source, most)) for field, source, most in told]
     if told:
         yield from quotas.met_with(needs)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in told)
         yield from quotas.raised_beside([f"have {raised}"])
 
 
+def _within(field: str, source: str, most: str) -> str:
+    """Say that a limit is to be kept, where no amount tells how."""
+    if field == _OWN:
+        return (
+            f"ask for no more cards for itself than limits.{field} of {source} allows ({most}): a card is shared where"
+            " less than all of its compute and of its memory is asked, and not only idle cards are"
+        )
+    return f"ask for no more than limits.{field} of {source} allows ({most})"
+
+
 def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
     sums_of = _SUMS.get(field)
+    claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
+    idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
 
     def fits(claims: PodClaims) -> bool:
         if sums_of is None or not claims:
             return False
         dialect = asked.dialects[claims[0].dialect]
-        return max(sums_of(sums, dialect) for sums in pod_sums(claims, dialect)) <= most
+        return max(sums_of(sums, dialect) for sums in pod_sums(claims, dialect, idle=idle)) <= most
 
-    return Need(fits, lambda _: sums_of is not None, otherwise)
+    return Need(fits, lambda amount: sums_of is not None and not (field == _OWN and amount.unsaid), otherwise)
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------
