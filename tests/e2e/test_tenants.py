@@ -182,6 +182,8 @@ class Story:
         self.cluster = cluster
         self.config = folder / "kubeconfig-of-tenant"
         shutil.copy(cluster.plane.kubeconfig(TENANT), self.config)
+        self.made: list[str] = []
+        """Claims that it has made; the operator may hear of a pod before it hears of them."""
 
     async def gone(self, name: str) -> None:
         async with self.cluster.http.delete(f"{PODS}/{name}", json={"gracePeriodSeconds": 0}) as answer:
@@ -199,8 +201,12 @@ class Story:
             await self.cluster.create(pod)
 
             async def settled(name: str = name) -> bool:
+                if await self.cluster.bound(name):
+                    return True
                 events = [reason for reason, _ in await self.cluster.events(name)]
-                return bool(await self.cluster.bound(name)) or "FailedScheduling" in events
+                message = await self.cluster.message(name)
+                heard = not any(f'"{claimed}" not found' in message for claimed in self.made)
+                return heard and "FailedScheduling" in events
 
             await self.cluster.until(settled, f"{name} to be told about")
             found.bound = await self.cluster.bound(name)
@@ -217,6 +223,8 @@ class Story:
             if remedy is None:
                 return found
             name = f"{found.name}-{len(found.remedies)}"  # events outlive their pods
+            if claimed := CLAIM.match(remedy):
+                self.made.append(claimed[1])
             pod = await do(self.cluster, pod, remedy)
             pod["metadata"]["name"] = name
         await self.gone(name)
