@@ -14,6 +14,7 @@ from tests.ui.browsers import Browser, browser_at
 
 from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
+from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions, make_world, read_live_cluster
 from vgpu_scheduler.ui import LiveCluster, Window, serve
 from vgpu_scheduler.whatif import usage
@@ -83,6 +84,12 @@ class Lived:
                 if shown(answer.text if answer.body is None else answer.body):
                     return time.monotonic() - began
                 await self.live.current.later_than(seen)
+
+
+async def define(cluster: Lived) -> None:
+    """Install the definitions of our policies."""
+    for definition in crds():
+        await cluster.write("POST", DEFINITIONS, definition)
 
 
 Prepare = Callable[[Lived], Awaitable[None]]

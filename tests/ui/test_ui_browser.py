@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.conftest import unavailable
-from tests.ui.clusters import PODS, Lived, lived
-from tests.ui.test_ui_live import waiting
+from tests.ui.clusters import PODS, Lived, define, lived
+from tests.ui.test_ui_live import POLICIES, waiting
+from tests.ui.test_ui_policies import SMALL, SPREAD
 from tests.whatif.test_whatif_remedies import node, running
 
 PICTURES = os.environ.get("VGPU_PICTURES", "")
@@ -33,6 +34,9 @@ PATHS = {
     "edited": "/pods/default/large?edit=yes&ask/main/nvidia.com/gpu=1&ask/main/nvidia.com/gpumem=500",
     "bound": "/pods/default/t-0-0",
     "namespaces": "/namespaces",
+    "policies": "/policies",
+    "edited-policy": "/policies?compare=ClusterVGPUPolicy%2Fsmall",
+    "compared": "/policies?compare=ClusterVGPUPolicy%2Fsmall&with=VGPUPolicy%2Fdefault%2Fspread",
     "what-if": "/what-if?pod=default%2Flarge&add=node-a1&without=node%2Fnode-b1&waiting=all",
     "question": "/what-if",
     "missing": "/pods/default/nobody",
@@ -79,10 +83,16 @@ async def chromium() -> AsyncIterator[Any]:
         await browser.close()
 
 
+async def with_policies(cluster: Lived) -> None:
+    await define(cluster)
+    await cluster.write("POST", POLICIES, SMALL)
+    await cluster.write("POST", "/apis/vgpu-scheduler.io/v1alpha1/namespaces/default/vgpupolicies", SPREAD)
+
+
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def cluster(chromium: Any) -> AsyncIterator[Lived]:
     with tempfile.TemporaryDirectory() as folder:
-        async with lived(Path(folder), *objects()) as found:
+        async with lived(Path(folder), *objects(), prepare=with_policies) as found:
             yield found
 
 

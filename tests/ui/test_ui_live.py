@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ui.clusters import DEFINITIONS, MERGE, NODES, PODS, Lived, lived
+from tests.ui.clusters import MERGE, NODES, PODS, Lived, define, lived
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_devcluster import Fault
-from vgpu_scheduler.policy import crds
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
@@ -99,10 +98,6 @@ async def test_an_api_that_is_away_leaves_the_last_state_with_a_banner(tmp_path:
 
 
 async def test_a_policy_that_comes_or_goes_changes_the_answer(tmp_path: Path) -> None:
-    async def define(cluster: Lived) -> None:
-        for definition in crds():
-            await cluster.write("POST", DEFINITIONS, definition)
-
     limit = {
         "apiVersion": "vgpu-scheduler.io/v1alpha1",
         "kind": "ClusterVGPUPolicy",

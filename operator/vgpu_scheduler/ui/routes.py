@@ -11,6 +11,7 @@ from aiohttp import web
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.pages import (
     CardsView,
+    Compared,
     Supposed,
     card_page,
     cards_page,
@@ -18,11 +19,14 @@ from vgpu_scheduler.ui.pages import (
     namespaces_page,
     now_page,
     pod_page,
+    policies_page,
     waiting_page,
     what_if,
     what_if_form,
 )
 from vgpu_scheduler.ui.pages.cards import PARAMETERS
+from vgpu_scheduler.ui.pages.comparison import PARAMETERS as COMPARED
+from vgpu_scheduler.ui.pages.comparison import TEXTS as EDITED_POLICY
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.supposed import TEXTS
@@ -31,7 +35,14 @@ from vgpu_scheduler.whatif import World
 
 __all__ = ["PAGES", "TITLES", "Page"]
 
-TITLES: Final = {"now": "Now", "cards": "Cards", "waiting": "Waiting", "namespaces": "Namespaces", "what-if": "What if"}
+TITLES: Final = {
+    "now": "Now",
+    "cards": "Cards",
+    "waiting": "Waiting",
+    "namespaces": "Namespaces",
+    "policies": "Policies",
+    "what-if": "What if",
+}
 """The pages that all others lead to."""
 Make = Callable[[World, ClusterView], Any]
 
@@ -101,6 +112,11 @@ def _what_if(_: web.Request, query: Query) -> Make:
     return lambda world, _: what_if_form(world, supposed)
 
 
+def _policies(_: web.Request, query: Query) -> Make:
+    compared = Compared.of(query)
+    return lambda world, view: policies_page(world, view, compared)
+
+
 PAGES: Final = {
     "/": Page("now", _now),
     "/cards": Page("cards", _cards, PARAMETERS),
@@ -110,5 +126,6 @@ PAGES: Final = {
         "pod", _pod, ("node", *EDITED), ("annotations",), lambda query: bool(query.get("edit")), AMOUNT
     ),
     "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv")),
+    "/policies": Page("policies", _policies, COMPARED, EDITED_POLICY, lambda query: Compared.of(query).something),
     "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something),
 }

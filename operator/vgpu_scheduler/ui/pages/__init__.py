@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.ui.pages.card import CardPage, card_page
 from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
+from vgpu_scheduler.ui.pages.comparison import Compared, PoliciesPage, policies_page
 from vgpu_scheduler.ui.pages.namespaces import NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
 from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
@@ -12,9 +13,11 @@ __all__ = [
     "CardPage",
     "CardsPage",
     "CardsView",
+    "Compared",
     "NamespacesPage",
     "NowPage",
     "PodPage",
+    "PoliciesPage",
     "Reason",
     "Supposed",
     "WaitingPage",
@@ -25,6 +28,7 @@ __all__ = [
     "namespaces_page",
     "now_page",
     "pod_page",
+    "policies_page",
     "waiting_page",
     "what_if",
     "what_if_form",

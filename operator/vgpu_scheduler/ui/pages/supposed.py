@@ -202,7 +202,7 @@ def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
     cards = usage.cards(world)
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES)
     before = State(heat, usage.summed("before", cards))
-    with _told():
+    with told():
         policies = _change(world, supposed)
         keep_room(world, view)
         asked = _asked(world, supposed)
@@ -254,7 +254,7 @@ def _nodes(world: World) -> list[str]:
 
 
 @contextmanager
-def _told(name: str = "") -> Iterator[None]:
+def told(name: str = "") -> Iterator[None]:
     """Say what cannot be understood, and where it is."""
     try:
         yield
@@ -275,10 +275,10 @@ def _change(world: World, supposed: Supposed) -> list[Written]:
             raise BadQueryError("; ".join(wrong))
     for text in supposed.add:
         name, _, number_of = text.partition("=")
-        with _told(f"add {text}"):
+        with told(f"add {text}"):
             add_copies(world, name, number_of)
     for text in supposed.without:
-        with _told(f"without {text}"):
+        with told(f"without {text}"):
             leave_out(world, text)
     return policies
 

@@ -1,0 +1,237 @@
+"""Two policies compared: what would become of the pods that wait with one of them, and with the other in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+
+from vgpu_scheduler.model import did_you_mean, quoted
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, decode_policy, title
+from vgpu_scheduler.reading import (
+    Asked,
+    ClusterView,
+    answers_to,
+    keep_room,
+    make_world,
+    objects_of_text,
+    policies_among,
+)
+from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
+from vgpu_scheduler.ui.pages.policies import Object, PolicyRow, policy_rows
+from vgpu_scheduler.ui.pages.supposed import told
+from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.supposing import until_too_long
+from vgpu_scheduler.whatif import Answer, World, Written
+
+TEXTS: Final = ("edited",)
+PARAMETERS: Final = ("compare", "with", *TEXTS)
+_EDITED: Final = "the edited policy"
+_LONG: Final = "use vgpu-scheduler simulate --pending -A --policy"
+_MADE_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"})
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared; each policy by kind, namespace and name with slashes between, empty for none.
+
+    Attributes
+    ----------
+    one
+        A policy that is there.
+    other
+        Another one.
+    edited
+        In its place: the first one, or any other, in YAML.
+    """
+
+    one: str = ""
+    other: str = ""
+    edited: str = ""
+
+    @classmethod
+    def of(cls, query: Query) -> Compared:
+        """Read it from an address or a form.
+
+        Raises
+        ------
+        BadQueryError
+            If these are not two.
+        """
+        found = cls(query.get("compare"), query.get("with"), query.get("edited"))
+        for name, value in (("with", found.other), ("edited", found.edited)):
+            if value and not found.one:
+                raise BadQueryError(f"{name}: there is no policy that it could be compared with")
+        if found.other and found.edited:
+            raise BadQueryError("with: a policy is compared either with another policy or with an edited one")
+        if found.one and found.one == found.other:
+            raise BadQueryError("with: a policy is compared with another one")
+        return found
+
+    @property
+    def something(self) -> bool:
+        """Whether two are compared."""
+        return bool(self.other or self.edited)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What would become of a pod in both cases; None where it would not be asked about."""
+
+    pod: str
+    one: Answer | None
+    other: Answer | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is not the same."""
+        return _told(self.one) != _told(self.other)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two policies, and what would become of pods that wait.
+
+    Attributes
+    ----------
+    of
+        What the two are called.
+    answers
+        With each of the two.
+    said
+        What somebody should know beside the answers.
+    """
+
+    of: tuple[str, str]
+    answers: tuple[Sequence[Answer], Sequence[Answer]]
+    said: Sequence[str]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What would become of each pod, those first for which it is not the same."""
+        one, other = ({answer.pod.key: answer for answer in answers} for answers in self.answers)
+        found = [Outcome(key, one.get(key), other.get(key)) for key in {**one, **other}]
+        return sorted(found, key=lambda outcome: not outcome.differs)
+
+    @property
+    def placed(self) -> list[int]:
+        """How many pods would be placed with each of the two."""
+        return [sum(bool(answer.node) for answer in answers) for answers in self.answers]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values; answers as ``simulate -o json`` has them."""
+        return {
+            "of": list(self.of),
+            "answers": [[answer.as_json() for answer in answers] for answers in self.answers],
+            "differ": [outcome.pod for outcome in self.outcomes if outcome.differs],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesPage:
+    """The policies.
+
+    Attributes
+    ----------
+    now
+        As of when; None where that is not known.
+    compared
+        What is asked.
+    text
+        The first of the two as it can be edited; empty where none is named.
+    comparison
+        The answer; None where nothing is asked.
+    """
+
+    rows: Sequence[PolicyRow]
+    now: datetime | None
+    compared: Compared
+    text: str = ""
+    comparison: Comparison | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        found: dict[str, Any] = {"policies": [row.as_json() for row in self.rows]}
+        return found if self.comparison is None else {**found, "compared": self.comparison.as_json()}
+
+
+def policies_page(world: World, view: ClusterView, compared: Compared) -> PoliciesPage:
+    """Return the policies, and what two that are compared would make of the pods that wait.
+
+    Raises
+    ------
+    BadQueryError
+        If what is edited cannot be understood.
+    NotFoundError
+        If a policy is not there.
+    RefusedError
+        If it takes too long.
+    """
+    rows = policy_rows(world, view.scheduler.options.scheduler_names)
+    page = PoliciesPage(rows, view.read_at, compared)
+    if not compared.one:
+        return page
+    one = _find(world, rows, "compare", compared.one)
+    page = replace(page, text=compared.edited or _text(world.policies[one]))
+    if not compared.something:
+        return page
+    said: dict[str, None] = {}
+    with told():
+        if compared.other:
+            other, more = _find(world, rows, "with", compared.other), list[Written]()
+        else:
+            other, more = _edited(compared.edited, world.policies[one])
+        check = until_too_long(_LONG)
+
+        def answers(gone: Collection[str], more: Sequence[Written]) -> list[Answer]:
+            tried = replace(view, objects=[*(obj for obj in view.objects if _title(obj) not in gone), *more])
+            found = make_world(tried)
+            keep_room(found, tried)
+            asked = Asked(pending=True, every=True)
+            return answers_to(found, tried, asked, lambda text: said.update({text: None}), on_answer=check)
+
+        with_one = answers([other] if compared.other else [], [])
+        with_other = answers([one] if compared.other else [one, other], more)
+    called = f"{other}, as edited" if other == one else other
+    return replace(page, comparison=Comparison((one, called), (with_one, with_other), list(said)))
+
+
+def _find(world: World, rows: Sequence[PolicyRow], parameter: str, ref: str) -> str:
+    """Return what messages call a policy that an address names."""
+    found = next((row.title for row in rows if row.ref == ref), "")
+    if found not in world.policies:
+        hint = did_you_mean(ref, [row.ref for row in rows])
+        raise NotFoundError(f"{parameter}: there is no policy {quoted(ref)}{hint}")
+    return found
+
+
+def _edited(text: str, first: Object) -> tuple[str, list[Written]]:
+    """Return the policy of a text and its title; where it names no namespace, it is in that of the first."""
+    home = str((first.get("metadata") or {}).get("namespace") or "default")
+    found = policies_among(objects_of_text(text, _EDITED), _EDITED, home)
+    if len(found) > 1:
+        raise BadQueryError(f"{_EDITED}: it holds {len(found)} policies, and one is compared")
+    policy = decode_policy(found[0])
+    if policy.error:
+        raise BadQueryError(f"{_EDITED}: {title(policy)}: {policy.error}")
+    return title(policy), found
+
+
+def _title(obj: Object) -> str:
+    return title(decode_policy(obj)) if obj.get("kind") in PLURALS else ""
+
+
+def _text(written: Object) -> str:
+    """Return a policy as somebody would write it."""
+    metadata = {name: value for name, value in (written.get("metadata") or {}).items() if name not in _MADE_BY_SERVER}
+    api_version = f"{GROUP}/{VERSION}"
+    policy = {"apiVersion": api_version, "kind": written["kind"], "metadata": metadata, "spec": written.get("spec")}
+    return yaml.safe_dump(policy, sort_keys=False)
+
+
+def _told(answer: Answer | None) -> tuple[Any, ...]:
+    """Return what of an answer somebody would notice."""
+    return () if answer is None else (answer.outcome, answer.node, answer.cards, answer.decision.message)

@@ -1,0 +1,243 @@
+"""The policies that are in force: for whom, since when, what each decides there, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.policy import PolicyKey, PolicyResource, ResolvedPolicy, key_of, title
+from vgpu_scheduler.whatif import World, matches_nothing
+from vgpu_scheduler.whatif.causes import worded_selector
+
+Object = Mapping[str, Any]
+_FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
+_TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE
+"""What is said of the cards that there are has more to say about it."""
+_AND_MORE: Final = " and "
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """A policy.
+
+    Attributes
+    ----------
+    whom
+        Which pods it is for, in words.
+    selected, waiting
+        How many pods it is for, and how many of them wait.
+    pods
+        For how many some section of it is in force.
+    created
+        When it was made, as Kubernetes writes it; empty where that is not known.
+    changed
+        When what its status says of it last changed; empty where it says nothing.
+    sections
+        For how many pods each section that it sets is in force.
+    changes
+        What each section says, in words.
+    problems
+        What is wrong with it.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    whom: str
+    selected: int
+    waiting: int
+    pods: int
+    created: str
+    changed: str
+    sections: Mapping[str, int]
+    changes: Mapping[str, str]
+    problems: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.kind} {self.path}"
+
+    @property
+    def path(self) -> str:
+        """Its namespace, if it has one, and its name."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def ref(self) -> str:
+        """What addresses call it."""
+        return f"{self.kind}/{self.path}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "policy": self.title,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "for": self.whom,
+            "selected": self.selected,
+            "waiting": self.waiting,
+            "pods": self.pods,
+            "created": self.created,
+            "changed": self.changed,
+            "sections": dict(self.sections),
+            "changes": dict(self.changes),
+            "problems": list(self.problems),
+        }
+
+
+def policy_rows(world: World, ours: Iterable[str]) -> list[PolicyRow]:
+    """Return the policies.
+
+    Parameters
+    ----------
+    ours
+        The scheduler names whose pods count.
+    """
+    names = frozenset(ours)
+    reports = world.engine.effective_policies.report(names)
+    if not reports:
+        return []
+    reach = _reach(world, names)
+    return [_row(world, report, reach.get(key_of(report.policy), _Reach())) for report in reports]
+
+
+@dataclass(slots=True)
+class _Reach:
+    """The pods that a policy selects.
+
+    Attributes
+    ----------
+    won
+        For how many each section of it is in force.
+    lost
+        For how many another one decides a section, by the section and who that is.
+    """
+
+    selected: int = 0
+    waiting: int = 0
+    won: Counter[str] = field(default_factory=Counter)
+    lost: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
+    """Return which pods policies select; pods of which the same is known are counted together."""
+    policies = world.engine.policies
+    alike: dict[tuple[Any, ...], tuple[ResolvedPolicy, Pod, Counter[bool]]] = {}
+    for pods, waits in ((world.bound, False), (world.pending, True)):
+        for pod in pods.values():
+            if pod.scheduler_name not in ours:
+                continue
+            resolved = policies.resolve(pod)
+            asked = policies.catalogue.candidates(pod.namespace).label_keys
+            key = (resolved.number, pod.namespace, *map(pod.labels.get, asked))
+            alike.setdefault(key, (resolved, pod, Counter()))[2][waits] += 1
+    found: dict[PolicyKey, _Reach] = {}
+    for resolved, pod, number_of in alike.values():
+        for policy in policies.catalogue.candidates(pod.namespace).matching(pod.labels):
+            reach = found.setdefault(key_of(policy), _Reach())
+            reach.selected += number_of.total()
+            reach.waiting += number_of[True]
+            _count(policy, resolved, number_of.total(), reach)
+    return found
+
+
+def _count(policy: PolicyResource, resolved: ResolvedPolicy, pods: int, reach: _Reach) -> None:
+    """Count which sections of a policy are in force for some pods that it selects."""
+    for section in policy.sections if policy.spec is not None and not resolved.refusal else ():
+        by = [named.partition(_AND_MORE)[0] for named in resolved.titles(section)]
+        if title(policy) in by:
+            reach.won[section] += pods
+        else:
+            reach.lost.setdefault(section, Counter())[by[0] if by else ""] += pods
+
+
+def _row(world: World, report: PolicyReport, reach: _Reach) -> PolicyRow:
+    policy = report.policy
+    written = world.policies.get(title(policy), {})
+    metadata, status = written.get("metadata") or {}, written.get("status")
+    return PolicyRow(
+        kind=policy.kind,
+        namespace=policy.namespace,
+        name=policy.name,
+        whom=_whom(policy, written),
+        selected=reach.selected,
+        waiting=reach.waiting,
+        pods=report.pods,
+        created=str(metadata.get("creationTimestamp") or ""),
+        changed=_last_change(status),
+        sections={section: reach.won[section] for section in sorted(policy.sections)},
+        changes=dict(_changes(report, written)) if policy.spec is not None else {},
+        problems=list(dict.fromkeys(_problems(world, report, written, reach))),
+    )
+
+
+def _whom(policy: PolicyResource, written: Object) -> str:
+    """Say which pods a policy is for; one whose selectors are not understood is for all."""
+    spec = written.get("spec") or {}
+    pods = worded_selector(spec["selector"]) if policy.selector is not None else ""
+    homes = worded_selector(spec["namespaceSelector"]) if policy.namespace_selector is not None else ""
+    of = f"namespace {policy.namespace}" if policy.namespace else f"namespaces with {homes}" if homes else ""
+    return f"{f'pods with {pods}' if pods else 'all pods'} of {of or 'all namespaces'}"
+
+
+def _last_change(status: object) -> str:
+    """Return when what is said of a policy last changed; its status may hold anything."""
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    times = [str(each.get("lastTransitionTime") or "") for each in conditions or () if isinstance(each, Mapping)]
+    return max((time for time in times if _is_time(time)), default="")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _changes(report: PolicyReport, written: Object) -> Iterator[tuple[str, str]]:
+    """Yield what each section says: in the words of the status, where it has some, else as it is written."""
+    summaries = {"nodes": report.nodes, "preemption": report.preemption}
+    spec = written.get("spec") or {}
+    for section in sorted(report.policy.sections):
+        yield section, summaries.get(section) or _worded(section, spec[section])
+
+
+def _worded(section: str, value: Any) -> str:
+    return worded_selector(value) if section == "nodeSelector" else ", ".join(_fields("", value))
+
+
+def _fields(path: str, value: Any) -> Iterator[str]:
+    """Yield the fields of a value as texts, those of a map in it by their paths."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _fields(f"{path}.{name}" if path else str(name), inner)
+    else:
+        text = " or ".join(map(str, value)) or "nothing" if isinstance(value, list) else str(value)
+        yield f"{path} {text.lower() if isinstance(value, bool) else text}"
+
+
+def _problems(world: World, report: PolicyReport, written: Object, reach: _Reach) -> Iterator[str]:
+    """Yield what is wrong with a policy, the worst first."""
+    for condition in report.conditions:
+        if condition.reason not in _FINE and condition.reason is not _TOLD_BY_REACH:
+            yield condition.message
+    for text in matches_nothing(world, written, ()):
+        yield text.removeprefix(f"{title(report.policy)}: ")
+    for section, others in sorted(reach.lost.items()):
+        if not reach.won[section]:
+            yield f"{section}: {_deciders(others)} for all {counted(reach.selected, 'pod')} that it selects"
+
+
+def _deciders(others: Counter[str]) -> str:
+    words = {"pod": "annotations of pods", "settings": "the settings", "": "another policy"}
+    names = [words.get(name, name) for name, _ in others.most_common(_MOST_NAMED)]
+    return f"{' or '.join(names)} {'decide' if len(names) > 1 or names == [words['pod']] else 'decides'} it"
