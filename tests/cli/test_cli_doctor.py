@@ -14,10 +14,9 @@ from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, healthy, workl
 from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
-from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, Fact, Report, Seen, examine
-from vgpu_scheduler.reading import ClusterOptions
+from vgpu_scheduler.reading import ClusterOptions, UnauthorizedError, read_facts
 
 CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked import at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
+    from vgpu_scheduler.reading.facts import UnauthorizedError, facts_of_files, read_facts
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
@@ -67,6 +68,7 @@ __all__ = [
     "MissingRightsError",
     "SchedulerSettings",
     "SettingsObjects",
+    "UnauthorizedError",
     "add_copies",
     "answers_to",
     "as_if_it_named_ours",
@@ -76,6 +78,7 @@ __all__ = [
     "documents",
     "documents_of",
     "explain_one",
+    "facts_of_files",
     "find_card",
     "get_object",
     "hours_in_prometheus",
@@ -97,6 +100,7 @@ __all__ = [
     "pod_warnings",
     "policies_among",
     "read_cluster",
+    "read_facts",
     "read_files",
     "read_live_cluster",
     "read_namespace",
@@ -116,7 +120,7 @@ __all__ = [
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus", "policies", "asked", "scenario"),
+    *("explained", "prometheus", "policies", "asked", "scenario", "facts"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

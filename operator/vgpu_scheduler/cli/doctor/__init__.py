@@ -1,1 +1,1 @@
-"""``vgpu-scheduler doctor``: reads from a cluster what the checks of :mod:`vgpu_scheduler.doctor` need."""
+"""``vgpu-scheduler doctor``: prints what the checks of :mod:`vgpu_scheduler.doctor` find."""

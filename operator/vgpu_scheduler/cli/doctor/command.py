@@ -15,10 +15,9 @@ from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
 from vgpu_scheduler.doctor import Report, Seen, examine
-from vgpu_scheduler.reading import ClusterOptions, FileError
+from vgpu_scheduler.reading import ClusterOptions, FileError, UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.settings import SettingsError
 
 _HEALTHY, _FINDINGS, _INCOMPLETE = 0, 1, 2

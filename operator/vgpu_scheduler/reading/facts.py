@@ -1,4 +1,4 @@
-"""Reads everything that the checks need from the API server."""
+"""Reads everything that the checks of :mod:`vgpu_scheduler.doctor` need: from the API server, or from files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, served_version
-from vgpu_scheduler.cli.doctor.expected import expectations, expected_of
 from vgpu_scheduler.doctor import (
     FACTS,
     OF_A_NAMESPACE,
@@ -27,7 +26,12 @@ from vgpu_scheduler.doctor import (
     questions,
     take_in,
 )
-from vgpu_scheduler.reading import ClusterOptions, ListResult, list_objects, read_cluster
+from vgpu_scheduler.reading.expected import expectations, expected_of
+from vgpu_scheduler.reading.lists import ListResult, list_objects
+from vgpu_scheduler.reading.options import ClusterOptions
+from vgpu_scheduler.reading.view import read_cluster
+
+__all__ = ["UnauthorizedError", "facts_of_files", "read_facts"]
 
 _AT_ONCE = 8
 """Requests under way at a time."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, Expected, Finding, ObjectRef
-from vgpu_scheduler.reading import SchedulerSettings, read_settings
+from vgpu_scheduler.reading.settings import SchedulerSettings, read_settings
 
 _NAME = "vgpu-scheduler"
 
