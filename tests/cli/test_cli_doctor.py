@@ -10,19 +10,28 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, healthy, workload
+from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, found, healthy, workload
+from tests.doctor.planted import PLANTED, Plant
 from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, Fact, Report, Seen, examine
-from vgpu_scheduler.reading import ClusterOptions, UnauthorizedError, read_facts
+from vgpu_scheduler.reading import (
+    ClusterOptions,
+    ClusterView,
+    UnauthorizedError,
+    facts_beside_view,
+    read_facts,
+    settings_from_file,
+)
 
 CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
 DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
 REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 BY_PATH: dict[str, Fact] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
+BY_KIND = {fact.kind: fact for fact in FACTS}
 DENIED = ApiResponse(403, b'{"message": "forbidden"}')
 VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
 
@@ -184,6 +193,45 @@ async def test_a_server_without_a_version_is_looked_at_all_the_same(body: bytes)
     seen, report = await look(Server(healthy(), config_map(), version=ApiResponse(200, body)))
     assert seen.server.version is None
     assert "kubernetes-too-old" not in ids(report)
+
+
+def healthy_as_it_is(_: Objects) -> None:
+    """Plant nothing."""
+
+
+ALREADY = ("Node", "Pod", "ResourceQuota", "ClusterVGPUPolicy", "VGPUPolicy")
+
+
+async def beside(server: Server) -> Report:
+    """Look at a cluster of which some kinds were read already."""
+    known = [kind for kind in ALREADY if kind not in server.refused]
+    objects = [{"kind": kind, **obj} for kind in known for obj in server.objects[kind]]
+    missing = {kind: f"list {BY_KIND[kind].resource}" for kind in ALREADY if kind in server.refused}
+    settings = settings_from_file(None)
+    view = ClusterView(objects, missing, settings, live=True, read_at=NOW, kinds=frozenset(known))
+    return examine(await facts_beside_view(server, view, "vgpu-system"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "plant", [healthy_as_it_is, *(plant for plant, _ in PLANTED)], ids=lambda plant: plant.__name__
+)
+async def test_what_was_read_already_is_not_read_again_and_the_same_is_found(plant: Plant) -> None:
+    server = Server(healthy(), may_review=False)
+    plant(server.objects)
+    _, report = await look(server)
+    server.asked.clear()
+    again = await beside(server)
+    assert (found(again), again.skipped) == (found(report), report.skipped)
+    assert {method for method, _ in server.asked} == {"GET"}
+    assert {path for _, path in server.asked}.isdisjoint(BY_KIND[kind].paths[0] for kind in ALREADY)
+
+
+async def test_what_was_refused_already_and_what_is_refused_now_is_named() -> None:
+    report = await beside(Server(healthy(), refused=frozenset({"ResourceQuota", "DaemonSet", "ClusterRole"})))
+    reasons = {skipped.check: skipped.reason for skipped in report.skipped}
+    assert reasons["quotas"] == "list resourcequotas"
+    assert reasons["scheduler-rights"] == "list clusterroles.rbac.authorization.k8s.io"
+    assert "list daemonsets.apps" in reasons.values()
 
 
 # Settings ------------------------------------------------------------------------------------------------------------

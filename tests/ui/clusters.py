@@ -128,7 +128,7 @@ async def followed(kubeconfig: str, *objects: Object, prepare: Prepare | None = 
     found.live = LiveCluster(own, options)
     current = await found.live.open()
     following = asyncio.create_task(found.live.run())
-    runner, address = await serve(Window(current, found.live.view, found.live.deletable), 0)
+    runner, address = await serve(Window(current, found.live.view, found.live.deletable, found.live.facts), 0)
     try:
         async with browser_at(address) as found.browser:
             yield found

@@ -11,7 +11,8 @@ import uvloop
 
 from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
-from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.doctor import Seen
+from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view
 from vgpu_scheduler.ui import CurrentWorld, LiveCluster, Window, serve
 
 
@@ -22,7 +23,11 @@ def run(*, cluster: ClusterOptions, port: int) -> None:
         try:
             if cluster.files:
                 world, view = open_world(cluster, keeping=True)
-                uvloop.run(_serve(Window(CurrentWorld(world, view), lambda: view), port))
+
+                async def look() -> Seen:
+                    return await asyncio.to_thread(facts_of_view, view, cluster.scheduler_namespace)
+
+                uvloop.run(_serve(Window(CurrentWorld(world, view), lambda: view, look=look), port))
             else:
                 uvloop.run(_follow(cluster, port))
         except KeyboardInterrupt:
@@ -40,7 +45,7 @@ async def _follow(cluster: ClusterOptions, port: int) -> None:
         current = await live.open()
         progress("")
         following = asyncio.create_task(live.run())
-        serving = asyncio.create_task(_serve(Window(current, live.view, live.deletable), port))
+        serving = asyncio.create_task(_serve(Window(current, live.view, live.deletable, live.facts), port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

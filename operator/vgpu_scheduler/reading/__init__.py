@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked import at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
-    from vgpu_scheduler.reading.facts import UnauthorizedError, facts_of_files, read_facts
+    from vgpu_scheduler.reading.facts import (
+        UnauthorizedError,
+        facts_beside_view,
+        facts_of_files,
+        facts_of_view,
+        read_facts,
+    )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
     from vgpu_scheduler.reading.lists import ListResult, list_objects
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
@@ -78,7 +84,9 @@ __all__ = [
     "documents",
     "documents_of",
     "explain_one",
+    "facts_beside_view",
     "facts_of_files",
+    "facts_of_view",
     "find_card",
     "get_object",
     "hours_in_prometheus",

@@ -15,6 +15,7 @@ from vgpu_scheduler.doctor import (
     RIGHTS,
     ROLE_FACTS,
     Answers,
+    Expected,
     Fact,
     Finding,
     Question,
@@ -29,9 +30,9 @@ from vgpu_scheduler.doctor import (
 from vgpu_scheduler.reading.expected import expectations, expected_of
 from vgpu_scheduler.reading.lists import ListResult, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
-from vgpu_scheduler.reading.view import read_cluster
+from vgpu_scheduler.reading.view import ClusterView, read_cluster
 
-__all__ = ["UnauthorizedError", "facts_of_files", "read_facts"]
+__all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of_view", "read_facts"]
 
 _AT_ONCE = 8
 """Requests under way at a time."""
@@ -51,6 +52,41 @@ class _Collected:
     objects: dict[str, list[Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+
+    def take(self, fact: Fact, items: Iterable[Any]) -> None:
+        """Take in objects of a kind, beside those that are known of it."""
+        values, unreadable = take_in(fact, items)
+        self.objects.setdefault(fact.kind, []).extend(values)
+        self.findings += unreadable
+
+    def take_all(self, facts: Iterable[Fact], objects: Iterable[Mapping[str, Any]]) -> None:
+        """Take in the objects of some kinds, of which there may be none."""
+        by_kind: dict[str, list[Mapping[str, Any]]] = {}
+        for obj in objects:
+            by_kind.setdefault(str(obj.get("kind")), []).append(obj)
+        for fact in facts:
+            self.take(fact, [obj for obj in by_kind.get(_object_kind(fact), ()) if fact.is_of(obj)])
+
+    def seen(self, expected: Expected, server: Server, rights: Rights | None) -> Seen:
+        """Return all that was collected."""
+        return Seen(
+            expected=expected,
+            server=server,
+            objects=self.objects,
+            missing=self.missing,
+            rights=rights,
+            findings=tuple(self.findings),
+        )
+
+
+def _object_kind(fact: Fact) -> str:
+    return fact.object_kind or fact.kind
+
+
+def _facts_for(expected: Expected) -> list[Fact]:
+    """Return what every look takes at a cluster whose scheduler is set so."""
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
+    return [*FACTS, *map(beside_fact, beside)]
 
 
 async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> Seen:
@@ -72,11 +108,10 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
     """
     server = await _server(api)
     expected, findings = await expectations(api, options.config, options.scheduler_namespace)
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     collected = _Collected(findings=findings)
-    facts = [replace(fact, namespace=namespace if fact.kind in OF_A_NAMESPACE else "") for fact in FACTS]
-    await _list_all(api, [*facts, *map(beside_fact, beside)], collected)
-    seen = Seen(expected=expected, server=server, objects=collected.objects, missing=collected.missing)
+    facts = [replace(fact, namespace=namespace if fact.kind in OF_A_NAMESPACE else "") for fact in _facts_for(expected)]
+    await _list_all(api, facts, collected)
+    seen = collected.seen(expected, server, None)
     rights: Rights | None = (
         await _reviewed(api, questions(seen), collected)
         if await _may_review(api)
@@ -86,43 +121,70 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
 
 
 def facts_of_files(options: ClusterOptions, namespace: str = "") -> Seen:
-    """Return what files tell of a cluster; a kind of which they have no object was not read, unless they say so.
-
-    Parameters
-    ----------
-    namespace
-        Look at the policies and quotas of this one alone; empty for those of all.
+    """Return what files tell of a cluster; see :func:`facts_of_view`.
 
     Raises
     ------
     FileError, SettingsError
         If they cannot be read.
     """
-    view = read_cluster(options)
-    expected, findings = expected_of(view.scheduler, options.scheduler_namespace)
+    return facts_of_view(read_cluster(options), options.scheduler_namespace, namespace)
+
+
+def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> Seen:
+    """Return what files told of a cluster; a kind of which they have no object was not read, unless they say so.
+
+    Parameters
+    ----------
+    scheduler_namespace
+        Where the scheduler is installed.
+    namespace
+        Look at the policies and quotas of this one alone; empty for those of all.
+    """
+    expected, findings = expected_of(view.scheduler, scheduler_namespace)
     collected = _Collected(findings=findings)
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
-    for fact in (*FACTS, *map(beside_fact, beside), *ROLE_FACTS):
+    for fact in (*_facts_for(expected), *ROLE_FACTS):
         items = [obj for obj in (*view.objects, *view.settings_objects) if fact.is_of(obj)]
         may_have_none = bool(fact.object_kind) and fact.kind not in view.missing
         if items or may_have_none or view.has_read(fact.kind):
             if namespace and fact.kind in OF_A_NAMESPACE:
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
-            values, unreadable = take_in(fact, items)
-            collected.objects[fact.kind] = values
-            collected.findings += unreadable
+            collected.take(fact, items)
         else:
             collected.missing[fact.kind] = f"objects of kind {fact.kind}, of which {view.origin} has none"
     now = view.read_at or datetime.now(UTC)
     rights = _rights_of_roles(collected, "an API server that is asked")
-    return Seen(
-        expected=expected,
-        server=Server(view.origin, None, now, now),
-        objects=collected.objects,
-        missing=collected.missing,
-        rights=rights,
-        findings=tuple(collected.findings),
-    )
+    return collected.seen(expected, Server(view.origin, None, now, now), rights)
+
+
+async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> Seen:
+    """Return what the checks need: what was read already, and what else only they need, which is read now.
+
+    Who may do what is told by the roles alone, so that nothing but reads is asked.
+
+    Parameters
+    ----------
+    scheduler_namespace
+        Where the scheduler is installed.
+
+    Raises
+    ------
+    UnauthorizedError
+        If the API server knows neither the user nor its own version.
+    ApiUnreachableError
+        If it does not answer.
+    """
+    server = await _server(api)
+    expected, findings = expected_of(view.scheduler, scheduler_namespace)
+    collected = _Collected(findings=findings)
+    facts = _facts_for(expected)
+    known = [fact for fact in facts if fact.kind in view.kinds]
+    refused = {fact.kind: view.missing[fact.kind] for fact in facts if fact.kind in view.missing}
+    others = [fact for fact in facts if fact.kind not in view.kinds and fact.kind not in refused]
+    await _list_all(api, [*others, *ROLE_FACTS], collected)
+    await asyncio.to_thread(collected.take_all, known, view.objects)
+    collected.missing.update(refused)
+    return collected.seen(expected, server, _rights_of_roles(collected))
 
 
 async def _server(api: ApiClient) -> Server:
@@ -154,25 +216,21 @@ async def _list(api: ApiClient, fact: Fact, collected: _Collected) -> str | None
     found = await list_objects(api, fact.paths)
     if found.refusal is not None:
         return found.right(fact.right)
-    values, findings = take_in(fact, found.items)
-    collected.objects[fact.kind] = values
-    collected.findings += findings
+    collected.take(fact, found.items)
     return None
 
 
 async def _get(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
     """Read the objects that a fact names; return what kept one from being read, if anything did."""
-    found: list[Any] = []
+    collected.objects[fact.kind] = []
     for name in fact.names:
         response = await api.request("GET", f"{fact.paths[0]}/{name}")
         if response.status == _NOT_FOUND:
             continue
         if not response.ok:
+            del collected.objects[fact.kind]
             return ListResult(refusal=response).right(fact.right)
-        values, unreadable = take_in(fact, [response.body])
-        found += values
-        collected.findings += unreadable
-    collected.objects[fact.kind] = found
+        collected.take(fact, [response.body])
     return None
 
 
@@ -222,10 +280,11 @@ async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
     return _rights_of_roles(collected, _REVIEW_RIGHT)
 
 
-def _rights_of_roles(collected: _Collected, needed: str) -> Rbac | None:
+def _rights_of_roles(collected: _Collected, needed: str = "") -> Rbac | None:
     """Return what the collected roles say; None if some are missing, which is told with what else would do."""
     reasons = [collected.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in collected.missing]
     if reasons:
-        collected.missing[RIGHTS] = f"{needed} (or {', '.join(reasons)})"
+        listed = ", ".join(reasons)
+        collected.missing[RIGHTS] = f"{needed} (or {listed})" if needed else listed
         return None
     return Rbac(*(tuple(collected.objects[fact.kind]) for fact in ROLE_FACTS))

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.ui.current import CurrentWorld
 from vgpu_scheduler.ui.live import LiveCluster
-from vgpu_scheduler.ui.server import Window, serve
+from vgpu_scheduler.ui.server import serve
+from vgpu_scheduler.ui.window import Window
 
 __all__ = ["CurrentWorld", "LiveCluster", "Window", "serve"]

@@ -65,7 +65,7 @@ class CurrentWorld:
         """
         taken, is_known = await self._in_thread(lambda: self._take_in(changes, now))
         if is_known and Taken.CHANGED in taken:
-            await self._tell()
+            await self.tell()
         return is_known
 
     def _take_in(self, changes: Sequence[Change], now: datetime) -> tuple[set[Taken], bool]:
@@ -83,13 +83,13 @@ class CurrentWorld:
         """Put another world in the place of this one."""
         self._world, self._view = await self._in_thread(make)
         self._made_at = time.monotonic()
-        await self._tell()
+        await self.tell()
 
     async def say(self, trouble: str) -> None:
         """Say why what is shown may be out of date, or by an empty text that it is not."""
         if trouble != self.trouble:
             self.trouble = trouble
-            await self._tell()
+            await self.tell()
 
     async def later_than(self, generation: int) -> int:
         """Wait for a generation after another one, and return it."""
@@ -97,7 +97,8 @@ class CurrentWorld:
             await self._changed.wait_for(lambda: self.generation > generation)
             return self.generation
 
-    async def _tell(self) -> None:
+    async def tell(self) -> None:
+        """Tell those who wait that pages may show something else."""
         async with self._changed:
             self.generation += 1
             self._changed.notify_all()

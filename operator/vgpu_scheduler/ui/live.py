@@ -13,12 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.doctor import Seen
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
     MissingRightsError,
     SchedulerSettings,
     SettingsObjects,
+    facts_beside_view,
     is_optional,
     keep_room,
     list_paths,
@@ -100,6 +102,16 @@ class LiveCluster:
             allowed = await may_delete_pods_in(self._api, asked)
             self._mine |= {name: (now + _RIGHTS_LAST, name in allowed) for name in asked}
         return frozenset(name for name in namespaces if self._mine[name][1])
+
+    async def facts(self) -> Seen:
+        """Return what the doctor's checks need: what is followed, and what else only they need, which is read now.
+
+        Raises
+        ------
+        ApiUnreachableError, UnauthorizedError
+            If it cannot be read.
+        """
+        return await facts_beside_view(self._api, self.view(), self._options.scheduler_namespace)
 
     # What watches see -------------------------------------------------------------------------------------------------
 

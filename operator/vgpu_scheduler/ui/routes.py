@@ -31,6 +31,7 @@ from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.supposed import TEXTS
 from vgpu_scheduler.ui.query import FORMATS, Query
+from vgpu_scheduler.ui.window import BESIDE
 from vgpu_scheduler.whatif import World
 
 __all__ = ["PAGES", "TITLES", "Page"]
@@ -76,8 +77,10 @@ class Page:
     formats: tuple[str, ...] = FORMATS
 
 
-def _now(_: web.Request, __: Query) -> Make:
-    return lambda world, view: now_page(world, view.read_at)
+def _now(request: web.Request, _: Query) -> Make:
+    checkup = request.app[BESIDE].checkup
+    found = None if checkup is None else checkup.latest()
+    return lambda world, view: now_page(world, view.read_at, looks=checkup is not None, found=found)
 
 
 def _cards(_: web.Request, query: Query) -> Make:

@@ -6,8 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, TypeVar
@@ -17,7 +16,8 @@ from aiohttp import web
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
-from vgpu_scheduler.ui.current import CurrentWorld, Question
+from vgpu_scheduler.ui.checkup import Checkup
+from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
 from vgpu_scheduler.ui.guard import HEADERS, Guard
 from vgpu_scheduler.ui.query import Query
@@ -25,6 +25,7 @@ from vgpu_scheduler.ui.routes import PAGES, TITLES, Page
 from vgpu_scheduler.ui.streams import Streams
 from vgpu_scheduler.ui.supposing import Supposing
 from vgpu_scheduler.ui.templating import render
+from vgpu_scheduler.ui.window import BESIDE, Beside, Window
 from vgpu_scheduler.whatif import World
 
 log = logging.getLogger(__name__)
@@ -43,26 +44,6 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 100
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _Shown = TypeVar("_Shown")
-Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What is served.
-
-    Attributes
-    ----------
-    current
-        The world that pages are made from.
-    fresh
-        Returns what is known of the cluster now.
-    deletable
-        Returns in which of some namespaces the user may delete pods; None where it makes no difference.
-    """
-
-    current: CurrentWorld
-    fresh: Callable[[], ClusterView]
-    deletable: Deletable | None = None
 
 
 async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
@@ -107,9 +88,11 @@ class _Answering:
         self._window = window
         self._streams = Streams(window.current)
         self._supposing = Supposing()
+        self._checkup = Checkup(window.look, window.current.tell) if window.look is not None else None
         self._kept: dict[str, web.Response] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=_LARGEST)
+        self.app[BESIDE] = Beside(self._checkup)
         self.app.on_response_prepare.append(_add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():
@@ -123,6 +106,8 @@ class _Answering:
     async def _close(self, _: web.Application) -> None:
         await self._streams.close()
         self._supposing.close()
+        if self._checkup is not None:
+            self._checkup.close()
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from vgpu_scheduler.ui.checkup import Found
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
 from vgpu_scheduler.whatif import World, usage
 
@@ -44,12 +45,18 @@ class NowPage:
         All cards together.
     waiting
         Why pods wait, the reason for which most wait first.
+    looks
+        Whether the doctor looks at the cluster.
+    found
+        What it has found; None before it has.
     """
 
     cards: CardCounts
     total: usage.NodeUsage
     models: Sequence[usage.ModelUsage]
     waiting: Sequence[Reason]
+    looks: bool = False
+    found: Found | None = None
 
     @property
     def pods(self) -> int:
@@ -63,14 +70,35 @@ class NowPage:
             "total": usage.as_json(self.total),
             "models": [usage.as_json(model) for model in self.models],
             "waiting": [{"reason": reason.text, "pods": len(reason.pods)} for reason in self.waiting],
+            "doctor": _as_json(self.found),
         }
 
 
-def now_page(world: World, now: datetime | None) -> NowPage:
-    """Return how the cluster is now."""
+def now_page(world: World, now: datetime | None, *, looks: bool = False, found: Found | None = None) -> NowPage:
+    """Return how the cluster is now.
+
+    Parameters
+    ----------
+    looks, found
+        What the doctor has to say; see :class:`NowPage`.
+    """
     cards = usage.cards(world)
     models = usage.models(world, cards)
-    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, waiting_page(world, now).reasons)
+    reasons = waiting_page(world, now).reasons
+    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, looks, found)
+
+
+def _as_json(found: Found | None) -> dict[str, Any] | None:
+    """Return what the doctor has found as plain values, the findings as ``doctor -o json`` has them."""
+    if found is None:
+        return None
+    report = found.report
+    return {
+        "at": found.at.isoformat(timespec="seconds"),
+        "trouble": found.trouble,
+        "findings": [finding.as_json() for finding in report.findings] if report else [],
+        "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in report.skipped] if report else [],
+    }
 
 
 def _counts(cards: Sequence[usage.CardUsage]) -> CardCounts:

@@ -1,0 +1,52 @@
+"""What is served, and what pages are made from beside a world."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.ui.checkup import Checkup, Look
+from vgpu_scheduler.ui.current import CurrentWorld
+
+Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is served.
+
+    Attributes
+    ----------
+    current
+        The world that pages are made from.
+    fresh
+        Returns what is known of the cluster now.
+    deletable
+        Returns in which of some namespaces the user may delete pods; None where it makes no difference.
+    look
+        Reads what the doctor's checks need; None where these are not made.
+    """
+
+    current: CurrentWorld
+    fresh: Callable[[], ClusterView]
+    deletable: Deletable | None = None
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What pages are made from beside a world.
+
+    Attributes
+    ----------
+    checkup
+        What the doctor has found; None where it does not look.
+    """
+
+    checkup: Checkup | None
+
+
+BESIDE: web.AppKey[Beside] = web.AppKey("beside", Beside)
