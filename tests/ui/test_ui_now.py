@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.ui.browsers import served, view_of
-from tests.ui.clusters import Lived, lived
+from tests.ui.clusters import MERGE, NODES, PODS, Lived, lived
+from tests.ui.test_ui_live import waiting
 from tests.ui.test_ui_policies import BROKEN, SMALL
 from tests.whatif.test_whatif_remedies import node, running
 
@@ -104,3 +105,72 @@ async def test_on_a_live_cluster_it_finds_what_the_doctor_finds(tmp_path: Path, 
         reasons = " ".join(each["reason"] for each in found["skipped"])
         for right in ("list leases.coordination.k8s.io", "list resourcequotas"):
             assert (right in reasons) is refused
+
+
+def scheduled(obj: Object, at: str, **status: Any) -> Object:
+    return {
+        **obj,
+        "status": {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]} | status,
+    }
+
+
+def finished(at: str) -> list[Object]:
+    return [{"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": at}}}]
+
+
+def happened(shown: Object) -> list[tuple[str, str, str]]:
+    return [(each["what"], each["name"], each["node"]) for each in shown["changed"]["happened"]]
+
+
+async def test_what_objects_tell_of_the_last_hour_is_shown() -> None:
+    young, old = node("young"), node("old")
+    young["metadata"]["creationTimestamp"] = "2026-01-01T23:20:00Z"
+    old["metadata"]["creationTimestamp"] = "2026-01-01T22:20:00Z"
+    done = scheduled(running("done", "old", "GPU-old-1", 2000), "2026-01-01T22:00:00Z", phase="Succeeded")
+    done["status"]["containerStatuses"] = finished("2026-01-01T23:59:00Z")
+    odd = scheduled(running("odd", "old", "GPU-old-1", 2000), "2026-01-01T23:40:00+01:00")
+    other = scheduled(running("other", "old", "GPU-old-1", 2000), "2026-01-01T23:45:00Z")
+    other["metadata"]["annotations"] = {}
+    other["spec"] |= {"schedulerName": "default-scheduler", "containers": [{"name": "main"}]}
+    objects = [
+        *(young, old, done, odd, other),
+        scheduled(running("new", "old", "GPU-old-0", 2000), "2026-01-01T23:30:00Z"),
+        scheduled(running("early", "old", "GPU-old-0", 2000), "2026-01-01T22:59:59Z"),
+    ]
+    async with served(objects) as browser:
+        shown = (await browser.get(NOW)).body
+        assert happened(shown) == [
+            ("ended", "default/done", "old"),
+            ("bound", "default/new", "old"),
+            ("came", "young", ""),
+        ]
+        assert shown["changed"]["since"] is None
+        text = (await browser.get("/")).text
+        assert "1 pod bound, 1 ended; 1 node came, 0 went; 0 cards became unhealthy." in text
+        assert "files do not tell it" in text
+
+
+async def test_what_happens_while_the_page_is_served_is_remembered(tmp_path: Path) -> None:
+    async with lived(tmp_path, node("a"), node("b", cards=1), waiting("y"), waiting("z")) as cluster:
+        first = (await cluster.browser.get(NOW)).body
+        assert first["changed"]["since"] is not None
+        assert {what for what, *_ in happened(first)} <= {"came"}
+        await cluster.bind("y", running("y", "a", "GPU-a-1", 4000))
+        await cluster.until(lambda shown: ("bound", "default/y", "a") in happened(shown), NOW)
+        await cluster.write("DELETE", f"{PODS}/y", {"gracePeriodSeconds": 0})
+        await cluster.until(lambda shown: ("ended", "default/y", "a") in happened(shown), NOW)
+        await cluster.write("DELETE", f"{PODS}/z", {"gracePeriodSeconds": 0})
+        await cluster.create(node("c"))
+        await cluster.until(lambda shown: ("came", "c", "") in happened(shown), NOW)
+        await cluster.write("DELETE", f"{NODES}/b", {})
+        await cluster.until(lambda shown: ("went", "b", "") in happened(shown), NOW)
+        registered = node("a")["metadata"]["annotations"]["hami.io/node-nvidia-register"]
+        sick = {"hami.io/node-nvidia-register": registered.replace("true", "false", 1)}
+        await cluster.write("PATCH", f"{NODES}/a", {"metadata": {"annotations": sick}}, content_type=MERGE)
+        await cluster.until(lambda shown: ("unhealthy", "GPU-a-0", "a") in happened(shown), NOW)
+        shown = (await cluster.browser.get(NOW)).body
+        assert sorted(happened(shown)) == sorted(set(happened(shown)))  # each once, whoever tells of it
+        assert not [each for each in happened(shown) if "default/z" in each]  # it was never bound
+        text = (await cluster.browser.get("/")).text
+        assert "1 card became unhealthy" in text
+        assert "this is known since" in text

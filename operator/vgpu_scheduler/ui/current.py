@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.ui.recent import Recent
 from vgpu_scheduler.whatif import Taken, World, take_in
+from vgpu_scheduler.whatif.changes import NODE, POD, key_of
 
 Change = tuple[dict[str, Any], bool]
 """An object as it is written, and whether it is gone."""
@@ -28,12 +30,15 @@ class CurrentWorld:
         Rises whenever pages may show something else.
     trouble
         Why what is shown may be out of date; empty where it is not.
+    recent
+        What has happened of late; to be asked together with the world.
     """
 
     def __init__(self, world: World, view: ClusterView) -> None:
         self._world = world
         self._view = view
         self._made_at = time.monotonic()
+        self.recent = Recent(world, view.read_at if view.live else None)
         self._thread = ThreadPoolExecutor(1, "world")
         self._changed = asyncio.Condition()
         self.generation = 1
@@ -74,16 +79,25 @@ class CurrentWorld:
         for obj, gone in changes:
             what = take_in(self._world, obj, gone=gone)
             taken.add(what)
-            nodes |= what is Taken.CHANGED and obj["kind"] == "Node"
+            nodes |= what is Taken.CHANGED and obj["kind"] == NODE
         if nodes:
             self._world.review_locks(now)
+        if Taken.NOT not in taken:
+            pods, names = ([obj for obj, _ in changes if obj["kind"] == kind] for kind in (POD, NODE))
+            self.recent.note(self._world, map(key_of, pods), [obj["metadata"]["name"] for obj in names], now)
         return taken, Taken.NOT not in taken
 
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
         """Put another world in the place of this one."""
-        self._world, self._view = await self._in_thread(make)
+        self._world, self._view = await self._in_thread(lambda: self._noted(*make()))
         self._made_at = time.monotonic()
         await self.tell()
+
+    def _noted(self, world: World, view: ClusterView) -> tuple[World, ClusterView]:
+        """Note what is not as it was."""
+        if view.read_at is not None:
+            self.recent.note_all(world, view.read_at)
+        return world, view
 
     async def say(self, trouble: str) -> None:
         """Say why what is shown may be out of date, or by an empty text that it is not."""

@@ -78,9 +78,9 @@ class Page:
 
 
 def _now(request: web.Request, _: Query) -> Make:
-    checkup = request.app[BESIDE].checkup
-    found = None if checkup is None else checkup.latest()
-    return lambda world, view: now_page(world, view.read_at, looks=checkup is not None, found=found)
+    beside = request.app[BESIDE]
+    looks, found = beside.checkup is not None, beside.checkup.latest() if beside.checkup else None
+    return lambda world, view: now_page(world, view.read_at, beside.current.recent, looks=looks, found=found)
 
 
 def _cards(_: web.Request, query: Query) -> Make:

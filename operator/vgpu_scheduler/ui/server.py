@@ -92,7 +92,7 @@ class _Answering:
         self._kept: dict[str, web.Response] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=_LARGEST)
-        self.app[BESIDE] = Beside(self._checkup)
+        self.app[BESIDE] = Beside(window.current, self._checkup)
         self.app.on_response_prepare.append(_add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():

@@ -38,14 +38,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What pages are made from beside a world.
+    """What pages are made from beside what a world says.
 
     Attributes
     ----------
+    current
+        The world.
     checkup
         What the doctor has found; None where it does not look.
     """
 
+    current: CurrentWorld
     checkup: Checkup | None
 
 

@@ -47,13 +47,14 @@ def take_in(world: World, obj: Object, *, gone: bool) -> Taken:
         return Taken.NOT
 
 
-def _key(obj: Object) -> str:
+def key_of(obj: Object) -> str:
+    """Return what the world calls the pod of an object: its namespace and name."""
     metadata = metadata_of(obj)
     return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
 
 
 def _pod_is_gone(world: World, obj: Object) -> Taken:
-    key = _key(obj)
+    key = key_of(obj)
     known = world.pods.get(key)
     if known is None or world.first_uid(known) != metadata_of(obj).get("uid"):
         return Taken.SAME
@@ -64,7 +65,7 @@ def _pod_is_gone(world: World, obj: Object) -> Taken:
 
 
 def _pod_is(world: World, obj: Object) -> Taken:
-    key, uid = _key(obj), metadata_of(obj).get("uid")
+    key, uid = key_of(obj), metadata_of(obj).get("uid")
     known = world.pods.get(key)
     if _is_problem(world, POD, key):
         return Taken.NOT

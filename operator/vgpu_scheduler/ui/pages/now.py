@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.ui.checkup import Found
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
+from vgpu_scheduler.ui.recent import Lately, Recent
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
@@ -45,6 +46,8 @@ class NowPage:
         All cards together.
     waiting
         Why pods wait, the reason for which most wait first.
+    lately
+        What has changed in the last hour.
     looks
         Whether the doctor looks at the cluster.
     found
@@ -55,6 +58,7 @@ class NowPage:
     total: usage.NodeUsage
     models: Sequence[usage.ModelUsage]
     waiting: Sequence[Reason]
+    lately: Lately
     looks: bool = False
     found: Found | None = None
 
@@ -70,22 +74,27 @@ class NowPage:
             "total": usage.as_json(self.total),
             "models": [usage.as_json(model) for model in self.models],
             "waiting": [{"reason": reason.text, "pods": len(reason.pods)} for reason in self.waiting],
+            "changed": self.lately.as_json(),
             "doctor": _as_json(self.found),
         }
 
 
-def now_page(world: World, now: datetime | None, *, looks: bool = False, found: Found | None = None) -> NowPage:
+def now_page(
+    world: World, now: datetime | None, recent: Recent, *, looks: bool = False, found: Found | None = None
+) -> NowPage:
     """Return how the cluster is now.
 
     Parameters
     ----------
+    recent
+        What has happened to it.
     looks, found
         What the doctor has to say; see :class:`NowPage`.
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
     reasons = waiting_page(world, now).reasons
-    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, looks, found)
+    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, recent.lately(world, now), looks, found)
 
 
 def _as_json(found: Found | None) -> dict[str, Any] | None:

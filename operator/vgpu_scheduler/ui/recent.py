@@ -1,0 +1,198 @@
+"""What has happened of late: as the times in objects tell it, and as it was seen since the page is served."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif import World, card_name
+
+Object = Mapping[str, Any]
+LATELY: Final = timedelta(hours=1)
+_MOST_SEEN: Final = 5000
+"""Happenings that are remembered of those that no object tells of."""
+
+
+class What(StrEnum):
+    """What has happened."""
+
+    BOUND = "bound"
+    """A pod was bound."""
+    ENDED = "ended"
+    """A pod that was bound has ended, or is gone."""
+    UNHEALTHY = "unhealthy"
+    """A card became unhealthy."""
+    CAME = "came"
+    """A node came."""
+    WENT = "went"
+    """A node went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that has happened.
+
+    Attributes
+    ----------
+    name
+        The namespace and name of a pod, the name of a node or of a card.
+    node
+        Where it was; empty for nodes.
+    """
+
+    at: datetime
+    what: What
+    name: str
+    node: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as plain values."""
+        at = self.at.isoformat(timespec="seconds")
+        return {"at": at, "what": self.what.value, "name": self.name, "node": self.node}
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """What has happened within the last hour.
+
+    Attributes
+    ----------
+    since
+        Since when it is known what no object tells of: pods and nodes that are gone, and cards that became unhealthy;
+        None where nothing of that kind is known.
+    happened
+        The newest first.
+    """
+
+    since: datetime | None
+    happened: tuple[Happening, ...]
+
+    def count(self, what: str) -> int:
+        """Return how often something has happened."""
+        return sum(each.what == what for each in self.happened)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        since = None if self.since is None else self.since.isoformat(timespec="seconds")
+        return {"since": since, "happened": [each.as_json() for each in self.happened]}
+
+
+class Recent:
+    """Remembers what was seen to happen.
+
+    Parameters
+    ----------
+    world
+        As it is at first.
+    since
+        The time of day at first; None where nothing will happen.
+    """
+
+    def __init__(self, world: World, since: datetime | None) -> None:
+        self._since = since
+        self._held = {key: held for key in world.pods if (held := _held(world, key)) is not None}
+        self._nodes = set(world.nodes)
+        self._sick = _unhealthy(world)
+        self._seen: deque[Happening] = deque(maxlen=_MOST_SEEN)
+
+    def note(self, world: World, pods: Iterable[str], nodes: Iterable[str], now: datetime) -> None:
+        """Note what has become of some pods and nodes."""
+        for key in pods:
+            before, after = self._held.pop(key, None), _held(world, key)
+            if after is not None:
+                self._held[key] = after
+            if before is not None and before != after:
+                self._seen.append(Happening(now, What.ENDED, key, before[1]))
+            if after is not None and before != after:
+                self._seen.append(Happening(now, What.BOUND, key, after[1]))
+        for name in nodes:
+            if (name in self._nodes) != (name in world.nodes):
+                self._seen.append(Happening(now, What.CAME if name in world.nodes else What.WENT, name))
+                self._nodes ^= {name}
+
+    def note_all(self, world: World, now: datetime) -> None:
+        """Note what has become of everything; the world may be another one."""
+        self.note(world, {*self._held, *world.pods}, {*self._nodes, *world.nodes}, now)
+        before, self._sick = self._sick, _unhealthy(world)
+        new = sorted(self._sick - before)
+        self._seen += (Happening(now, What.UNHEALTHY, card, node) for node, card in new)
+
+    def lately(self, world: World, now: datetime | None) -> Lately:
+        """Return what has happened within the last hour."""
+        if now is None:
+            return Lately(self._since, ())
+        first = now - LATELY
+        told = list(_told(world, first))
+        known = {(each.what, each.name) for each in told}
+        seen = [each for each in self._seen if each.at >= first and (each.what, each.name) not in known]
+        return Lately(self._since, tuple(sorted([*told, *seen], key=lambda each: each.at, reverse=True)))
+
+
+def _held(world: World, key: str) -> tuple[str, str] | None:
+    """Return the UID and node of a pod that holds something of cards, or was given room by this scheduler."""
+    pod = world.pods.get(key)
+    if pod is None or pod.terminal or not pod.node_name or not _counts(world, pod):
+        return None
+    return world.first_uid(pod), pod.node_name
+
+
+def _counts(world: World, pod: Pod) -> bool:
+    return pod.scheduler_name == world.scheduler_name or bool(world.engine.dialects.owners(pod))
+
+
+def _unhealthy(world: World) -> set[tuple[str, str]]:
+    return {
+        (name, card_name(device.vendor, device.uuid))
+        for name in world.nodes
+        for dialect in world.engine.dialects
+        for device in world.devices(name, dialect.name)
+        if not device.healthy
+    }
+
+
+def _told(world: World, first: datetime) -> Iterator[Happening]:
+    """Yield what objects tell of, from some time on."""
+    earliest = first.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    for key, pod in world.pods.items():
+        if not pod.node_name:
+            continue
+        status = world.written(pod).get("status")
+        for what, text in _times(status if isinstance(status, Mapping) else {}, ended=pod.terminal):
+            if text >= earliest and (at := _time(text)) is not None and at >= first and _counts(world, pod):
+                yield Happening(at, what, key, pod.node_name)
+    for name, node in world.nodes.items():
+        text = str((node.get("metadata") or {}).get("creationTimestamp") or "")
+        if text >= earliest and (at := _time(text)) is not None and at >= first:
+            yield Happening(at, What.CAME, name)
+
+
+def _times(status: Object, *, ended: bool) -> Iterator[tuple[What, str]]:
+    """Yield when a pod was bound and when it ended, as far as its status says."""
+    for condition in _objects(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            yield What.BOUND, str(condition.get("lastTransitionTime") or "")
+    if ended:
+        states = (each.get("state") for each in _objects(status.get("containerStatuses")))
+        ends = [state.get("terminated") for state in states if isinstance(state, Mapping)]
+        yield (
+            What.ENDED,
+            max((str(end.get("finishedAt") or "") for end in ends if isinstance(end, Mapping)), default=""),
+        )
+
+
+def _objects(listed: object) -> list[Object]:
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
+
+
+def _time(text: str) -> datetime | None:
+    """Read a time as Kubernetes writes it; files may say anything."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
