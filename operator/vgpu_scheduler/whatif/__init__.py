@@ -15,7 +15,7 @@ from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
-from vgpu_scheduler.whatif.policy_reach import matches_nothing
+from vgpu_scheduler.whatif.policy_reach import lets_in_nothing, matches_nothing
 from vgpu_scheduler.whatif.preempting import WhoGoes, take_up_preemptions
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
@@ -94,6 +94,7 @@ __all__ = [
     "known_problems",
     "leaves_memory_to_cards",
     "left_to_cards",
+    "lets_in_nothing",
     "listed_cards",
     "made_by",
     "make_dialect",

@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["matches_nothing"]
+__all__ = ["lets_in_nothing", "matches_nothing"]
 
 Object = Mapping[str, Any]
 
@@ -30,8 +30,19 @@ def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Itera
         Those that are asked about, beside those of the world.
     """
     policy = decode_policy(written)
-    if policy.error:
-        return
+    if not policy.error:
+        yield from _of_pods(world, written, policy, pods)
+        yield from _of_nodes(world, written, title(policy))
+
+
+def lets_in_nothing(world: World, written: Object) -> Iterator[str]:
+    """Yield a sentence for each field of a policy that matches no node or card, whoever the policy is for."""
+    policy = decode_policy(written)
+    if not policy.error:
+        yield from _of_nodes(world, written, title(policy))
+
+
+def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterable[Pod]) -> Iterator[str]:
     spec, name = written.get("spec") or {}, title(policy)
     everybody = [*world.bound.values(), *world.pending.values(), *pods]
     homes = _namespaces(world, policy, everybody)
@@ -45,6 +56,10 @@ def matches_nothing(world: World, written: Object, pods: Iterable[Pod]) -> Itera
     ):
         within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
         yield f"{name}: spec.selector ({worded_selector(spec['selector'])}) matches no pod{within}"
+
+
+def _of_nodes(world: World, written: Object, name: str) -> Iterator[str]:
+    spec = written.get("spec") or {}
     if (nodes := compile_label_selector(spec.get("nodeSelector"))) is not None and not nodes_with(world, nodes):
         yield f"{name}: spec.nodeSelector ({worded_selector(spec['nodeSelector'])}) matches no node"
     yield from _of_cards(world, name, spec.get("devices") or {})
@@ -64,6 +79,8 @@ def _namespaces(world: World, policy: PolicyResource, pods: Iterable[Pod]) -> se
 
 
 def _of_cards(world: World, name: str, devices: Object) -> Iterator[str]:
+    if not (devices.get("types") or devices.get("modes")):
+        return
     listed = [d for node in world.nodes for dialect in world.engine.dialects for d in world.devices(node, dialect.name)]
     models, modes = sorted({device.type for device in listed}), {device.mode for device in listed}
     types = devices.get("types") or {}

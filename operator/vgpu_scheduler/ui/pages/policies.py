@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import PolicyKey, PolicyResource, ResolvedPolicy, key_of, title
-from vgpu_scheduler.whatif import World, matches_nothing
+from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
 from vgpu_scheduler.whatif.causes import worded_selector
 
 Object = Mapping[str, Any]
@@ -230,7 +230,8 @@ def _problems(world: World, report: PolicyReport, written: Object, reach: _Reach
     for condition in report.conditions:
         if condition.reason not in _FINE and condition.reason is not _TOLD_BY_REACH:
             yield condition.message
-    for text in matches_nothing(world, written, ()):
+    found = lets_in_nothing(world, written) if reach.selected else matches_nothing(world, written, ())
+    for text in found:
         yield text.removeprefix(f"{title(report.policy)}: ")
     for section, others in sorted(reach.lost.items()):
         if not reach.won[section]:
