@@ -14,10 +14,12 @@ import urllib.request
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from tests.cli.test_cli_ui import read, serving
 
 from vgpu_devcluster.demo.fleet import CardUse, Fleet, WaitingPod
 from vgpu_devcluster.demo.output import Output
@@ -143,6 +145,24 @@ def _create_and_wait(kept: Kept) -> None:
     while kept.get("/api/v1/namespaces/default/pods/mine")["status"]["phase"] != "Running":
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+@pytest.mark.long
+def test_a_kept_cluster_is_shown_in_a_browser_as_the_tutorial_says(kept: Kept) -> None:
+    said = kept.until("ends the cluster and removes its files")
+    assert "  vgpu-scheduler ui " in said
+    smaller = kept.get("/api/v1/namespaces/research/pods/needs-memory")
+    smaller["metadata"].pop("managedFields", None)  # as kubectl leaves them out
+    manifest = json.dumps({"apiVersion": "v1", "kind": "Pod", **smaller}).replace('"40960"', '"32407"')
+    with serving("--kubeconfig", str(kept.kubeconfig)) as (_, address):
+        waiting = read(address, "/waiting")
+        assert [pod for pod in WAITING if f'<a href="/pods/{pod}">' not in waiting] == []
+        edit = urlencode({"edit": "yes", "ask/main/nvidia.com/gpu": "1", "ask/main/nvidia.com/gpumem": "32407"})
+        asked = json.loads(read(address, f"/pods/research/needs-memory?{edit}&format=json"))
+        assert asked["node"] == "reserved-0"
+        question = urlencode({"manifest": manifest, "count": "max"})
+        assert "<b>2</b> of research/needs-memory fit: 2 on reserved-0." in read(address, f"/what-if?{question}")
+        assert "serving-limits" in read(address, "/policies")
 
 
 @pytest.mark.long

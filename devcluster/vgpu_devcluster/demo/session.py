@@ -143,6 +143,7 @@ def _ways_in(kubeconfig: Path) -> list[str]:
         f"kubectl describe pod -n {namespace} {name}",
         f"vgpu-scheduler explain pod {namespace}/{name}",
         "vgpu-scheduler top",
+        "vgpu-scheduler ui        # prints the address of a page that shows all this in a browser",
         "vgpu-scheduler doctor    # no admission policy guards an embedded API server: it says so",
     ]
     return [
