@@ -13,6 +13,8 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import Browser, current_of, served
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.reading import ClusterOptions, read_cluster
+
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
 
@@ -96,6 +98,45 @@ async def test_how_many_pods_is_what_the_status_would_say() -> None:
     async with served(objects()) as browser:
         found = await rows(browser)
     assert {(row["name"], row["pods"]) for row in found.values()} == {(r.policy.name, r.pods) for r in reports}
+
+
+ODD = [
+    {"kind": "ClusterVGPUPolicy", "metadata": {"name": "text"}, "spec": "text"},
+    {"kind": "ClusterVGPUPolicy", "metadata": {"name": "none"}},
+    {
+        "kind": "VGPUPolicy",
+        "metadata": {"name": "odd", "namespace": "n"},
+        "spec": {"selector": 3, "nodes": []},
+        "status": {"conditions": 3},
+    },
+    {
+        "kind": "VGPUPolicy",
+        "metadata": {"name": "times", "namespace": "n", "creationTimestamp": 3},
+        "spec": {"nodes": {"policy": "spread"}},
+        "status": {"conditions": [{"lastTransitionTime": "soon"}, {"lastTransitionTime": 3}, 4]},
+    },
+]
+
+
+async def test_policies_that_are_not_understood_are_shown_and_can_be_compared(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*objects(), *ODD]))
+    view = read_cluster(ClusterOptions(None, None, "vgpu-system", None, files=(file,)))
+    async with served([dict(obj) for obj in view.objects]) as browser:
+        found = await rows(browser)
+        assert len(found) == 5 + len(ODD)
+        assert all(found[name]["problems"] for name in ("ClusterVGPUPolicy text", "VGPUPolicy n/odd"))
+        for name, row in found.items():
+            ref = {"compare": name.replace(" ", "/")}
+            assert f"kind: {row['kind']}" in await form_of(browser, **ref)
+            if name != "ClusterVGPUPolicy small":
+                assert await compared(browser, **ref, **{"with": "ClusterVGPUPolicy/small"})
+
+
+async def form_of(browser: Browser, **query: str) -> str:
+    answer = await browser.get(f"/policies?{urlencode(query)}")
+    assert answer.status == 200, answer.text
+    return answer.text
 
 
 async def test_without_policies_the_page_says_so() -> None:

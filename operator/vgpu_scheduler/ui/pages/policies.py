@@ -192,7 +192,8 @@ def _whom(policy: PolicyResource, written: Object) -> str:
 def _last_change(status: object) -> str:
     """Return when what is said of a policy last changed; its status may hold anything."""
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    times = [str(each.get("lastTransitionTime") or "") for each in conditions or () if isinstance(each, Mapping)]
+    listed = conditions if isinstance(conditions, list) else []
+    times = [str(each.get("lastTransitionTime") or "") for each in listed if isinstance(each, Mapping)]
     return max((time for time in times if _is_time(time)), default="")
 
 
