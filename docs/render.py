@@ -18,7 +18,7 @@ from recipe_pictures import RECIPES, pictures
 from rooms_picture import picture
 
 from vgpu_scheduler.allocators import Check, Selection
-from vgpu_scheduler.dialects.hami import Section, Vendor
+from vgpu_scheduler.dialects.hami import Vendor, VendorSection
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.doctor import DIAGNOSES
@@ -88,7 +88,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     rows = []
     for section, makers in MAKERS.items():
         for maker in makers:
-            vendors = maker(Section())
+            vendors = maker(VendorSection())
             module = inspect.getmodule(maker)
             assert module is not None
             name = maker.__name__.replace("_", "-")

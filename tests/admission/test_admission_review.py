@@ -13,7 +13,7 @@ from tests.engine.builders import make_engine
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.model import ClaimTerms
 
 Obj = dict[str, Any]
@@ -23,7 +23,7 @@ RULES = AdmissionRules(Dialects([hami_dialect()]), ("vgpu-scheduler", "second"))
 
 
 def rules_with(**sections: Obj) -> AdmissionRules:
-    return AdmissionRules(Dialects([hami_dialect(configured(Section(sections)))]), ("vgpu-scheduler",))
+    return AdmissionRules(Dialects([hami_dialect(configured(VendorSection(sections)))]), ("vgpu-scheduler",))
 
 
 def container(limits: Obj | None = None, **more: Any) -> Obj:

@@ -9,7 +9,7 @@ from tests.dialects.makers import Bench, Obj, asking
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialects
-from vgpu_scheduler.dialects.hami import RegisteredDevice, Section, configured, encode_register_json, hami_dialect
+from vgpu_scheduler.dialects.hami import RegisteredDevice, VendorSection, configured, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -24,7 +24,7 @@ CHIP = {
 
 
 def dialect_with(**changes: object) -> hami_dialect:
-    return hami_dialect(configured(Section({"vnpus": {"configs": [{**CHIP, **changes}]}})))
+    return hami_dialect(configured(VendorSection({"vnpus": {"configs": [{**CHIP, **changes}]}})))
 
 
 def chips(number: int, chip: str = "Ascend910B4", memory: int = 32768) -> Obj:

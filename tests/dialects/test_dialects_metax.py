@@ -6,7 +6,7 @@ import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
 from vgpu_scheduler.dialects import ClaimError
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -199,7 +199,7 @@ def test_links_of_whole_cards_are_worth_something_if_asked_for(count: str, worth
     ("config", "annotation", "aware"), [(True, None, True), (True, "f", False), (False, "T", True)]
 )
 def test_who_is_aware_of_links(*, config: bool, annotation: str | None, aware: bool) -> None:
-    makers = configured(Section({"metax": {"sgpuTopologyAware": config}}), others=False)
+    makers = configured(VendorSection({"metax": {"sgpuTopologyAware": config}}), others=False)
     vendor = next(vendor for vendor in makers if vendor.key == "Metax-SGPU")
     assert bool(vendor.fit_for({} if annotation is None else {TOPOLOGY: annotation}).affinity) == aware
 

@@ -7,7 +7,7 @@ import pytest
 from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects import LockValue
 from vgpu_scheduler.dialects.hami import format_lock, parse_lock, vendors
-from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules, parse_rules
+from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules, parse_rules
 
 A100, T4 = "NVIDIA A100-SXM4-80GB", "NVIDIA-Tesla T4"
 
@@ -61,7 +61,7 @@ def test_modes(value: str, mode: str, *, allowed: bool) -> None:
 
 
 def test_rules_are_about_the_cards_of_one_maker() -> None:
-    assert DeviceRules({"NVIDIA": CardRules(use_types=("a100",))}).allows_model("ACME", "anything", "any")
+    assert DeviceRules({"NVIDIA": VendorRules(use_types=("a100",))}).allows_model("ACME", "anything", "any")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.naive.hami_quirks import NONE
 from tests.naive.vendors import cluster
 from tests.naive.vendors.quirks import ALL
 
-from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.dialects.hami import VendorSection, configured
 
 KINDS = {
     "Metax-SGPU": "metax shared", "Metax-GPU": "metax", "kunlun": "kunlun", "XPU": "kunlun slices",
@@ -42,7 +42,7 @@ CLUSTERS, PODS = 8, 20
 @pytest.mark.parametrize("key", KINDS)
 def test_the_product_decides_as_its_twin(key: str) -> None:
     config = hami_claims.config_of(KINDS[key])
-    (maker,) = (v for v in configured(Section(config), others=False) if v.key == key)
+    (maker,) = (v for v in configured(VendorSection(config), others=False) if v.key == key)
     outcomes: Counter[str] = Counter()
     for seed in range(CLUSTERS):
         rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_scheduler.dialects.hami import Section
+from vgpu_scheduler.dialects.hami import VendorSection
 from vgpu_scheduler.dialects.hami.vendors import MAKERS, Vendor
 
 ROOT = Path(__file__).parents[2]
@@ -25,9 +25,9 @@ def test_the_pages_are_current() -> None:
 
 
 @pytest.mark.parametrize("maker", [maker for makers in MAKERS.values() for maker in makers])
-def test_a_page_names_every_key_of_its_maker(maker: Callable[[Section], tuple[Vendor, ...]]) -> None:
+def test_a_page_names_every_key_of_its_maker(maker: Callable[[VendorSection], tuple[Vendor, ...]]) -> None:
     text = (DOCS / "makers" / f"{maker.__name__.replace('_', '-')}.md").read_text()
-    vendor, *others = maker(Section())
+    vendor, *others = maker(VendorSection())
     said = (*vendor.record.written, *vendor.claims.resources, *vendor.rules.all, *vendor.claims.quotas(vendor.key))
     options = vendor.options.annotations if vendor.options else ()
     for name in (*said, *options):

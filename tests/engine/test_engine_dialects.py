@@ -30,7 +30,7 @@ from tests.engine.dialect_worlds import (
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialect, Dialects
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.intake import beside_kind
 from vgpu_scheduler.kube import DecodeError, NodeInventory, decode_node
 from vgpu_scheduler.model import Outcome
@@ -206,7 +206,7 @@ def test_an_object_that_cannot_be_read_names_itself() -> None:
 
 
 def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
-    generous = hami_dialect(configured(Section({"nvidia": {"wholeIsExclusive": True}})))
+    generous = hami_dialect(configured(VendorSection({"nvidia": {"wholeIsExclusive": True}})))
     rules = AdmissionRules(Dialects([KOORDINATOR, VOLCANO, generous]), (OURS,))
 
     def reviewed(**amounts: str) -> Obj:

@@ -20,7 +20,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
 
@@ -142,7 +142,7 @@ def test_chips_that_go_together_are_looked_for_on_each_numa_node() -> None:
 def test_defaults_go_before_whole_cards_for_nobody_else(
     section: Obj, defaults: Obj, share: tuple[int, ...], *, reviewed: bool
 ) -> None:
-    dialect = hami_dialect(configured(Section({"nvidia": {"wholeIsExclusive": True, **section}})))
+    dialect = hami_dialect(configured(VendorSection({"nvidia": {"wholeIsExclusive": True, **section}})))
     engine = engine_on(ALL_MAKERS, AMOUNTS, dialect)
     if defaults:
         engine.effective_policies.observe(policy("p", {"defaults": defaults}))

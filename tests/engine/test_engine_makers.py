@@ -19,7 +19,7 @@ from tests.engine.engine_makers import (
     json_cards,
 )
 
-from vgpu_scheduler.allocators import Budget, CardChoice
+from vgpu_scheduler.allocators import CardChoice, QuotaRemainder
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine, card_verdicts
 from vgpu_scheduler.kube import ResourceQuota, decode_pod
@@ -123,7 +123,7 @@ def test_no_slice_goes_beyond_what_is_left_to_a_pod() -> None:
     waiting = decode_pod(pod_object("p", {"limits": {"enflame.com/drs-gcu": "1"}}))
     claims = engine.dialects.first.claims.read(waiting)
     for left, fits in ((6143, False), (6144, True)):
-        choice = CardChoice(budgets=(Budget("Enflame", 1, left),))
+        choice = CardChoice(remainders=(QuotaRemainder("Enflame", 1, left),))
         containers = engine.dialects.first.claims.allocator({}, claims, choice).place(engine.state.devices, 0)
         assert (containers is not None) is fits
 

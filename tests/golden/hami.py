@@ -24,7 +24,7 @@ from tests.naive.hami_wire import Bad
 
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.engine import Cycle, EquivalenceClasses, Quotas
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kernels import select_best
@@ -134,7 +134,7 @@ def _texts(outcomes: Iterator[tuple[str, dict[str, str]]]) -> list[str]:
 
 def dialect_of(case: Case) -> hami_dialect:
     """The dialect as a configuration of HAMi sets it."""
-    return hami_dialect(configured(Section(case["config"]["deviceConfig"]), others=False))
+    return hami_dialect(configured(VendorSection(case["config"]["deviceConfig"]), others=False))
 
 
 def state_of(case: Case, dialect: hami_dialect) -> State:

@@ -12,7 +12,7 @@ from tests.naive.hami_quirks import Switches
 from vgpu_scheduler.dialects.hami import (
     AssignedDevice,
     CodecError,
-    Section,
+    VendorSection,
     configured,
     decode_assignments,
     encode_assignments,
@@ -74,7 +74,7 @@ def twin_decode(case: Case, switch: Switches) -> Json:
 def product_decode(case: Case) -> Json:
     result: Json = {"devices": {}, "reencoded": {}}
     collapsed: Json = {}
-    for vendor in configured(Section(case["config"]["deviceConfig"] if "config" in case else {})):
+    for vendor in configured(VendorSection(case["config"]["deviceConfig"] if "config" in case else {})):
         key = vendor.record.allocated
         value = case["input"]["podAnnotations"].get(key)
         if value is None:

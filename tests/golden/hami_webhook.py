@@ -20,7 +20,7 @@ from tests.naive.webhook.review import review as naive_review
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.kube import to_milli
 
 Json = Any
@@ -74,7 +74,7 @@ def dialect_of(case: Case) -> hami_dialect:
     config = copy.deepcopy(case["config"]["deviceConfig"])
     if "nvidia" in config:
         config["nvidia"]["wholeIsExclusive"] = True
-    return hami_dialect(configured(Section(config), others=False))
+    return hami_dialect(configured(VendorSection(config), others=False))
 
 
 def comparable(answer: Json) -> Json:

@@ -28,7 +28,7 @@ from vgpu_scheduler.allocators import (
     card_order,
 )
 from vgpu_scheduler.allocators.order import OrderKind
-from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
+from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.kernels import fit_shares
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource
@@ -183,7 +183,7 @@ def _rules(wish: Wish) -> DeviceRules:
     rules = wish.rules
     return DeviceRules(
         {
-            "NVIDIA": CardRules(
+            "NVIDIA": VendorRules(
                 tuple(part.lower() for part in rules.use_types),
                 tuple(part.lower() for part in rules.no_use_types),
                 frozenset(rules.use_uuids),

@@ -18,9 +18,9 @@ from tests.naive.hami_quirks import Switches
 from tests.naive.hami_quota import Quota, total
 from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit, Rules, Wish
 
-from vgpu_scheduler.allocators import Budget, CardChoice, CardLimits, FitColumns, HamiAllocator, card_order
+from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, QuotaRemainder, card_order
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of
-from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
+from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.dialects.hami.vendors.nvidia import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece
@@ -117,7 +117,7 @@ def device(card: Card) -> Device:
 def make_allocator(wish: Wish) -> HamiAllocator:
     rules = DeviceRules(
         {
-            "NVIDIA": CardRules(
+            "NVIDIA": VendorRules(
                 tuple(part.lower() for part in wish.rules.use_types),
                 tuple(part.lower() for part in wish.rules.no_use_types),
                 frozenset(wish.rules.use_uuids),
@@ -135,13 +135,13 @@ def make_allocator(wish: Wish) -> HamiAllocator:
     )
     order = card_order(wish.policy, kind, numa_bind=wish.rules.numa_bind)
     limits = CardLimits(**asdict(wish.limits))
-    budgets = tuple(
-        Budget(vendor, dimension, limit - used)
+    remainders = tuple(
+        QuotaRemainder(vendor, dimension, limit - used)
         for vendor, quota in sorted(wish.quotas.items())
         for dimension, limit, used in ((1, quota.memory, quota.used_memory), (2, quota.cores, quota.used_cores))
         if limit is not None
     )
-    choice = CardChoice(weights=(slots, memory, cores), limits=limits, topology=wish.near, budgets=budgets)
+    choice = CardChoice(weights=(slots, memory, cores), limits=limits, topology=wish.near, remainders=remainders)
     return HamiAllocator(claims, rules, order, choice)
 
 

@@ -22,7 +22,7 @@ from tests.policy.policy_cases import (
 from tests.policy.random_policies import random_spec
 
 from vgpu_scheduler.policy.evictions import EvictionEntry
-from vgpu_scheduler.policy.models import Condition, PolicyStatus, decode_policy
+from vgpu_scheduler.policy.models import PolicyCondition, PolicyStatus, decode_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -220,7 +220,7 @@ def test_kubectl_get_shows_what_users_look_for(policies: Policies, plane: Contro
 
 def set_status(plane: ControlPlane, path: str, user: str = "admin") -> dict[str, Any]:
     """Write a whole status as the operator would, and return the answer."""
-    ready = Condition(
+    ready = PolicyCondition(
         type="Ready",
         status="True",
         reason="Accepted",

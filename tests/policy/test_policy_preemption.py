@@ -13,13 +13,13 @@ from tests.policy.resources import policy
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
 from vgpu_scheduler.policy import (
     NO_PREEMPTION,
-    Budgets,
+    DisruptionBudgetMode,
     Policies,
     PolicyDefaults,
     PolicyResource,
     PreemptionRules,
     ResolvedPolicy,
-    Victims,
+    VictimScope,
     key_of,
 )
 from vgpu_scheduler.policy.preemption import PROTECTED, describe_preemption
@@ -70,8 +70,8 @@ def test_every_field_of_the_section_is_in_force() -> None:
         preemptible=False,
         min_runtime=5400.0,
         delay=90.5,
-        victims=Victims.ANY,
-        budgets=Budgets.EXCEED,
+        victims=VictimScope.ANY,
+        budgets=DisruptionBudgetMode.EXCEED,
         quotas=((HOUSE, 7),),
     )
     assert found.source_of["preemption"] == "ClusterVGPUPolicy house"
@@ -81,7 +81,7 @@ def test_every_field_of_the_section_is_in_force() -> None:
 def test_the_section_of_the_highest_ranked_cluster_policy_comes_whole() -> None:
     low = says("low", {"mayPreempt": True, "delay": "5m", "preemptible": False}, priority=1)
     high = says("high", {"victims": "Any"}, priority=2)
-    assert resolved(low, high).preemption == PreemptionRules(victims=Victims.ANY)
+    assert resolved(low, high).preemption == PreemptionRules(victims=VictimScope.ANY)
     assert resolved(low, high).source_of["preemption"] == "ClusterVGPUPolicy high"
 
 
@@ -98,8 +98,8 @@ OPEN = {"mayPreempt": True, "victims": "Any", "budgets": "Exceed", "delay": "1m"
     ("section", "tightened"),
     [
         ({"mayPreempt": False}, {"may_preempt": False}),
-        ({"victims": "Own"}, {"victims": Victims.OWN}),
-        ({"budgets": "Respect"}, {"budgets": Budgets.RESPECT}),
+        ({"victims": "Own"}, {"victims": VictimScope.OWN}),
+        ({"budgets": "Respect"}, {"budgets": DisruptionBudgetMode.RESPECT}),
         ({"delay": "2m"}, {"delay": 120.0}),
         ({"delay": "30s"}, {}),
         ({"perHour": 3}, {"quotas": ((HOUSE, 10), (MINE, 3))}),
@@ -164,8 +164,8 @@ def test_nothing_that_a_namespace_writes_lifts_anything() -> None:
         before, after = resolved(*house).preemption, resolved(*house, *own).preemption
         assert after.may_preempt <= before.may_preempt
         assert after.delay >= before.delay
-        assert after.victims in (before.victims, Victims.OWN)
-        assert after.budgets in (before.budgets, Budgets.RESPECT)
+        assert after.victims in (before.victims, VictimScope.OWN)
+        assert after.budgets in (before.budgets, DisruptionBudgetMode.RESPECT)
         assert set(after.quotas) >= set(before.quotas)
         assert after.preemptible >= before.preemptible
         assert after.min_runtime <= before.min_runtime
@@ -218,7 +218,7 @@ def test_what_keeps_a_pod_waiting_elsewhere_does_not_change_who_may_evict_it() -
     assert resolved(house, broken).preemption == resolved(house).preemption == PROTECTED
     odd = policies(says("house", OPEN)).resolve(pod(**{"hami.io/node-scheduler-policy": "sideways"}))
     assert odd.refusal
-    assert odd.preemption.victims == Victims.ANY
+    assert odd.preemption.victims == VictimScope.ANY
 
 
 def test_pods_of_a_namespace_whose_labels_are_not_known_are_protected() -> None:

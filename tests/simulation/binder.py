@@ -15,7 +15,7 @@ from tests.simulation.world import REACHED
 
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.intake import Kind
-from vgpu_scheduler.kube import Claim, Volume
+from vgpu_scheduler.kube import PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import Placement
 
 
@@ -80,8 +80,8 @@ class BindingWorld(LeadersWorld):
                 current = self._as_decided_on(CLAIMS, claim)
                 self._write(current, fate, noted(current, {SELECTED_NODE: placement.node}))
 
-    def _as_decided_on(self, kind: Kind[Any], known: Claim | Volume) -> SimThing:
-        key = known.key if isinstance(known, Claim) else known.name
+    def _as_decided_on(self, kind: Kind[Any], known: PersistentVolumeClaim | Volume) -> SimThing:
+        key = known.key if isinstance(known, PersistentVolumeClaim) else known.name
         current = self.api.get(kind, key)
         if current is None or (current.uid, current.version) != (known.uid, known.resource_version):
             raise VolumeError("it has changed")
@@ -216,7 +216,7 @@ def noted(thing: SimThing, notes: Obj) -> Obj:
     return {**thing.content, "metadata": {**thing.content["metadata"], "annotations": merged}}
 
 
-def _check_free(volume: SimThing, claim: Claim) -> None:
+def _check_free(volume: SimThing, claim: PersistentVolumeClaim) -> None:
     """Check that no volume is given to a claim that another one has."""
     reference = volume.spec.get("claimRef")
     if reference is not None:

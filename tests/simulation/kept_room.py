@@ -14,7 +14,7 @@ from tests.simulation.records import check_records
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import MANAGER
 from vgpu_scheduler.model import Amounts, Placement, Preemption, add
-from vgpu_scheduler.policy import PolicyKey, Victims
+from vgpu_scheduler.policy import PolicyKey, VictimScope
 
 if TYPE_CHECKING:
     from tests.simulation.preemption import PreemptionMachine
@@ -140,7 +140,7 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
         found.append("a policy protects the victim")
     if own.min_runtime and (evicted.start_time is None or machine.now - evicted.start_time < own.min_runtime):
         found.append("the victim has not run for so long yet")
-    if rules.victims is Victims.OWN and evicted.scheduler_name != OURS:
+    if rules.victims is VictimScope.OWN and evicted.scheduler_name != OURS:
         found.append("the victim is another scheduler's")
     return found
 

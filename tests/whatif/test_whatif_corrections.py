@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMB
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
+from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.koordinator import names as koordinator
 from vgpu_scheduler.dialects.volcano.names import PODGROUP_POLICY
@@ -210,7 +210,7 @@ def test_the_count_that_volcano_misses_is_added(seed: int) -> None:
 def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None:
     """It comes with the memory; HAMi's webhook refuses who asks for it, and so does ours."""
     rng = np.random.default_rng(seed)
-    vendors = [each for each in configured(Section()) if each.key.startswith("Ascend")]
+    vendors = [each for each in configured(VendorSection()) if each.key.startswith("Ascend")]
     vendor = vendors[int(rng.integers(0, len(vendors)))]
     there = node("a", [vendor], np.random.default_rng(0))
     there["metadata"]["annotations"]["hami-vnpu-core"] = "true"
@@ -238,7 +238,7 @@ def test_compute_of_chips_that_are_cut_is_left_out(seed: int, mode: str) -> None
 def test_parts_of_the_memory_of_several_chips_are_left_out(seed: int) -> None:
     """Only whole ones can be had of several: HAMi's webhook refuses who asks for less, and so does ours."""
     rng = np.random.default_rng(seed)
-    vendors = [each for each in configured(Section()) if each.key.startswith("Ascend")]
+    vendors = [each for each in configured(VendorSection()) if each.key.startswith("Ascend")]
     vendor = vendors[int(rng.integers(0, len(vendors)))]
     there = node("a", [vendor], np.random.default_rng(0))
     names = vendor.claims

@@ -1,7 +1,15 @@
 """Cards on one node: which of them a claim gets."""
 
 from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns
-from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators.choice import (
+    CardChoice,
+    CardLimits,
+    QuotaRemainder,
+    QuotaRemainders,
+    ShareOrder,
+    Strategy,
+    Weights,
+)
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
@@ -17,8 +25,6 @@ __all__ = [
     "PLAIN_CHECKS",
     "PLAIN_RULES",
     "Allocator",
-    "Budget",
-    "Budgets",
     "CardChoice",
     "CardLimits",
     "CardNeed",
@@ -29,6 +35,8 @@ __all__ = [
     "FitRules",
     "HamiAllocator",
     "NamedCards",
+    "QuotaRemainder",
+    "QuotaRemainders",
     "Selection",
     "ShareAllocator",
     "ShareDimensions",

@@ -71,7 +71,7 @@ _NO_LIMITS = CardLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class QuotaRemainder:
     """What the quotas of a namespace leave to one pod.
 
     Attributes
@@ -87,7 +87,7 @@ class Budget:
     left: int
 
 
-Budgets = tuple[Budget, ...]
+QuotaRemainders = tuple[QuotaRemainder, ...]
 """Sorted; only those that the pod could exceed, so that pods far from any limit have none and are alike."""
 
 
@@ -116,7 +116,7 @@ class CardChoice:
         Only cards that nobody uses.
     limits
         What policies forbid.
-    budgets
+    remainders
         What quotas leave to the pod.
     """
 
@@ -135,4 +135,4 @@ class CardChoice:
         return self.idle_only or (not self.best_fit and MUTEX in policy_words(self.policy))
 
     limits: CardLimits = _NO_LIMITS
-    budgets: Budgets = ()
+    remainders: QuotaRemainders = ()

@@ -289,14 +289,14 @@ class HamiAllocator:
 
     def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
         """Return what quotas leave of the vendor of each claim; empty when none could be exceeded."""
-        if not self._choice.budgets:
+        if not self._choice.remainders:
             return NO_QUOTA
         left = np.full((len(claims), 2), UNLIMITED, dtype=np.int64)
-        for budget in self._choice.budgets:
-            column = _QUOTA_COLUMNS[budget.dimension]
+        for remainder in self._choice.remainders:
+            column = _QUOTA_COLUMNS[remainder.dimension]
             for number, claim in enumerate(claims):
-                if claim.vendor == budget.vendor:
-                    left[number, column] = min(left[number, column], budget.left)
+                if claim.vendor == remainder.vendor:
+                    left[number, column] = min(left[number, column], remainder.left)
         return left
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
@@ -353,7 +353,7 @@ class HamiAllocator:
             spare=np.zeros(candidates, dtype=np.int64),
             counts=np.zeros(REASONS, dtype=np.int16),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
-            quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
+            quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.remainders else NO_QUOTA,
         )
 
 

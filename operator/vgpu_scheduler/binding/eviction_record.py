@@ -18,9 +18,9 @@ from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import (
     Eviction,
+    EvictionLimit,
     PolicyKey,
     PreemptionRules,
-    Quota,
     recent_evictions,
     with_eviction,
     without_eviction,
@@ -61,7 +61,7 @@ class EvictionTrial:
         How often it was tried, or something that comes before it.
     """
 
-    recorded: tuple[Quota, ...] | None = None
+    recorded: tuple[EvictionLimit, ...] | None = None
     relied_on: set[PolicyKey] = field(default_factory=set)
     evicted: bool = False
     unsure: bool = False

@@ -17,7 +17,7 @@ from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, Eviction
 from vgpu_scheduler.binding.writes import condition, rfc3339
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Preemption
-from vgpu_scheduler.policy import Budgets
+from vgpu_scheduler.policy import DisruptionBudgetMode
 from vgpu_scheduler.telemetry import Keyed
 
 __all__ = [
@@ -172,7 +172,7 @@ class EvictionSender:
             return None
         asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
         is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
-        exceeds = is_protected and self._preemptions.rules_of(uid).budgets is Budgets.EXCEED
+        exceeds = is_protected and self._preemptions.rules_of(uid).budgets is DisruptionBudgetMode.EXCEED
         result = await self._delete(pod, may_be_sent) if exceeds else asked
         if result is not None and result.answer is EvictionAnswer.EVICTED:
             self.tell(uid, pod, preemption)

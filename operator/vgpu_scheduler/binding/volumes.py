@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, wait_for_event
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
+from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import Placement
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class VolumeBinder:
         path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
         return _Write("PersistentVolumeClaim", _CLAIMS, path, body, claim.namespace)
 
-    def _claim(self, key: str) -> Claim:
+    def _claim(self, key: str) -> PersistentVolumeClaim:
         claim = self._engine.state.volumes.objects.claims.get(key)
         if claim is None or claim.deleting:
             raise VolumeError(f"persistentvolumeclaim {key!r} is gone or being deleted")
@@ -252,17 +252,17 @@ class VolumeBinder:
                 raise VolumeError(f"no volume could be made for persistentvolumeclaim {key!r} on {placement.node}")
         return bound
 
-    def _check_kept(self, name: str, claim: Claim) -> None:
+    def _check_kept(self, name: str, claim: PersistentVolumeClaim) -> None:
         volume = self._engine.state.volumes.objects.volumes.get(name)
         if volume is None or volume.claim is None or not volume.claim.is_about(claim):
             raise VolumeError(f"persistentvolume {name!r} is not kept for persistentvolumeclaim {claim.key!r} any more")
 
 
-def _check_node(claim: Claim, node: str) -> None:
+def _check_node(claim: PersistentVolumeClaim, node: str) -> None:
     if claim.selected_node not in {None, node}:
         raise VolumeConflictError(f"persistentvolumeclaim {claim.key!r} gets a volume on node {claim.selected_node}")
 
 
-def _exactly(obj: Claim | Volume) -> dict[str, Any]:
+def _exactly(obj: PersistentVolumeClaim | Volume) -> dict[str, Any]:
     """Return the metadata that makes a patch fail if the object is not this one any more, as it is here."""
     return {"uid": obj.uid, "resourceVersion": str(obj.resource_version)}

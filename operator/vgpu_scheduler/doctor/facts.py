@@ -23,7 +23,16 @@ from vgpu_scheduler.doctor.objects import (
     decoder,
 )
 from vgpu_scheduler.groups import POD_GROUP_KINDS, PodGroupKind
-from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_json, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.kube import (
+    Decode,
+    DecodeError,
+    Encoded,
+    NodeInventory,
+    decode_json,
+    decode_node,
+    decode_pod,
+    decode_quota,
+)
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 
 OBJECT_UNREADABLE = Diagnosis(
@@ -156,14 +165,6 @@ ROLE_FACTS: tuple[Fact, ...] = (
 """What tells who may do what, where the API server may not be asked that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """An object beside a node that lists its devices."""
-
-    name: str
-    content: dict[str, Any]
-
-
 def beside_fact(kind: BesideKind) -> Fact:
     """Return the fact of a kind of objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
@@ -185,7 +186,7 @@ def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Findi
     return values, findings
 
 
-def _decode_beside(obj: Encoded) -> Beside:
+def _decode_beside(obj: Encoded) -> NodeInventory:
     meta = decoder("object", Workload)(obj).metadata  # all that is read of it is its metadata
     found = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else dict(obj)
-    return Beside(meta.name, found)
+    return NodeInventory(meta.name, found)

@@ -186,7 +186,7 @@ class AdmissionBinding(_Object, frozen=True):
     spec: AdmissionBindingSpec = AdmissionBindingSpec()
 
 
-class Condition(_Object, frozen=True):
+class StatusCondition(_Object, frozen=True):
     """A condition of an object's status."""
 
     type: str = ""
@@ -218,9 +218,9 @@ class DefinitionSpec(_Object, frozen=True):
 class ConditionedStatus(_Object, frozen=True):
     """A status of which only the conditions matter."""
 
-    conditions: list[Condition] = []
+    conditions: list[StatusCondition] = []
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> StatusCondition | None:
         """Return the condition of a type, None if there is none."""
         return next((found for found in self.conditions if found.type == kind), None)
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from vgpu_scheduler.doctor.access import Account, Rights
-from vgpu_scheduler.doctor.facts import Beside
 from vgpu_scheduler.doctor.findings import Finding
 from vgpu_scheduler.doctor.objects import (
     AdmissionBinding,
@@ -23,7 +22,7 @@ from vgpu_scheduler.doctor.objects import (
 )
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.kube import Node, Pod, PodGroup, ResourceQuota
+from vgpu_scheduler.kube import Node, NodeInventory, Pod, PodGroup, ResourceQuota
 from vgpu_scheduler.model import Device
 
 APP = "vgpu-scheduler"
@@ -98,7 +97,7 @@ class ClusterEngine:
         expected: Expected,
         nodes: Sequence[Node],
         pods: Sequence[Pod],
-        beside: Sequence[Beside] = (),
+        beside: Sequence[NodeInventory] = (),
         quotas: Sequence[ResourceQuota] = (),
         groups: Sequence[PodGroup] = (),
     ) -> None:

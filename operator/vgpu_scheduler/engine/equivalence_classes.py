@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from vgpu_scheduler.allocators import Budgets, CardNeed
+from vgpu_scheduler.allocators import CardNeed, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence import (
     Claimed,
@@ -231,7 +231,7 @@ class EquivalenceClasses:
     def _class_of(
         self,
         pod: Pod,
-        node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused],
+        node_part: Callable[[Pod, Claimed, QuotaRemainders], NodePart | Refused],
         *,
         beyond_any_card: bool = False,
     ) -> EquivalenceClass:
@@ -243,14 +243,18 @@ class EquivalenceClasses:
             return Refused(policy, ", ".join(unsupported) or policy.refusal)
         if isinstance(claimed, Refused):
             return claimed
-        budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
-        node: NodePart | Refused | None = self._part_beyond_any_card(pod, claimed, budgets) if beyond_any_card else None
+        remainders = self._quotas.remainders(pod.namespace, claimed.claims, self.state)
+        node: NodePart | Refused | None = (
+            self._part_beyond_any_card(pod, claimed, remainders) if beyond_any_card else None
+        )
         if node is None:
-            node = node_part(pod, claimed, budgets)
-        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
+            node = node_part(pod, claimed, remainders)
+        return (
+            node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(remainders))
+        )
 
-    def _part_beyond_any_card(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
-        part = self._node_parts.beyond_any_card(pod, claimed, budgets)
+    def _part_beyond_any_card(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | None:
+        part = self._node_parts.beyond_any_card(pod, claimed, remainders)
         if part is None:
             return None
         rows = self.state.nodes.rows()

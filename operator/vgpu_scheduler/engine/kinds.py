@@ -16,11 +16,11 @@ from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
-    Claim,
     DisruptionBudget,
     Namespace,
     Node,
     NodeInventory,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     ResourceQuota,
@@ -193,7 +193,7 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
         if hint:
             for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
                 engine.storage.claim_changed(claim, now)
-        if isinstance(found, Claim) or (isinstance(found, Volume) and found.claim is not None):
+        if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
             hint &= ~Hint.VOLUMES  # it is there for those claims alone
         engine.queue.hint(hint, now)
 

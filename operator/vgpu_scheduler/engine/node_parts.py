@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.allocators import Budgets
+from vgpu_scheduler.allocators import QuotaRemainders
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
 from vgpu_scheduler.engine.equivalence import Claimed, NodeColumns, NodePart, Refused
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
@@ -96,23 +96,23 @@ class NodeParts:
         self._kept = ColumnCache(self._most_columns)
         self._common = NodeColumns()
 
-    def of(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+    def of(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
         """Return the node part of a pod, which keeps what it learns of nodes."""
-        part = self._part(pod, claimed, budgets)
+        part = self._part(pod, claimed, remainders)
         if isinstance(part, NodePart):
             self._kept.use(part)
         return part
 
-    def transient(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+    def transient(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
         """Return a node part for one question about a few nodes; it is void when the next one is asked."""
-        part = self._part(pod, claimed, budgets)
+        part = self._part(pod, claimed, remainders)
         if isinstance(part, Refused):
             return part
         if self._common.capacity != self._state.nodes.capacity:
             self._common = NodeColumns(self._state.nodes.capacity)
         return part.on(self._common)
 
-    def beyond_any_card(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
+    def beyond_any_card(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | None:
         """Return the node part of all pods that ask for more than any card has and are the same otherwise.
 
         It says of each node what that of the pod itself would say, as long as it says that the pod fits nowhere: of
@@ -124,7 +124,7 @@ class NodeParts:
             None for a pod that asks for no such amount, of which all nodes are known already, or where amounts are held
             against anything but cards.
         """
-        if budgets or self._parts.get((claimed, budgets)) in self._kept:
+        if remainders or self._parts.get((claimed, remainders)) in self._kept:
             return None
         if not claimed.dialect or claimed.policy.limits != NO_POD_LIMITS:
             return None
@@ -145,14 +145,14 @@ class NodeParts:
         self._kept.use(part)
         return part
 
-    def _part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
-        return self._made((claimed, budgets), pod, claimed, budgets)
+    def _part(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
+        return self._made((claimed, remainders), pod, claimed, remainders)
 
-    def _made(self, key: Hashable, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+    def _made(self, key: Hashable, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
         """Return the part of a key, made now if it is not kept."""
         part = self._parts.get(key)
         if part is None:
-            part = make_node_part(unbound(pod), claimed, self._dialects, self._state.nodes, budgets)
+            part = make_node_part(unbound(pod), claimed, self._dialects, self._state.nodes, remainders)
             self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations) + _PART)
         return part
 
@@ -249,13 +249,13 @@ def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tup
 
 
 def make_node_part(
-    pod: Pod, claimed: Claimed, dialects: Dialects, nodes: NodeTable, budgets: Budgets = ()
+    pod: Pod, claimed: Claimed, dialects: Dialects, nodes: NodeTable, remainders: QuotaRemainders = ()
 ) -> NodePart | Refused:
     """Return what decides about single nodes, or why the pod asks for what it may not have.
 
     Parameters
     ----------
-    budgets
+    remainders
         What quotas leave to the pod.
     """
     policy, claims, allocator = claimed.policy, claimed.claims, None
@@ -265,7 +265,7 @@ def make_node_part(
             dialect = dialects[claimed.dialect]
             bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
-            choice = replace(claimed.choice, limits=limits, budgets=budgets)
+            choice = replace(claimed.choice, limits=limits, remainders=remainders)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))

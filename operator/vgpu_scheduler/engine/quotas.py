@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.allocators import Budget, Budgets
+from vgpu_scheduler.allocators import QuotaRemainder, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
@@ -189,7 +189,7 @@ class Quotas:
         asked = (claim.percent if resource.of_card else claim.amounts)[resource.dimension]
         return min(asked, WHOLE) if resource.dimension == self._cores[dialect] else asked
 
-    def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
+    def remainders(self, namespace: str, claims: PodClaims, state: State) -> QuotaRemainders:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
 
         What is too little for any pick is told apart only by whether it is below 0, so that pods which cannot go
@@ -210,7 +210,7 @@ class Quotas:
                 left = min(max(left, -1), 0) if left < least else left
                 where = (resource.vendor, resource.dimension)
                 found[where] = min(found.get(where, left), left)
-        return tuple(Budget(vendor, dimension, left) for (vendor, dimension), left in sorted(found.items()))
+        return tuple(QuotaRemainder(vendor, dimension, left) for (vendor, dimension), left in sorted(found.items()))
 
     def _bounds(self, claims: PodClaims, resource: QuotaResource, state: State) -> tuple[int, int]:
         """Return no more than the smallest pick of a resource takes, and no less than all picks of a pod take together.

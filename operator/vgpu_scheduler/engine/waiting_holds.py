@@ -19,7 +19,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.preemption.evaluator import Beside
+from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.group_plans import GroupPlan, GroupPlanner
 from vgpu_scheduler.engine.preemption.group_preemptions import plan_in_a_domain
@@ -228,7 +228,7 @@ class OnceLeft:
         """Return no budgets: nobody is evicted."""
         return ()
 
-    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+    def search_beside(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say what one more pod gets beside those for which others leave, and who has to leave, too."""
         del now
         pod_class = self._cycle.classes.of(pod)

@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 from vgpu_scheduler.engine import Engine, EventPort, Problem, Sweep
 from vgpu_scheduler.intake.kinds import NODES, Kind
 from vgpu_scheduler.intake.lister import Listing, read
-from vgpu_scheduler.kube import Claim, DecodeError, Encoded, Node, ObjectIdentity, Pod, Versioned, Volume
+from vgpu_scheduler.kube import (
+    DecodeError,
+    Encoded,
+    Node,
+    ObjectIdentity,
+    PersistentVolumeClaim,
+    Pod,
+    Versioned,
+    Volume,
+)
 from vgpu_scheduler.model import EventReason, internal_error
 
 log = logging.getLogger(__name__)
@@ -175,7 +184,7 @@ class Observer:
             self.port.node_moved(found.node_name)
         elif isinstance(found, Pod) and (found.spec.claims or found.spec.disks):
             self.port.storage_needed()
-        elif isinstance(found, Claim):
+        elif isinstance(found, PersistentVolumeClaim):
             self.port.claim_moved(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
             self.port.claim_moved(f"{found.claim.namespace}/{found.claim.name}")

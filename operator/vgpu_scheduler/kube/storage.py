@@ -19,8 +19,8 @@ __all__ = [
     "AttachedVolume",
     "CSIDriver",
     "CSINode",
-    "Claim",
     "ClaimReference",
+    "PersistentVolumeClaim",
     "StorageCapacity",
     "StorageClass",
     "StorageObject",
@@ -41,7 +41,7 @@ AttachedVolume = tuple[str, str]
 """What takes one of the volumes that a driver can attach to a node: the CSI driver and its name of the volume."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A PersistentVolumeClaim.
 
     Attributes
@@ -110,7 +110,7 @@ class ClaimReference(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
-    def is_about(self, claim: Claim) -> bool:
+    def is_about(self, claim: PersistentVolumeClaim) -> bool:
         """Tell whether it names a claim."""
         return (self.namespace, self.name) == (claim.namespace, claim.name) and self.uid in ("", claim.uid)
 
@@ -286,4 +286,4 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
         return self.name
 
 
-StorageObject = Claim | Volume | StorageClass | CSINode | CSIDriver | StorageCapacity | VolumeAttachment
+StorageObject = PersistentVolumeClaim | Volume | StorageClass | CSINode | CSIDriver | StorageCapacity | VolumeAttachment

@@ -29,8 +29,8 @@ from vgpu_scheduler.kube.selectors import (
 )
 from vgpu_scheduler.kube.storage import (
     SELECTED_NODE,
-    Claim,
     ClaimReference,
+    PersistentVolumeClaim,
     StorageClass,
     Volume,
 )
@@ -112,12 +112,12 @@ class _WireClaim(Wire):
     status: _WirePhase = msgspec.field(default_factory=_WirePhase)
 
 
-def _claim(wire: _WireClaim) -> Claim:
+def _claim(wire: _WireClaim) -> PersistentVolumeClaim:
     meta, spec = wire.metadata, wire.spec
     annotations = meta.annotations or {}
     requests = (spec.resources.requests if spec.resources else None) or {}
     storage = requests.get("storage")
-    return Claim(
+    return PersistentVolumeClaim(
         uid=meta.uid,
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -137,7 +137,7 @@ def _claim(wire: _WireClaim) -> Claim:
     )
 
 
-decode_claim: Final[Decode[Claim]] = decoder_of("PersistentVolumeClaim", _WireClaim, _claim)
+decode_claim: Final[Decode[PersistentVolumeClaim]] = decoder_of("PersistentVolumeClaim", _WireClaim, _claim)
 """Reads a PersistentVolumeClaim."""
 
 

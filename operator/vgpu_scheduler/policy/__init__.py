@@ -21,7 +21,13 @@ from vgpu_scheduler.policy.models import (
     PolicyResource,
     decode_policy,
 )
-from vgpu_scheduler.policy.preemption import NO_PREEMPTION, Budgets, PreemptionRules, Quota, Victims
+from vgpu_scheduler.policy.preemption import (
+    NO_PREEMPTION,
+    DisruptionBudgetMode,
+    EvictionLimit,
+    PreemptionRules,
+    VictimScope,
+)
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
@@ -40,9 +46,10 @@ __all__ = [
     "SETTINGS",
     "VERSION",
     "Bound",
-    "Budgets",
     "Catalogue",
+    "DisruptionBudgetMode",
     "Eviction",
+    "EvictionLimit",
     "GroupRules",
     "PodLimits",
     "Policies",
@@ -51,9 +58,8 @@ __all__ = [
     "PolicyKey",
     "PolicyResource",
     "PreemptionRules",
-    "Quota",
     "ResolvedPolicy",
-    "Victims",
+    "VictimScope",
     "WhenStale",
     "crds",
     "decode_policy",

@@ -37,7 +37,6 @@ __all__ = [
     "SECTIONS",
     "VERSION",
     "ClusterVGPUPolicySpec",
-    "Condition",
     "DefaultsSection",
     "DeviceWeights",
     "DevicesSection",
@@ -45,6 +44,7 @@ __all__ = [
     "LimitsSection",
     "NodesSection",
     "PodOverrides",
+    "PolicyCondition",
     "PolicyResource",
     "PolicyStatus",
     "PreemptionSection",
@@ -186,7 +186,7 @@ def _deviceshare(spec: VGPUPolicySpec) -> str | None:
     return None if entry is None else (entry.scoring_strategy or ScoringStrategy()).type
 
 
-class Condition(Section):
+class PolicyCondition(Section):
     """One aspect of a policy's state."""
 
     type: Annotated[str, Field(max_length=316, pattern=QUALIFIED_NAME)]
@@ -209,7 +209,7 @@ class PolicyStatus(Section):
 
     observed_generation: Annotated[int, Field(strict=True, ge=0), Keyword({"format": "int64"})] | None = None
     """The generation of the policy that this is about."""
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=16), Unique("type")] = ()
+    conditions: Annotated[tuple[PolicyCondition, ...], Field(max_length=16), Unique("type")] = ()
     """Ready, and what else there is to say."""
     pods: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Number of pods for which a section of this policy is in force."""

@@ -17,21 +17,21 @@ from vgpu_scheduler.policy.models import PolicyResource
 from vgpu_scheduler.policy.preemption_section import PreemptionSection
 
 
-class Victims(StrEnum):
+class VictimScope(StrEnum):
     """Whose pods may have to go."""
 
     OWN = "Own"
     ANY = "Any"
 
 
-class Budgets(StrEnum):
+class DisruptionBudgetMode(StrEnum):
     """What PodDisruptionBudgets mean."""
 
     RESPECT = "Respect"
     EXCEED = "Exceed"
 
 
-Quota = tuple[PolicyKey, int]
+EvictionLimit = tuple[PolicyKey, int]
 """A policy that limits evictions, and how many it allows within an hour."""
 
 
@@ -62,9 +62,9 @@ class PreemptionRules:
     preemptible: bool = True
     min_runtime: float = 0.0
     delay: float = 0.0
-    victims: Victims = Victims.OWN
-    budgets: Budgets = Budgets.RESPECT
-    quotas: tuple[Quota, ...] = ()
+    victims: VictimScope = VictimScope.OWN
+    budgets: DisruptionBudgetMode = DisruptionBudgetMode.RESPECT
+    quotas: tuple[EvictionLimit, ...] = ()
 
 
 NO_PREEMPTION: Final = PreemptionRules()
@@ -109,8 +109,8 @@ def _of(section: PreemptionSection, key: PolicyKey) -> PreemptionRules:
         preemptible=section.preemptible is not False,
         min_runtime=section.min_runtime or 0.0,
         delay=section.delay or 0.0,
-        victims=Victims(section.victims or Victims.OWN),
-        budgets=Budgets(section.budgets or Budgets.RESPECT),
+        victims=VictimScope(section.victims or VictimScope.OWN),
+        budgets=DisruptionBudgetMode(section.budgets or DisruptionBudgetMode.RESPECT),
         quotas=() if section.per_hour is None else ((key, section.per_hour),),
     )
 
@@ -124,8 +124,8 @@ def _tightened(rules: PreemptionRules, section: PreemptionSection, key: PolicyKe
         preemptible=rules.preemptible or section.preemptible is True,
         min_runtime=min_runtime,
         delay=max(section.delay or 0.0, rules.delay),
-        victims=Victims.OWN if section.victims == "Own" else rules.victims,
-        budgets=Budgets.RESPECT if section.budgets == "Respect" else rules.budgets,
+        victims=VictimScope.OWN if section.victims == "Own" else rules.victims,
+        budgets=DisruptionBudgetMode.RESPECT if section.budgets == "Respect" else rules.budgets,
         quotas=rules.quotas if section.per_hour is None else (*rules.quotas, (key, section.per_hour)),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vgpu_scheduler.dialects.hami import ConfigError, Section, Vendor, configured
+from vgpu_scheduler.dialects.hami import ConfigError, Vendor, VendorSection, configured
 from vgpu_scheduler.settings import Profile, Settings, SettingsError, read_text, yaml_map
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
     """Return the makers' cards, and what of the configuration has no effect."""
     file = settings.hami_device_config
     content = _joined(_read(file) if file else {}, settings.hami_devices)
-    config = Section(_with_settings(content, settings))
+    config = VendorSection(_with_settings(content, settings))
     where = f"HAMi's device configuration{f' {file}' if file else ''}"
     try:
         found = configured(config)

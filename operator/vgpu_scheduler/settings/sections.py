@@ -24,13 +24,13 @@ def _is_a_resource(name: str) -> str:
 ResourceName = Annotated[str, AfterValidator(_is_a_resource)]
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """Settings that belong together."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
 
-class NvidiaSettings(Section):
+class NvidiaSettings(SettingsSection):
     """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
 
     resource_count_name: ResourceName = "nvidia.com/gpu"
@@ -68,7 +68,7 @@ class NvidiaSettings(Section):
         return self
 
 
-class VolcanoSettings(Section):
+class VolcanoSettings(SettingsSection):
     """What the nodes of Volcano's ecosystem have; it matters where ``dialects`` lists volcano."""
 
     plugin_version: Literal["v1.10", "v1.11", "v1.12"] = "v1.12"
@@ -77,7 +77,7 @@ class VolcanoSettings(Section):
     its node, since v1.12 the oldest one that claims as many cards as are asked for."""
 
 
-class LeaseSettings(Section):
+class LeaseSettings(SettingsSection):
     """The Lease that the one operator that binds holds."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)] = "vgpu-scheduler"
@@ -96,7 +96,7 @@ class LeaseSettings(Section):
         return self
 
 
-class BindSettings(Section):
+class BindSettings(SettingsSection):
     """How pods are bound."""
 
     timeout: Annotated[float, Field(gt=0, le=60)] = 5.0
@@ -113,7 +113,7 @@ class BindSettings(Section):
     """Seconds that a pod's volumes may take to be provisioned and bound, its cards being kept for it."""
 
 
-class ScoringSettings(Section):
+class ScoringSettings(SettingsSection):
     """How nodes are ranked where a pod, a taint or the pods that are there would like some more than others."""
 
     device_weight: Annotated[int, Field(ge=0, le=1000)] = 2
@@ -126,7 +126,7 @@ class ScoringSettings(Section):
     StatefulSets that select a pod; to watch these the rights in manifests/system-spread are needed."""
 
 
-class AdmissionSettings(Section):
+class AdmissionSettings(SettingsSection):
     """The admission webhook; what it does beside naming the scheduler is in HAMi's device configuration."""
 
     enabled: bool = False
@@ -152,7 +152,7 @@ class AdmissionSettings(Section):
         return self
 
 
-class TracingSettings(Section):
+class TracingSettings(SettingsSection):
     """Traces of pods in OpenTelemetry's format; they need the extra vgpu-scheduler[tracing], which the image has."""
 
     endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube import Claim, LabelSelector, Volume
+from vgpu_scheduler.kube import LabelSelector, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.state.places import Places
 
@@ -30,7 +30,7 @@ class Wanted(msgspec.Struct, frozen=True):
     selector: LabelSelector | None
 
     @classmethod
-    def by(cls, claim: Claim) -> Wanted:
+    def by(cls, claim: PersistentVolumeClaim) -> Wanted:
         """Return what a claim wants."""
         return cls(
             claim.class_name or "",

@@ -9,12 +9,12 @@ import msgspec
 
 from vgpu_scheduler.kube import (
     AttachedVolume,
-    Claim,
     CSIDriver,
     CSINode,
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
+    PersistentVolumeClaim,
     StorageCapacity,
     StorageClass,
     StorageObject,
@@ -28,7 +28,7 @@ from vgpu_scheduler.state.places import Places
 __all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
 
 STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
-    "PersistentVolumeClaim": Claim,
+    "PersistentVolumeClaim": PersistentVolumeClaim,
     "PersistentVolume": Volume,
     "StorageClass": StorageClass,
     "CSINode": CSINode,
@@ -56,7 +56,7 @@ class StorageObjects:
     """
 
     def __init__(self) -> None:
-        self.claims: VersionedStore[str, Claim] = VersionedStore()
+        self.claims: VersionedStore[str, PersistentVolumeClaim] = VersionedStore()
         self.volumes: VersionedStore[str, Volume] = VersionedStore()
         self.classes: VersionedStore[str, StorageClass] = VersionedStore()
         self.csi_nodes: VersionedStore[str, CSINode] = VersionedStore()
@@ -71,7 +71,7 @@ class StorageObjects:
     def store(self, kind: type[StorageObject]) -> StorageStore:
         """Return the store of a kind."""
         stores: dict[type[StorageObject], object] = {
-            Claim: self.claims,
+            PersistentVolumeClaim: self.claims,
             Volume: self.volumes,
             StorageClass: self.classes,
             CSINode: self.csi_nodes,
@@ -89,7 +89,7 @@ class StorageObjects:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
-    def class_of(self, claim: Claim) -> StorageClass | None:
+    def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         """Return the storage class of a claim; None if it has none, or that is not there."""
         return self.classes.get(claim.class_name) if claim.class_name else None
 
@@ -100,7 +100,7 @@ class StorageObjects:
     def claims_about(self, obj: StorageObject | None) -> Iterable[str]:
         """Return the claims for which it matters if an object changes, where these are a few: by ``namespace/name``."""
         match obj:
-            case Claim():
+            case PersistentVolumeClaim():
                 return (obj.key,)
             case Volume():
                 kept = () if obj.claim is None else (f"{obj.claim.namespace}/{obj.claim.name}",)
@@ -119,7 +119,7 @@ class StorageObjects:
         """Return how large a volume of a class can be at which nodes, in bytes; None where nothing is said."""
         return self._capacities_of.get(class_name)
 
-    def attached_as(self, claim: Claim) -> AttachedVolume | None:
+    def attached_as(self, claim: PersistentVolumeClaim) -> AttachedVolume | None:
         """Return what a claim takes of a driver's attach limit; None if no limit is about it.
 
         A claim whose volume is not there yet counts as one of its own, of the driver that its class names.
@@ -143,7 +143,7 @@ class StorageObjects:
     def changed(self, before: StorageObject | None, after: StorageObject | None) -> None:
         """Bring what follows in line with an object that came, changed or went."""
         for obj, place in ((before, _unlink), (after, _link)):
-            if isinstance(obj, Claim) and obj.volume_name:
+            if isinstance(obj, PersistentVolumeClaim) and obj.volume_name:
                 place(self._claims_of, obj.volume_name, obj.key)
             elif isinstance(obj, VolumeAttachment) and obj.volume_name:
                 place(self._attachments_of, obj.volume_name, obj.name)

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import (
     AttachedVolume,
-    Claim,
     ClaimReference,
     CSINode,
     DiskKey,
     InlineDisk,
+    PersistentVolumeClaim,
     Pod,
     StorageClass,
     StorageObject,
@@ -103,7 +103,7 @@ class Volumes:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
-    def selected_node(self, claim: Claim) -> str | None:
+    def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
         """Return the node that a claim's volume is made for, as written or as decided; None if it may be any."""
         if claim.selected_node is not None:
             return claim.selected_node
@@ -120,7 +120,7 @@ class Volumes:
         namespace, _, name = min(claims).partition("/")
         return ClaimReference(namespace, name, "")
 
-    def kept_for(self, claim: Claim) -> Volume | None:
+    def kept_for(self, claim: PersistentVolumeClaim) -> Volume | None:
         """Return the volume that is kept for a claim that is not bound, if it will do; of several the first by name."""
         names = {*self.objects.kept_for(claim.key), *self._taken_for.get(claim.key, ())}
         if not names:
@@ -249,7 +249,7 @@ class Volumes:
     def _claims_about(self, obj: StorageObject | None) -> Iterable[str]:
         """Return the claims that may count as something else when an object changes."""
         match obj:
-            case Claim():
+            case PersistentVolumeClaim():
                 return (obj.key,)
             case Volume():
                 return tuple(self.objects.claims_of(obj.name))

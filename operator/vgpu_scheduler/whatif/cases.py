@@ -47,7 +47,7 @@ class CaseError(ValueError):
         self.case = case
 
 
-class Settings(Short):
+class CaseSettings(Short):
     """The settings that policies stand on, by the names that they have in the settings file or in camelCase."""
 
     node_policy: Literal["binpack", "spread"] = "binpack"
@@ -104,7 +104,7 @@ class Case(Short):
 
     name: str
     dialect: str = "hami"
-    settings: Settings = Settings()
+    settings: CaseSettings = CaseSettings()
     namespaces: Mapping[str, Mapping[str, str]] = {}
     nodes: Sequence[Mapping[str, Any]] = ()
     objects: Sequence[Mapping[str, Any]] = ()

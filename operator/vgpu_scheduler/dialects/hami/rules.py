@@ -15,7 +15,7 @@ _NOBODY = frozenset({""})
 
 
 @dataclass(frozen=True, slots=True)
-class CardRules:
+class VendorRules:
     """Rules over the cards of one maker.
 
     Attributes
@@ -56,7 +56,7 @@ class DeviceRules:
         All cards of a container on one NUMA node.
     """
 
-    of: Mapping[str, CardRules] = field(default_factory=dict)
+    of: Mapping[str, VendorRules] = field(default_factory=dict)
     numa_bind: bool = False
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
@@ -96,14 +96,14 @@ def parse_rules(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> De
     )
 
 
-_NO_RULES = CardRules()
+_NO_RULES = VendorRules()
 
 
-def _card_rules(annotations: Mapping[str, str], keys: RuleKeys) -> CardRules:
+def _card_rules(annotations: Mapping[str, str], keys: RuleKeys) -> VendorRules:
     def items(key: str) -> list[str]:
         return [item for item in (part.strip() for part in annotations.get(key, "").split(",")) if item]
 
-    return CardRules(
+    return VendorRules(
         use_types=tuple(item.lower() for item in items(keys.use_types)),
         no_use_types=tuple(item.lower() for item in items(keys.no_use_types)),
         use_uuids=_in_all([frozenset(items(use)) for use, _ in keys.uuids]),

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, Victims
+from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, VictimScope
 from vgpu_scheduler.state import State
 
 __all__ = ["EvictionLimits", "VictimFilter", "created_at"]
@@ -70,7 +70,7 @@ class VictimFilter:
             return False
         if held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell
-        if self.rules.victims is Victims.OWN and pod.scheduler_name not in self.scheduler_names:
+        if self.rules.victims is VictimScope.OWN and pod.scheduler_name not in self.scheduler_names:
             return False
         own = self.policies.resolve(pod).preemption
         if not own.preemptible or own.min_runtime == 0.0:

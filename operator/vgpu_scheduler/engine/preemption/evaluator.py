@@ -22,11 +22,11 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
 from vgpu_scheduler.model import Hint, Placement, Preemption, Victim
-from vgpu_scheduler.policy import Budgets, Policies, PreemptionRules
+from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation
 
-__all__ = ["Beside", "Evaluator", "PreemptionResult"]
+__all__ = ["Evaluator", "PartialGroupPlan", "PreemptionResult"]
 
 
 _Covering = tuple[str, LabelSelector | None, int]
@@ -34,7 +34,7 @@ _Covering = tuple[str, LabelSelector | None, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beside:
+class PartialGroupPlan:
     """What is planned already for some pods of a group, one more of which is to get room.
 
     Attributes
@@ -164,7 +164,7 @@ class Evaluator:
                 return not_yet
         return None
 
-    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+    def search_beside(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused):
@@ -197,7 +197,7 @@ class Evaluator:
         if all(each in ending for each in found.pods):
             return self._placed(preemptor, pod_class, whole)
         others = [each for each in found.ending if each not in ending and not each.deleting]
-        respects = pod_class.claimed.policy.preemption.budgets is Budgets.RESPECT
+        respects = pod_class.claimed.policy.preemption.budgets is DisruptionBudgetMode.RESPECT
         is_protected = respects and violating_budgets(others, self.budgets())
         return PreemptionResult() if is_protected else self._answer(preemptor, pod_class, whole, now)
 
@@ -224,7 +224,7 @@ class Evaluator:
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> PreemptionResult | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
         for right, (until, exceeding) in self._denied.items():
-            if now < until and (rules.budgets is Budgets.EXCEED or not exceeding):
+            if now < until and (rules.budgets is DisruptionBudgetMode.EXCEED or not exceeding):
                 reason = f"the right to evict is missing: {right}."
                 return PreemptionResult(reason=reason, again_at=until, is_eligible=False)
         may_at = self.waiting_since(pod) + rules.delay
@@ -235,7 +235,9 @@ class Evaluator:
             reason = f"not eligible before {rules.delay:g} seconds have passed since its scheduling gates went."
         return PreemptionResult(reason=reason, again_at=may_at, is_eligible=False)
 
-    def _search(self, pod: Pod, pod_class: Fitted, now: float, beside: Beside | None = None) -> PreemptionResult:
+    def _search(
+        self, pod: Pod, pod_class: Fitted, now: float, beside: PartialGroupPlan | None = None
+    ) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
         refused = self._ineligible(pod, found) if beside is None else None
         if refused is not None:
@@ -270,7 +272,7 @@ class Evaluator:
         self, pod_class: Fitted, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
     ) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
-        exceed = rules.budgets is Budgets.EXCEED
+        exceed = rules.budgets is DisruptionBudgetMode.EXCEED
         return VictimSearch(
             self._state,
             self._cycle.nominated,

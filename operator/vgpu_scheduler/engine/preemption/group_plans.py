@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Fitted
-from vgpu_scheduler.engine.preemption.evaluator import Beside
+from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
@@ -87,7 +87,7 @@ class Leaving(Protocol):
     def budgets(self) -> Callable[[], Sequence[DisruptionBudget]]:
         """Return the disruption budgets that count."""
 
-    def search_beside(self, pod: Pod, now: float, beside: Beside) -> PreemptionResult:
+    def search_beside(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
 
     def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
@@ -185,7 +185,7 @@ class _Planning:
         if placement is None:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
                 return PreemptionResult(reason=decision.message)
-            beside = Beside(self._priority, self._rows, self._evicted)
+            beside = PartialGroupPlan(self._priority, self._rows, self._evicted)
             answer = self._evaluator.search_beside(pod, self._now, beside)
             if answer.preemption is None:
                 return answer

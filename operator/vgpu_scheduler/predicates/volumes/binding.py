@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, Claim, NodeSelector, Pod, Volume
+from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, NodeSelector, PersistentVolumeClaim, Pod, Volume
 from vgpu_scheduler.model import NO_VOLUMES, VolumePlan
 from vgpu_scheduler.predicates.filters import ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import (
@@ -61,11 +61,11 @@ class _Unbound:
         Those that a volume is looked for, the smallest first.
     """
 
-    selected: Sequence[tuple[Claim, str]]
-    others: Sequence[Claim]
+    selected: Sequence[tuple[PersistentVolumeClaim, str]]
+    others: Sequence[PersistentVolumeClaim]
 
 
-def _bound(pod: Pod, state: State) -> Iterator[Claim]:
+def _bound(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
     return (claim for claim in existing_claims(pod, state) if claim.bound)
 
 
@@ -119,7 +119,7 @@ class _Binding(VolumeFilter):
         waiting = [self._waits(claim) for claim in existing_claims(pod, self._state) if not claim.bound]
         return None if all(waiting) else UNBOUND_IMMEDIATE
 
-    def _waits(self, claim: Claim) -> bool:
+    def _waits(self, claim: PersistentVolumeClaim) -> bool:
         """Tell whether a claim that is not bound waits for its first consumer."""
         found = self._state.volumes.objects.class_of(claim)
         if found is None:
@@ -146,7 +146,7 @@ class _Binding(VolumeFilter):
 
     # Bound claims ----------------------------------------------------------------------------------------------------
 
-    def _check_bound(self, claim: Claim, rows: Rows, codes: NDArray[np.int32]) -> None:
+    def _check_bound(self, claim: PersistentVolumeClaim, rows: Rows, codes: NDArray[np.int32]) -> None:
         """Note where a bound claim's volume cannot be reached; of several claims the first such one is told."""
         volume = self._state.volumes.objects.volumes.get(claim.volume_name)
         undecided = codes == Rejections.PASSES
@@ -195,7 +195,9 @@ class _Binding(VolumeFilter):
         row = self._state.nodes.row(node)
         return -1 if row is None else row
 
-    def _check_provision(self, claim: Claim, rows: Rows, codes: NDArray[np.int32], needed: Mask) -> None:
+    def _check_provision(
+        self, claim: PersistentVolumeClaim, rows: Rows, codes: NDArray[np.int32], needed: Mask
+    ) -> None:
         """Note where no volume can be made for a claim that needs one; takes what it rejects out of ``needed``."""
         if not needed.any():
             return
@@ -208,7 +210,7 @@ class _Binding(VolumeFilter):
             codes[needed & ~room] = _FULL
             needed &= room
 
-    def _can_be_made(self, claim: Claim, rows: Rows) -> Mask | None:
+    def _can_be_made(self, claim: PersistentVolumeClaim, rows: Rows) -> Mask | None:
         """Return the nodes that the class of a claim allows volumes for; None for all."""
         found = self._state.volumes.objects.class_of(claim)
         if found is None:
@@ -217,7 +219,7 @@ class _Binding(VolumeFilter):
             return np.zeros(rows.shape[0], dtype=np.bool_)
         return None if found.allowed_topologies is None else self._selected(found.allowed_topologies, rows)
 
-    def _has_room(self, claim: Claim, rows: Rows) -> Mask | None:
+    def _has_room(self, claim: PersistentVolumeClaim, rows: Rows) -> Mask | None:
         """Return the nodes where a driver says that it has room for a claim; None where that is not asked."""
         objects = self._state.volumes.objects
         if claim.key in self._state.volumes.being_made:
@@ -231,10 +233,10 @@ class _Binding(VolumeFilter):
             return np.zeros(rows.shape[0], dtype=np.bool_)
         return places.count(self._state.nodes, rows, self._selected, claim.requested) > 0
 
-    def _match(self, claims: Sequence[Claim], rows: Rows, asked: Mask) -> list[Mask]:
+    def _match(self, claims: Sequence[PersistentVolumeClaim], rows: Rows, asked: Mask) -> list[Mask]:
         """Return, for each claim, the nodes that have a matching volume which no earlier claim of the pod takes."""
         matched: dict[str, Mask] = {}
-        others: dict[Hashable, list[tuple[Claim, Wanted]]] = {}
+        others: dict[Hashable, list[tuple[PersistentVolumeClaim, Wanted]]] = {}
         for claim in claims:
             kept = self._state.volumes.kept_for(claim)
             if kept is not None:
@@ -256,7 +258,7 @@ class _Binding(VolumeFilter):
         return places.count(self._state.nodes, rows, self._selected, wanted.size, at_most)
 
     def _found_of_many_kinds(
-        self, claims: Sequence[Claim], counts: Sequence[NDArray[np.int64]], rows: Rows, asked: Mask
+        self, claims: Sequence[PersistentVolumeClaim], counts: Sequence[NDArray[np.int64]], rows: Rows, asked: Mask
     ) -> list[Mask]:
         """Return where volumes are found for claims of which one may want what another does, but not all of that."""
         # Claims before this one take at most one volume each: where there are more than that, one is left.
@@ -291,7 +293,7 @@ def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
     return found
 
 
-def _assign(claims: Sequence[Claim], state: State, row: int) -> list[str | None]:
+def _assign(claims: Sequence[PersistentVolumeClaim], state: State, row: int) -> list[str | None]:
     """Return the volume that each claim gets on a node, None where none is found."""
     node = state.node(state.nodes.name(row))
     assert node is not None

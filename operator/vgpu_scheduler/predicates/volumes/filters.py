@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kube import (
     READ_WRITE_ONCE_POD,
     AttachedVolume,
-    Claim,
     NodeSelector,
     NodeSelectorTerm,
     Operator,
+    PersistentVolumeClaim,
     Pod,
     Requirement,
     Volume,
@@ -63,7 +63,7 @@ class NamedClaim(NamedTuple):
 
     key: str
     ephemeral: bool
-    claim: Claim | None
+    claim: PersistentVolumeClaim | None
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
         yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
 
 
-def existing_claims(pod: Pod, state: State) -> Iterator[Claim]:
+def existing_claims(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
     """Yield the claims of a pod that are there, each once, in the order of the pod."""
     seen = set()
     for key, _, claim in claims_of(pod, state):

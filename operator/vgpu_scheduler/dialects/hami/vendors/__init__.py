@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
 from vgpu_scheduler.dialects.hami.vendors.aws_neuron import aws_neuron
-from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import Cards, Record, RuleKeys, Vendor, VendorPlacement, VendorResources
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
@@ -21,23 +21,23 @@ from vgpu_scheduler.dialects.hami.vendors.metax_shared import metax_shared
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
 from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
-from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
+from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
 from vgpu_scheduler.dialects.hami.vendors.vastai import vastai
 
 __all__ = [
     "Cards",
-    "Claims",
     "ConfigError",
     "Record",
     "RuleKeys",
-    "Section",
     "Vendor",
     "VendorPlacement",
+    "VendorResources",
+    "VendorSection",
     "configured",
     "vendors",
 ]  # fmt: skip
 
-_Maker = Callable[[Section], tuple[Vendor, ...]]
+_Maker = Callable[[VendorSection], tuple[Vendor, ...]]
 
 MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "nvidia": (nvidia,),
@@ -59,7 +59,7 @@ _LISTS = frozenset({"vnpus", "iluvatars"})
 """Sections that may be lists: their makers read them from the configuration itself."""
 
 
-def configured(config: Section, *, others: bool = True) -> tuple[Vendor, ...]:
+def configured(config: VendorSection, *, others: bool = True) -> tuple[Vendor, ...]:
     """Return every maker's cards, under the names that HAMi's ``device-config.yaml`` gives.
 
     Parameters
@@ -98,7 +98,7 @@ def configured(config: Section, *, others: bool = True) -> tuple[Vendor, ...]:
     return tuple(found)
 
 
-def _fields(config: Section, text: str) -> str:
+def _fields(config: VendorSection, text: str) -> str:
     """Return the beginning of an error about the fields that say a text."""
     fields = ", ".join(config.saying(text))
     return f"{fields}: " if fields else ""
@@ -106,5 +106,5 @@ def _fields(config: Section, text: str) -> str:
 
 def vendors(nvidia_names: NvidiaNames | None = None) -> tuple[Vendor, ...]:
     """Return every maker's cards, under the names that HAMi's chart configures where none are given."""
-    default = configured(Section())
+    default = configured(VendorSection())
     return default if nvidia_names is None else (nvidia_cards(nvidia_names), *default[1:])

@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.model import WHOLE, Assignment, Compute, Device
 
@@ -32,7 +32,7 @@ def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
     return replace(plain_entry(vendor, assignment), type=assignment.tag)
 
 
-def amd(section: Section) -> tuple[Vendor, ...]:
+def amd(section: VendorSection) -> tuple[Vendor, ...]:
     """Return AMD's cards, as section ``amd`` of HAMi's configuration names their resources."""
     names = NAMES.configured(section)
     return (

@@ -21,7 +21,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 )
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node, to_int
 from vgpu_scheduler.model import Compute, Device
@@ -132,16 +132,16 @@ def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
     return extras
 
 
-def ascend(config: Section) -> tuple[Vendor, ...]:
+def ascend(config: VendorSection) -> tuple[Vendor, ...]:
     """Return the cards of each chip that is listed under ``vnpus``, or of those that HAMi's chart lists."""
-    section = Section() if config.is_list("vnpus") else config.section("vnpus")
+    section = VendorSection() if config.is_list("vnpus") else config.section("vnpus")
     listed = config.sections("vnpus") if config.is_list("vnpus") else section.sections("configs")  # a list up to 2.8
     chips = tuple(map(_chip, listed)) or CHIPS
     soft = section.boolean("hamiVnpuCore")
     return tuple(_vendor(chip, soft=soft) for chip in chips)
 
 
-def _chip(section: Section) -> Chip:
+def _chip(section: VendorSection) -> Chip:
     section.ignore("chipName", "aiCore", "aiCPU")
     templates = []
     for template in section.sections("templates"):

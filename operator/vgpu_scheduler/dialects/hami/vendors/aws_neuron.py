@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
@@ -189,7 +189,7 @@ class _Extras:
         return written
 
 
-def aws_neuron(section: Section) -> tuple[Vendor, ...]:
+def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Neuron devices, as section ``awsneuron`` of HAMi's configuration names their resources."""
     known = NeuronNames()
     names = NeuronNames(section.text("resourceCountName", known.devices), section.text("resourceCoreName", known.cores))

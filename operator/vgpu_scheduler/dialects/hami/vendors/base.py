@@ -1,8 +1,8 @@
 """What a maker's cards are under HAMi: facts that each maker's file states, and the rules that they share.
 
 To add a maker, write a module beside this one that makes a :class:`Vendor`, and add it to ``vendors/__init__.py``:
-where its nodes say what cards they have (:class:`Cards`), which resources its pods ask in (:class:`Claims`), which
-annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a card must pass
+where its nodes say what cards they have (:class:`Cards`), which resources its pods ask in (:class:`VendorResources`),
+which annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a card must pass
 (:class:`vgpu_scheduler.allocators.FitRules`), and which annotations its device plugin reads (:class:`Record`).
 """
 
@@ -61,7 +61,7 @@ class Cards(Hashable, Protocol):
         """
 
 
-class Claims(Protocol):
+class VendorResources(Protocol):
     """Which resources the pods of a maker ask in."""
 
     @property
@@ -112,7 +112,7 @@ class Claims(Protocol):
 
 
 class CountedResources:
-    """The part of :class:`Claims` that is alike for makers of which cards are asked for by numbers only."""
+    """The part of :class:`VendorResources` that is alike for makers of which cards are asked for by numbers only."""
 
     __slots__ = ()
     units: int = WHOLE
@@ -341,7 +341,7 @@ class Vendor:
     key: str
     title: str
     cards: Cards
-    claims: Claims
+    claims: VendorResources
     record: Record
     rules: RuleKeys = RuleKeys()
     fit: FitRules = PLAIN_RULES

@@ -8,7 +8,7 @@ from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
 from vgpu_scheduler.model import WHOLE, Device
 
@@ -19,7 +19,7 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
     return as_written(replace(card, devcore=WHOLE), vendor)
 
 
-def biren(section: Section) -> tuple[Vendor, ...]:
+def biren(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Biren's cards, as section ``biren`` of HAMi's configuration names their resource."""
     names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
     return (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.model import WHOLE
@@ -42,7 +42,7 @@ def _extras(placement: VendorPlacement) -> Mapping[str, str]:
     }
 
 
-def cambricon(section: Section) -> tuple[Vendor, ...]:
+def cambricon(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Cambricon's cards, as section ``cambricon`` of HAMi's configuration names their resources."""
     names = NAMES.configured(section)
     return (

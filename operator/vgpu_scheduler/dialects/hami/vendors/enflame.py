@@ -7,7 +7,7 @@ from dataclasses import replace
 from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.model import WHOLE
 
@@ -18,7 +18,7 @@ def _kind(cards: int) -> CardKind:
     return CardKind(cards, 1, WHOLE, WHOLE)
 
 
-def gcu(section: Section) -> tuple[Vendor, ...]:
+def gcu(section: VendorSection) -> tuple[Vendor, ...]:
     """Return whole GCUs, as section ``enflame`` of HAMi's configuration names their resource."""
     names = replace(NAMES, count=section.text("resourceNameGCU", NAMES.count))
     return (

@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod, to_int
 from vgpu_scheduler.model import (
@@ -274,7 +274,7 @@ def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
     }
 
 
-def drs(section: Section) -> tuple[Vendor, ...]:
+def drs(section: VendorSection) -> tuple[Vendor, ...]:
     """Return slices of GCUs, as section ``enflame`` of HAMi's configuration names their resources."""
     known = DrsNames()
     names = DrsNames(

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 NAMES = ShareNames("hygon.com/dcunum", "hygon.com/dcumem", cores="hygon.com/dcucores", default_cores=100)
 
 
-def hygon(section: Section) -> tuple[Vendor, ...]:
+def hygon(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Hygon's cards, as section ``hygon`` of HAMi's configuration names their resources."""
     names = replace(NAMES.configured(section), memory_factor=section.factor("memoryFactor"))
     return (

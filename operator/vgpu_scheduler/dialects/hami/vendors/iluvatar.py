@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import WHOLE
@@ -17,13 +17,13 @@ UNIT = 256
 CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 
 
-def iluvatar(config: Section) -> tuple[Vendor, ...]:
+def iluvatar(config: VendorSection) -> tuple[Vendor, ...]:
     """Return the cards of each chip that is listed under ``iluvatars``, or of those that HAMi's chart lists."""
-    listed = config.sections("iluvatars") or tuple(Section({"commonWord": chip}) for chip in CHIPS)
+    listed = config.sections("iluvatars") or tuple(VendorSection({"commonWord": chip}) for chip in CHIPS)
     return tuple(map(_chip, listed))
 
 
-def _chip(section: Section) -> Vendor:
+def _chip(section: VendorSection) -> Vendor:
     section.ignore("chipName")
     chip = section.required("commonWord")
     name = f"iluvatar.ai/{chip}"

@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, 
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container, to_int
@@ -76,7 +76,7 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
     return {_INDEX: ",".join(card.tag for card in placement.last)}
 
 
-def xpu(section: Section) -> tuple[Vendor, ...]:
+def xpu(section: VendorSection) -> tuple[Vendor, ...]:
     """Return whole cards, as section ``kunlun`` of HAMi's configuration names their resource."""
     names = NAMES.configured(section)
     return (
@@ -98,7 +98,7 @@ def xpu(section: Section) -> tuple[Vendor, ...]:
     )
 
 
-def vxpu(section: Section) -> tuple[Vendor, ...]:
+def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
     """Return slices of cards, as section ``kunlun`` of HAMi's configuration names their resources."""
     names = replace(
         SLICE_NAMES,

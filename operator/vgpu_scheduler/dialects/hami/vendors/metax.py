@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Device
@@ -67,7 +67,7 @@ def _table(text: str | None) -> Mapping[str, int] | None:
         return {}
 
 
-def metax_gpu(section: Section) -> tuple[Vendor, ...]:
+def metax_gpu(section: VendorSection) -> tuple[Vendor, ...]:
     """Return whole GPUs, as section ``metax`` of HAMi's configuration names their resource."""
     names = NAMES.configured(section)
     return (

@@ -22,7 +22,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
 )
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
@@ -244,7 +244,7 @@ def _odd(count: str) -> Odd:
     return odd
 
 
-def metax_shared(section: Section) -> tuple[Vendor, ...]:
+def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
     """Return shares of GPUs, as section ``metax`` of HAMi's configuration names their resources."""
     names = replace(
         NAMES,

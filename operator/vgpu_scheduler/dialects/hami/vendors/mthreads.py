@@ -8,7 +8,7 @@ from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.vendors.base import Odd, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import to_int
 from vgpu_scheduler.model import Compute
@@ -62,7 +62,7 @@ def _odd(names: ShareNames) -> Odd:
     return odd
 
 
-def mthreads(section: Section) -> tuple[Vendor, ...]:
+def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Moore Threads' cards, as section ``mthreads`` of HAMi's configuration names their resources."""
     names = NAMES.configured(section)
     return (

@@ -49,7 +49,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     Template,
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
-from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
+from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
 from vgpu_scheduler.kube import Node, Pod, to_int
 from vgpu_scheduler.model import (
     WHOLE,
@@ -171,7 +171,7 @@ class NvidiaAdmission:
     runtime_class: str = ""
 
 
-def nvidia(section: Section) -> tuple[Vendor, ...]:
+def nvidia(section: VendorSection) -> tuple[Vendor, ...]:
     """Return NVIDIA's cards, as section ``nvidia`` of HAMi's configuration names their resources."""
     section.ignore(
         "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "preConfiguredDeviceMemory", "libCudaLogLevel",
@@ -201,14 +201,14 @@ def nvidia(section: Section) -> tuple[Vendor, ...]:
     )
 
 
-def _allowance(section: Section) -> MigAllowance:
+def _allowance(section: VendorSection) -> MigAllowance:
     try:
         return MigAllowance(section.texts("models"), section.texts("profiles"))
     except ValueError as error:
         raise ConfigError(f"{section.path}: {error}") from None
 
 
-def _geometry(section: Section) -> MigGeometry:
+def _geometry(section: VendorSection) -> MigGeometry:
     templates = tuple(
         tuple(
             (kind.required("name"), kind.integer("memory", least=1), kind.integer("count", least=1)) for kind in kinds

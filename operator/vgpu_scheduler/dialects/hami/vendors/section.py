@@ -17,7 +17,7 @@ class ConfigError(ValueError):
     """A device configuration that cannot be followed; the message names the field."""
 
 
-class Section:
+class VendorSection:
     """One section; what is read of it is remembered, so that the rest can be pointed out.
 
     Parameters
@@ -40,7 +40,7 @@ class Section:
         self._content: Mapping[str, Any] = content or {}
         self._read: set[str] = set()
         self._texts: dict[str, str] = {}
-        self._inner: list[Section] = []
+        self._inner: list[VendorSection] = []
 
     def _get(self, name: str) -> Any:
         self._read.add(name)
@@ -104,29 +104,29 @@ class Section:
             raise ConfigError(f"{self.where(name)}: {value!r} is not a list of texts")
         return tuple(value)
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> VendorSection:
         """Return a section inside."""
-        inner = Section(self._get(name), self.where(name))
+        inner = VendorSection(self._get(name), self.where(name))
         self._inner.append(inner)
         return inner
 
-    def sections(self, name: str) -> tuple[Section, ...]:
+    def sections(self, name: str) -> tuple[VendorSection, ...]:
         """Return a list of sections."""
         value = self._get(name)
         if value is None:
             return ()
         if not isinstance(value, list):
             raise ConfigError(f"{self.where(name)}: {value!r} is not a list")
-        found = tuple(Section(item, f"{self.where(name)}[{number}]") for number, item in enumerate(value))
+        found = tuple(VendorSection(item, f"{self.where(name)}[{number}]") for number, item in enumerate(value))
         self._inner.extend(found)
         return found
 
-    def lists_of_sections(self, name: str) -> tuple[tuple[Section, ...], ...]:
+    def lists_of_sections(self, name: str) -> tuple[tuple[VendorSection, ...], ...]:
         """Return a list of lists of sections."""
         value = self._get(name)
         if not isinstance(value, list | None):
             raise ConfigError(f"{self.where(name)}: {value!r} is not a list")
-        lists = Section({str(number): item for number, item in enumerate(value or ())}, self.where(name))
+        lists = VendorSection({str(number): item for number, item in enumerate(value or ())}, self.where(name))
         self._inner.append(lists)
         return tuple(lists.sections(str(number)) for number in range(len(value or ())))
 

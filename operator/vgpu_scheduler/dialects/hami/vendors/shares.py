@@ -8,7 +8,7 @@ from typing import Self
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, QuotaResource
@@ -63,7 +63,7 @@ class ShareNames:
     whole_is_exclusive: bool = False
     units: int = WHOLE
 
-    def configured(self, section: Section) -> Self:
+    def configured(self, section: VendorSection) -> Self:
         """Return the names that a section of HAMi's configuration gives, and these where it gives none.
 
         Raises

@@ -8,7 +8,7 @@ from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
-from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
 from vgpu_scheduler.model import WHOLE, Device
 
@@ -25,7 +25,7 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
     return replace(as_written(replace(card, devcore=WHOLE), vendor), group=group)
 
 
-def vastai(section: Section) -> tuple[Vendor, ...]:
+def vastai(section: VendorSection) -> tuple[Vendor, ...]:
     """Return Vastai's cards, as section ``vastai`` of HAMi's configuration names their resource."""
     names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
     return (
