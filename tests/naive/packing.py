@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.whatif.traces import SHARES, WHOLE, TraceNode, TracePod, TypicalPod
+from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.whatif.traces import SHARES, TraceNode, TracePod, TypicalPod
 
 
 @dataclass

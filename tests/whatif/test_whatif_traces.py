@@ -11,10 +11,10 @@ from tests.naive import packing as naive
 from tests.whatif.traces import NODES, PODS, random_nodes, random_pods
 
 from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif import World, WorldError, make_dialect
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
-    WHOLE,
     Arrivals,
     AuditError,
     Course,

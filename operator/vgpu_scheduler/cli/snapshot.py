@@ -11,7 +11,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.world import exit_on_error
-from vgpu_scheduler.kube import SELECTING_KINDS, nominators_of
+from vgpu_scheduler.kube import SELECTING_KINDS, Object, nominators_of
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import (
     REQUIRED_KINDS,
@@ -22,8 +22,6 @@ from vgpu_scheduler.reading import (
     read_cluster,
 )
 from vgpu_scheduler.whatif import when_read
-
-Object = Mapping[str, Any]
 
 _OF_CONTAINERS: Final = ("name", "image", "resources", "ports", "restartPolicy", "resizePolicy")
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")

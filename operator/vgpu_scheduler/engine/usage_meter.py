@@ -13,14 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vgpu_scheduler.dialects import Dialects, Inventory
-from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.model import WHOLE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
 __all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held"]
 
 PARTS: Final = 1_000_000_000
 """Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""
-_PERCENT: Final = 100
 _SLOTS: Final = 0
 """The dimension of what devices are counted in that are not measured."""
 _Key = tuple[str, str]
@@ -104,7 +103,7 @@ def _part(inventory: Inventory, device: Device, amounts: Amounts) -> int:
         if device.total[dimension]
     ]
     if total := device.total[inventory.cores]:
-        found.append(round(device.compute_percent(amounts[inventory.cores], total) * PARTS / _PERCENT))
+        found.append(round(device.compute_percent(amounts[inventory.cores], total) * PARTS / WHOLE))
     return min(max(found, default=0), PARTS)
 
 

@@ -66,7 +66,9 @@ class DecodeError(ValueError):
 
 
 Skip = Callable[[DecodeError], None]
-Encoded = Mapping[str, Any] | bytes | msgspec.Raw
+Object = Mapping[str, Any]
+"""An object as JSON has it, that is only read."""
+Encoded = Object | bytes | msgspec.Raw
 """An object as a dict (as kopf hands it out) or as JSON."""
 Decode = Callable[[Encoded], _Value]
 

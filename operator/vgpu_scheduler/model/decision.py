@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
 
-from vgpu_scheduler.model.devices import PodClaims
+from vgpu_scheduler.model.devices import MIB, PodClaims
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import Hint
 
-_MIB = 2**20
 _NEAR_MISS: Final = re.compile(
     r"nearest: (?P<shortages>\d+ of \d+ \S+ [^/;]+) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
 )
@@ -97,7 +96,7 @@ class Shortage:
         """How much there is and how much was asked; bytes are said in MiB."""
         free, asked, unit = self.free, self.asked, self.unit
         if unit == "bytes":
-            free, asked, unit = free // _MIB, -(-asked // _MIB), "MiB"
+            free, asked, unit = free // MIB, -(-asked // MIB), "MiB"
         return f"{free} of {asked} {unit} {self.dimension}"
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 MIB: Final = 2**20
+GIB: Final = 2**30
 """Bytes."""
 WHOLE: Final = 100
 """Percent of a card."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.dialects.hami import HAMI_ZONE
 from vgpu_scheduler.engine import RESOURCES, Engine, UsageMeter, held_by_namespace, pools
+from vgpu_scheduler.model import GIB
 from vgpu_scheduler.telemetry import Metrics, Value, bounded, catalogue
 
 _OF_AMOUNTS: Final = (
@@ -26,7 +27,6 @@ _OF_NAMESPACES: Final = (
     catalogue.QUOTA_LIMIT,
 )
 _OF_USAGE: Final = (catalogue.ALLOCATED_GIBIBYTE_SECONDS, catalogue.ALLOCATED_CARD_SECONDS)
-_GIB: Final = 2**30
 
 
 def add_pools(metrics: Metrics, engine: Engine, label_values: int, now: Callable[[], float]) -> None:
@@ -58,7 +58,7 @@ def _of_usage(meter: UsageMeter, now: float) -> Iterator[Value]:
     meter.advance(now)
     for namespace, model, byte_seconds, card_seconds in meter.metered():
         labels = {"namespace": namespace, "model": model}
-        yield catalogue.ALLOCATED_GIBIBYTE_SECONDS, labels, byte_seconds / _GIB
+        yield catalogue.ALLOCATED_GIBIBYTE_SECONDS, labels, byte_seconds / GIB
         yield catalogue.ALLOCATED_CARD_SECONDS, labels, card_seconds
 
 

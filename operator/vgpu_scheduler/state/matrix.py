@@ -18,7 +18,7 @@ from vgpu_scheduler.kernels import (
     is_explained,
     role_row,
 )
-from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Compute, Device, Piece, Schema
+from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, Piece, Schema
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
 
@@ -32,7 +32,6 @@ _PER_DEVICE = (
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
 """The fields of :class:`DeviceColumns` that they are."""
 _COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute")
-_PERCENT = 100
 _KINDS = tuple(Compute)
 
 
@@ -226,7 +225,7 @@ class DeviceMatrix:
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
         if not over.any():
             return over[:, 0]  # nearly always, and what follows only takes away
-        over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > _PERCENT)
+        over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > WHOLE)
         over[:, : CORES + 1] &= ~self._has_slices[first:last, np.newaxis]
         beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))
         return beyond

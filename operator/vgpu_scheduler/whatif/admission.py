@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod, QuantityError, parse_quantity
-
-Object = Mapping[str, Any]
+from vgpu_scheduler.kube import Object, Pod, QuantityError, parse_quantity
 
 _NATIVE: Final = "kubernetes.io"
 """The domain of resources that are no extended ones."""

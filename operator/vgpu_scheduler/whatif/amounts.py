@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
-from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
-from vgpu_scheduler.model import MIB, Claim, PodClaims, counted
+from vgpu_scheduler.kube import Object, Pod, QuantityError, to_int, to_milli
+from vgpu_scheduler.model import MIB, WHOLE, Claim, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
-
-Object = Mapping[str, Any]
 
 _CPU: Final = "cpu"
 _MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
-_PERCENT: Final = 100
 _NOTHING: Final[Mapping[str, str]] = {}
 _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 """Dialects in which a container says how much it wants of all its cards together, and not of each."""
@@ -200,7 +197,7 @@ def _unsaid_memory(
             gets = _by_default(dialect, own.get(resource.vendor), inventory.memory)
             told = f", and {'it ' * (name in nothing)}gets {gets or 'whole cards'}"
         suffix = "Mi" if inventory.memory_unit == 1 and not resource.percent else ""
-        yield Part(name, 1, suffix, nothing.get(name, "")), _PERCENT + 1 if resource.percent else MIB, f"{says}{told}"
+        yield Part(name, 1, suffix, nothing.get(name, "")), WHOLE + 1 if resource.percent else MIB, f"{says}{told}"
 
 
 def _unsaid_cores(
@@ -215,7 +212,7 @@ def _unsaid_cores(
         if resource.vendor in named - said and name in dialect.claims.resources:
             default = _by_default(dialect, own.get(resource.vendor), inventory.cores)
             unsaid = f"gets {default}" if default else "counts as all of its cards"
-            most = inventory.compute_units.get(resource.vendor, _PERCENT)
+            most = inventory.compute_units.get(resource.vendor, WHOLE)
             yield Part(name), most, f"it asks for none, and {unsaid}"
 
 
@@ -234,12 +231,12 @@ def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
         return f"{-(-amount // MIB)} MiB {by}"
     if amount and not (is_written and dimension == dialect.inventory.cores and amount == _whole_card(dialect, gets)):
         return f"{amount} {about.unit} {by}"
-    return f"{percent} percent {by}" if 0 < percent < _PERCENT else ""
+    return f"{percent} percent {by}" if 0 < percent < WHOLE else ""
 
 
 def _whole_card(dialect: Dialect, gets: _Gets) -> int:
     """Return what all of the compute of a card is."""
-    return dialect.inventory.compute_units.get(gets.claim.vendor, _PERCENT)
+    return dialect.inventory.compute_units.get(gets.claim.vendor, WHOLE)
 
 
 def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:

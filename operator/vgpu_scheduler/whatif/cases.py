@@ -23,8 +23,6 @@ from vgpu_scheduler.whatif.simulation import Answer, simulate, with_displaced
 from vgpu_scheduler.whatif.tables import explain
 from vgpu_scheduler.whatif.world import World
 
-Object = Mapping[str, Any]
-
 _LISTS: Final = ("nodes", "objects", "running", "policies")
 """Fields that a case adds to what all cases of its file share."""
 _MAPS: Final = ("namespaces", "settings")

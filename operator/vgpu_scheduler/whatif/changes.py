@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.whatif.objects import Object, WorldError, metadata_of, read_node
+from vgpu_scheduler.kube import Node, Object, Pod
+from vgpu_scheduler.whatif.objects import WorldError, metadata_of, read_node
 from vgpu_scheduler.whatif.world import World
 
 POD: Final = "Pod"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Pod, Taint
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Object, Pod, Taint
 from vgpu_scheduler.model import NodeVerdict
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["SAYS", "closing_of", "repelling_taints", "tolerating", "tolerating_all", "worded_taints"]
 
-Object = Mapping[str, Any]
 
 SAYS: Final = "says "
 """What stands before a reason in a clause about a node."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.nodes import with_annotation
@@ -13,7 +14,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["HOST_PORT", "Constraint", "annotations_that_count", "constraints_of"]
 
-Object = Mapping[str, Any]
 
 _SCHEDULING: Final = (
     ("nodeSelector", "nodeSelector"),

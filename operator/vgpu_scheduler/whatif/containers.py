@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
+
+from vgpu_scheduler.kube import Object
 
 __all__ = ["containers_of", "with_containers"]
 
-Object = Mapping[str, Any]
 
 _FIELDS: Final = ("initContainers", "containers")
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from vgpu_scheduler.kube import Pod
-
-Object = Mapping[str, Any]
+from vgpu_scheduler.kube import Object, Pod
 
 
 def controller_of(pod: Object) -> tuple[str, str] | None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.kube import QuantityError, has_unit, to_int, to_milli
-from vgpu_scheduler.model import MIB, Outcome
+from vgpu_scheduler.kube import Object, QuantityError, has_unit, to_int, to_milli
+from vgpu_scheduler.model import MIB, WHOLE, Outcome
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
@@ -19,7 +19,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Corrected", "corrected"]
 
-Object = Mapping[str, Any]
 
 _AMOUNTS: Final = ("limits", "requests")
 _MOST_OF_A_CARD: Final = 2**20
@@ -39,7 +38,6 @@ _NOT_WHOLE: Final = re.compile(
 _TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
 _MILLI: Final = 1000
-_PERCENT: Final = 100
 _UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
 _VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
 
@@ -156,8 +154,8 @@ def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
         return rounded_up, ""
     inventory, about = dialect.inventory, dialect.inventory.device_resources[resource]
     if about.percent or about.dimension == inventory.cores:
-        of_card = _PERCENT if about.percent else inventory.compute_units.get(about.vendor, _PERCENT)
-        unit = "in percent of a card" if of_card == _PERCENT else f"in {of_card} parts of a card"
+        of_card = WHOLE if about.percent else inventory.compute_units.get(about.vendor, WHOLE)
+        unit = "in percent of a card" if of_card == WHOLE else f"in {of_card} parts of a card"
         return (-(-milli * of_card // _MILLI) if milli <= _MILLI else rounded_up), unit
     if about.dimension == inventory.memory:
         return (milli if milli < _MILLI else rounded_up), f"in {inventory.dimensions[about.dimension].unit}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Set
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.limits import gets_around_limits
@@ -12,7 +13,6 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
 __all__ = ["leave_out", "without_resources"]
 
-Object = Mapping[str, Any]
 
 _PLACES: Final = ("limits", "requests")
 _COUNT: Final = 0

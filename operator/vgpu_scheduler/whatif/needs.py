@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
 from vgpu_scheduler.whatif.leaving_out import without_resources
@@ -15,8 +14,6 @@ from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Asked", "Need", "instead_of_percent", "met_together"]
-
-Object = Mapping[str, Any]
 
 
 class Asked:

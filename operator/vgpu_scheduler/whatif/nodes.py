@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
-from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, decode_node
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
-
-Object = Mapping[str, Any]
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from vgpu_scheduler.kube import DecodeError, Node, decode_node
+from vgpu_scheduler.kube import DecodeError, Node, Object, decode_node
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
-Object = Mapping[str, Any]
 _Value = TypeVar("_Value")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, Pod
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import amounts_of
@@ -24,7 +24,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes_together"]
 
-Object = Mapping[str, Any]
 
 _MOST_GROUPS: Final = 3
 _MOST_NODES: Final = 64

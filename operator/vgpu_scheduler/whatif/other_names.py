@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from vgpu_scheduler.dialects import ClaimError, Dialect
 from vgpu_scheduler.dialects.factory import DIALECTS
@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects.hami.vendors import nvidia_names as hami
 from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY, GPU_RATIO, GPU_SHARED
 from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.dialects.volcano.names import VENDOR
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
@@ -22,7 +23,6 @@ from vgpu_scheduler.whatif.remedy import WaitingPod
 
 __all__ = ["OtherNames", "in_other_names"]
 
-Object = Mapping[str, Any]
 
 _CARDS: Final = frozenset({VENDOR, GPU})
 """What the dialects call the cards that each of them may serve."""

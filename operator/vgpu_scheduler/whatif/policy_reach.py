@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from vgpu_scheduler.kube import Pod, compile_label_selector
+from vgpu_scheduler.kube import Object, Pod, compile_label_selector
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
 from vgpu_scheduler.whatif.causes import worded_selector
@@ -14,7 +14,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["lets_in_nothing", "matches_nothing"]
 
-Object = Mapping[str, Any]
 
 _MOST_NAMED: Final = 6
 

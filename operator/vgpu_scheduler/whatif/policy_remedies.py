@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.policy import SECTIONS, decode_policy, title
 from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -14,7 +15,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_limits", "without_restrictions"]
 
-Object = Mapping[str, Any]
 
 _RESTRICTIONS: Final = (
     ("devices", "types", "deny"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import QuantityError, to_int
+from vgpu_scheduler.kube import Object, QuantityError, to_int
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
 __all__ = ["raise_quotas"]
 
-Object = Mapping[str, Any]
 
 _LARGEST: Final = 2**40
 """The most that a limit is searched up to, in steps."""

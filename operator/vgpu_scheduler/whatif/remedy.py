@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
@@ -23,7 +23,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Remedy", "RemedyKind", "WaitingPod"]
 
-Object = Mapping[str, Any]
 
 _MOST_NODES_IN_A_HURRY: Final = 16
 _OF_CARDS: Final = frozenset(reason.text for reason in CardReason)

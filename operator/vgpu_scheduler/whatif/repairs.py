@@ -6,16 +6,16 @@ nobody can say whose it is may be removed. That is judged as the scheduler and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from vgpu_scheduler.dialects import RegistrationError
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, makers_on_node
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
@@ -25,7 +25,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["repair_nodes", "repairs", "sick_cards", "unreadable_nodes"]
 
-Object = Mapping[str, Any]
 
 _MOST_OF_A_KIND: Final = 3
 _PLUGIN: Final = "device-plugin"

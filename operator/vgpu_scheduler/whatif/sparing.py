@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Preemption, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["spared_by"]
 
-Object = Mapping[str, Any]
 
 _SECTION: Final = "preemption"
 _SPARING_NOBODY: Final[Mapping[str, object]] = {"minRuntime": "0s", "victims": "Any", "preemptible": True}

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.policy import GROUP
-
-Object = Mapping[str, Any]
 
 _READ_AT: Final = f"{GROUP}/read-at"
 """The annotation of a snapshot that says when its objects were read."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from vgpu_scheduler.kube import Taint
+from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.policy import decode_policy, title
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
@@ -26,7 +26,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["both", "changes_together", "objects_replaced"]
 
-Object = Mapping[str, Any]
 Search = Callable[[WaitingPod], Iterator[Remedy]]
 
 _MOST_FIRST: Final = 3

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.engine import PARTS, cards_held
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import GIB
 from vgpu_scheduler.whatif.times import parse_time
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["HeldHours", "hours_of_running_pods", "summed_by_namespace"]
 
-_GIB: Final = 2**30
 _HOUR: Final = 3600.0
 
 
@@ -64,7 +64,7 @@ def hours_of_running_pods(world: World, now: datetime, most_hours: float) -> lis
             pod = world.bound.get(held.uid)
             hours = min(_hours_since_start(world, pod, now), most_hours) if pod is not None else 0.0
             found = sums[held.namespace, model]
-            found[0] += memory / _GIB * hours
+            found[0] += memory / GIB * hours
             found[1] += part / PARTS * hours
     return [HeldHours(*key, *found) for key, found in sorted(sums.items())]
 

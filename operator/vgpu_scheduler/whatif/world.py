@@ -17,6 +17,7 @@ from vgpu_scheduler.kube import (
     STORAGE_DECODERS,
     DisruptionBudget,
     Namespace,
+    Object,
     Pod,
     decode_budget,
     decode_pod,
@@ -34,7 +35,6 @@ from vgpu_scheduler.policy import (
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.cards import WRITERS
 from vgpu_scheduler.whatif.objects import (
-    Object,
     WorldError,
     decoded,
     flatten,

@@ -4,7 +4,7 @@ from vgpu_scheduler.whatif.traces.arrivals import Arrivals, Run, churning_run, s
 from vgpu_scheduler.whatif.traces.audit import AuditError
 from vgpu_scheduler.whatif.traces.contenders import CONTENDERS, Contender
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet, Room
-from vgpu_scheduler.whatif.traces.format import WHOLE, TraceError, TraceNode, TracePod, parse_nodes, parse_pods
+from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod, parse_nodes, parse_pods
 from vgpu_scheduler.whatif.traces.measures import POINTS, Course, Point, measure
 from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation, typical_pods
 from vgpu_scheduler.whatif.traces.of_cluster import nodes_of_cluster
@@ -16,7 +16,6 @@ __all__ = [
     "CONTENDERS",
     "POINTS",
     "SHARES",
-    "WHOLE",
     "Arrivals",
     "AuditError",
     "Contender",

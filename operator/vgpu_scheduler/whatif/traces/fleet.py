@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.whatif.traces.format import WHOLE, TraceError, TraceNode, TracePod
+from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod
 
 SHARES: Final = 10
 """How many pods may share a card, as HAMi's device plugin has it unless it is told otherwise."""

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.objects import WorldError
 
-WHOLE: Final = 100
-"""Percent of a card."""
 MOST_CARDS: Final = 64
 """Cards that a node may have, or a pod ask for."""
 _NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")

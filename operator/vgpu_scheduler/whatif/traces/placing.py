@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.model import WHOLE, Outcome
 from vgpu_scheduler.whatif.cards import Card
 from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet
-from vgpu_scheduler.whatif.traces.format import WHOLE, TraceNode, TracePod
+from vgpu_scheduler.whatif.traces.format import TraceNode, TracePod
 from vgpu_scheduler.whatif.world import World
 
-Object = Mapping[str, Any]
 _DIALECT: Final = "hami"
 _TYPES: Final = "nvidia.com/use-gputype"
 

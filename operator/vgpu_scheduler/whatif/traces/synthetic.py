@@ -7,7 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from vgpu_scheduler.whatif.traces.format import WHOLE, TraceNode, TracePod
+from vgpu_scheduler.model import WHOLE
+from vgpu_scheduler.whatif.traces.format import TraceNode, TracePod
 
 PODS: Final = 10_000
 """How many pods stand for the distribution."""

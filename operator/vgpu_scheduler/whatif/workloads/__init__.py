@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError, group_of
 from vgpu_scheduler.whatif.workloads.jobset import read_job_set
 from vgpu_scheduler.whatif.workloads.kubeflow import KUBEFLOW, read_mpi_operators_job
@@ -12,7 +13,7 @@ from vgpu_scheduler.whatif.workloads.kuberay import read_ray_cluster, read_ray_j
 from vgpu_scheduler.whatif.workloads.kubernetes import read_deployment, read_job, read_replica_set, read_stateful_set
 from vgpu_scheduler.whatif.workloads.leaderworkerset import read_leader_worker_set
 from vgpu_scheduler.whatif.workloads.made import Made, PodSet
-from vgpu_scheduler.whatif.workloads.part import Object, workload
+from vgpu_scheduler.whatif.workloads.part import workload
 from vgpu_scheduler.whatif.workloads.trainer import with_job_sets
 
 __all__ = ["WORKLOADS", "Made", "PodSet", "claims_of", "is_workload", "made_by", "pods_of", "with_job_sets"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.whatif.workloads.part import Object
+from vgpu_scheduler.kube import Object
 
 __all__ = ["COMES_LATER", "exclusive"]
 

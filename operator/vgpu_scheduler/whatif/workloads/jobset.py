@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha1
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
 from vgpu_scheduler.whatif.workloads.kubernetes import completion_index, number_of_job
 from vgpu_scheduler.whatif.workloads.made import (
@@ -22,7 +23,7 @@ from vgpu_scheduler.whatif.workloads.made import (
     pod_of,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_job_set"]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.made import (
     GROUP_LABEL,
     Made,
@@ -27,7 +28,7 @@ from vgpu_scheduler.whatif.workloads.made import (
     with_container,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["KUBEFLOW", "read_mpi_operators_job"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.made import (
     GROUP_LABEL,
     Made,
@@ -23,7 +24,7 @@ from vgpu_scheduler.whatif.workloads.made import (
     pod_of,
     with_container,
 )
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_ray_cluster", "read_ray_job"]
 

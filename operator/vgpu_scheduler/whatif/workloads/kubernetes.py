@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.workloads.made import Made, Owner, PodSet, is_suspended, pod_of, with_texts
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["ClaimTemplates", "completion_index", "number_of_job", "read_deployment", "read_job", "read_replica_set"]
 __all__ += ["read_stateful_set"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from hashlib import sha1
 from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
 from vgpu_scheduler.whatif.workloads.made import (
@@ -23,7 +24,7 @@ from vgpu_scheduler.whatif.workloads.made import (
     says_group,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_leader_worker_set"]
 

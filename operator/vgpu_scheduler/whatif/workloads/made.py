@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.groups import membership
-from vgpu_scheduler.kube import DecodeError, decode_pod
-from vgpu_scheduler.whatif.workloads.part import MOST_PODS, Object, Part
+from vgpu_scheduler.kube import DecodeError, Object, decode_pod
+from vgpu_scheduler.whatif.workloads.part import MOST_PODS, Part
 
 __all__ = [
     "GROUP_LABEL",

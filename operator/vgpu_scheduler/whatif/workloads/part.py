@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
 
 __all__ = ["MOST_PODS", "Object", "Part", "workload"]
 
-Object = Mapping[str, Any]
 
 MOST_PODS: Final = 10_000
 """How many pods of one workload are looked at."""

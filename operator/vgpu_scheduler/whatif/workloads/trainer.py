@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import Written, group_of
 from vgpu_scheduler.whatif.workloads.made import GROUP_LABEL, Owner, pod_group, with_texts
-from vgpu_scheduler.whatif.workloads.part import Object, Part, workload
+from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["with_job_sets"]
 
