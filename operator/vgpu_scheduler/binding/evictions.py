@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, pod_path
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, EvictionRight, missing_right
-from vgpu_scheduler.binding.writes import condition, rfc3339
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.binding.writes import condition
+from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Preemption
 from vgpu_scheduler.policy import DisruptionBudgetMode
 from vgpu_scheduler.telemetry import Keyed

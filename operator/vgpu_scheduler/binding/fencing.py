@@ -18,8 +18,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.writes import rfc3339
-from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts
+from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 __all__ = ["AllocationFence", "new_version"]

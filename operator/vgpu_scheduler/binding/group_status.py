@@ -9,8 +9,9 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH
 from vgpu_scheduler.binding.context import BindContext, errors_logged
-from vgpu_scheduler.binding.writes import condition, rfc3339
+from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.engine import GroupCondition
+from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.model import BoundedCache
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,9 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock
 from vgpu_scheduler.binding.context import errors_logged
-from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition, rfc3339
+from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
+from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.model import cut
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of, read_evictions, title
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from vgpu_scheduler.binding.reports import Event, Occurrences
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 
 _ANNOTATIONS = "/metadata/annotations"
@@ -206,7 +206,7 @@ def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": event_path(told)[1], "namespace": about.namespace or "default"},
-        "eventTime": _rfc3339_micro(told.first),
+        "eventTime": rfc3339(told.first, micro=True),
         "reportingController": source.controller,
         "reportingInstance": source.instance,
         "action": event.action,
@@ -235,13 +235,4 @@ def _note(source: EventSource, event: Event) -> str:
 
 def series_patch(told: Occurrences) -> dict[str, Any]:
     """Return the merge patch that makes an event a series, or counts on."""
-    return {"series": {"count": told.count, "lastObservedTime": _rfc3339_micro(told.last)}}
-
-
-def rfc3339(now: datetime) -> str:
-    """Format a time as Kubernetes writes it."""
-    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _rfc3339_micro(now: datetime) -> str:
-    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return {"series": {"count": told.count, "lastObservedTime": rfc3339(told.last, micro=True)}}

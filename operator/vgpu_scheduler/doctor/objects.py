@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vgpu_scheduler.kube import DecodeError, Encoded, decode_json
+from vgpu_scheduler.kube import DecodeError, Encoded, decode_json, parse_time
 
 _Value = TypeVar("_Value")
 
@@ -255,12 +255,12 @@ class Lease(_Object, frozen=True):
     @property
     def renewed(self) -> datetime | None:
         """When its holder says that it renewed it."""
-        return parse_time(self.spec.renew_time)
+        return parse_time(self.spec.renew_time, assumed=UTC)
 
     @property
     def written(self) -> datetime | None:
         """When it was last written by the API server's clock, in whole seconds; None if that is not known."""
-        times = (parse_time(field.time) for field in self.metadata.managed_fields)
+        times = (parse_time(field.time, assumed=UTC) for field in self.metadata.managed_fields)
         return max((time for time in times if time), default=None)
 
 
@@ -317,15 +317,6 @@ def decode_workload(obj: Encoded) -> Workload:
         If a field that matters has the wrong type.
     """
     return _workload(obj)
-
-
-def parse_time(text: str) -> datetime | None:
-    """Return a time as Kubernetes writes it; None if it is none."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -101,6 +101,7 @@ from vgpu_scheduler.kube.taints import (
     Toleration,
     taint,
 )
+from vgpu_scheduler.kube.times import parse_time, rfc3339
 
 __all__ = [
     "ANY_ADDRESS",
@@ -204,6 +205,8 @@ __all__ = [
     "of_any_depth",
     "parse_label_selector",
     "parse_quantity",
+    "parse_time",
+    "rfc3339",
     "taint",
     "to_exact_int",
     "to_int",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.policy.rules import Keyword, Section
 
 MOST_EVICTIONS: Final = 1000
@@ -116,5 +117,4 @@ def _read(entry: object) -> Eviction | str:
 
 
 def _written(eviction: Eviction) -> dict[str, str]:
-    time = eviction.time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"time": time, "pod": eviction.pod, "uid": eviction.uid, "node": eviction.node}
+    return {"time": rfc3339(eviction.time), "pod": eviction.pod, "uid": eviction.uid, "node": eviction.node}

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, Clock
+from vgpu_scheduler.kube import rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +187,7 @@ class Elector:
         }
 
     def _stamp(self) -> str:
-        return f"{self._clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+        return rfc3339(self._clock.now(), micro=True)
 
     @staticmethod
     def _holder(lease: dict[str, Any]) -> str:

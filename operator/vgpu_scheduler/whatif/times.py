@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Object
+from vgpu_scheduler.kube import Object, parse_time
 from vgpu_scheduler.policy import GROUP
 
 _READ_AT: Final = f"{GROUP}/read-at"
@@ -54,15 +54,6 @@ def _annotations(document: object) -> Object:
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     return annotations if isinstance(annotations, Mapping) else {}
-
-
-def parse_time(text: object) -> datetime | None:
-    """Read a time as the API server writes it; None if it is none."""
-    try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
 
 
 def _times(obj: Object) -> Iterator[datetime]:

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.times import parse_time
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Turns", "made_anew", "placed", "places_in_queue", "turns_around"]

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.engine import PARTS, cards_held
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.model import GIB
-from vgpu_scheduler.whatif.times import parse_time
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["HeldHours", "hours_of_running_pods", "summed_by_namespace"]

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError
@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 from vgpu_scheduler.dialects.node_side import LockValue
 from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.kube import rfc3339
 from vgpu_scheduler.model import QUOTED, cut, quoted
 
 _GO_BOOL = {
@@ -272,4 +273,4 @@ def format_lock(now: datetime, namespace: str, name: str) -> str:
 
 def format_time(now: datetime) -> str:
     """Encode the value of a lock that names nobody; ``now`` must know its time zone."""
-    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return rfc3339(now)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.objects import parse_time
 from vgpu_scheduler.doctor.seen import Seen
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy
 
 STALE = Diagnosis(
@@ -50,7 +50,7 @@ def stale(seen: Seen) -> Iterator[Finding]:
         started = [pod.start_time for pod in pods]
         youngest = max((each for each in started if each is not None), default=None)
         age = 0.0 if youngest is None or None in started else seen.server.now.timestamp() - youngest
-        created = (parse_time(pod.creation_timestamp) for pod in standing.waiting)
+        created = (parse_time(pod.creation_timestamp, assumed=UTC) for pod in standing.waiting)
         came = [seen.age(each) for each in created if each is not None]
         age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.objects import parse_time
 from vgpu_scheduler.doctor.seen import Seen
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, parse_time
 
 UNSERVED = Diagnosis(
     "pod-unserved",
@@ -56,7 +56,7 @@ def _names(pod: Pod) -> set[str]:
 
 
 def _for_a_while(seen: Seen, pod: Pod) -> bool:
-    created = parse_time(pod.creation_timestamp)
+    created = parse_time(pod.creation_timestamp, assumed=UTC)
     return created is None or seen.age(created) > _PATIENCE
 
 
