@@ -1,0 +1,305 @@
+"""The objects of a cluster from files, taken into a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+import msgspec
+
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
+    STORAGE_DECODERS,
+    DisruptionBudget,
+    Namespace,
+    Object,
+    Pod,
+    decode_budget,
+    decode_pod,
+    decode_quota,
+    decode_selecting,
+)
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy, title
+from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.cards import WRITERS
+from vgpu_scheduler.whatif.objects import (
+    WorldError,
+    decoded,
+    flatten,
+    group_of,
+    metadata_of,
+    origin_of,
+    read_node,
+    with_uid,
+)
+from vgpu_scheduler.whatif.storage import is_default_class
+from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
+
+
+class LoadedCluster:
+    """A cluster in memory, as objects say it is, of which only the engine knows.
+
+    Parameters
+    ----------
+    options
+        What its engine is made from, as that of the scheduler is; short forms are written in the first dialect.
+    strict
+        Refuse what a real cluster may well contain but a test hardly means: policies that are not understood, what is
+        there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
+    """
+
+    def __init__(self, options: EngineOptions, *, strict: bool = False) -> None:
+        self.engine = Engine(options)
+        self.engine.groups.trusts_assumed = True
+        self.scheduler_name = options.scheduler_names[0]
+        """What pods name that are placed in this world."""
+        self.cards = WRITERS[options.dialects[0].name]
+        self.ignored: dict[str, int] = {}
+        """Kinds of objects that mean nothing here, and how many there were."""
+        self.problems: list[str] = []
+        """What could not be understood; the engine goes on without it, as in a cluster."""
+        self._strict = strict
+        self._homes: dict[str, str] = {}  # card to node
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """The labels of the namespaces, by name."""
+        self._namespaces_matter = False
+        self._priorities = dict(SYSTEM_CLASSES)
+        self._numbers = count(1)
+        self._takers = self._takers_by_kind()
+        self._pods: dict[str, Pod] = {}  # by namespace and name, whatever has become of them
+        self._default_class = ""
+        self._quotas: dict[tuple[str, str], Object] = {}
+        self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self.nodes: dict[str, Object] = {}
+        """Nodes by name, as they were written."""
+        self.beside: dict[str, Object] = {}
+        """The objects beside nodes that list their devices, by the name of the node."""
+        self.policies: dict[str, Object] = {}
+        """The policies as they were written, by what messages call them."""
+        self.pending: dict[str, Pod] = {}
+        """Pods that are not bound and have not ended, by UID."""
+        self.bound: dict[str, Pod] = {}
+        """Pods that are bound, or as good as bound by another scheduler, and have not ended, by UID."""
+
+    def add(self, objects: Iterable[Object]) -> None:
+        """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
+
+        What cannot be understood is among the problems, and otherwise left out, as it is in a cluster.
+
+        Raises
+        ------
+        WorldError
+            If something is no object at all; if an object cannot be understood, in a strict world.
+        """
+        for obj in flatten(objects):
+            try:
+                self._add(obj)
+            except WorldError as error:
+                if self._strict:
+                    raise
+                self.problems.append(f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out")
+
+    def _add(self, obj: Object) -> None:
+        kind = str(obj.get("kind", ""))
+        metadata = metadata_of(obj)
+        take = self._takers.get(kind)
+        if take is None:
+            self._ignore(f"{kind}.{group_of(obj)}" if kind in WORKLOADS and not is_workload(obj) else kind)
+        else:
+            take(obj, str(metadata.get("name", "")), metadata)
+
+    def _ignore(self, kind: str) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + 1
+
+    def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
+        """Return what takes in an object of each kind: called with the object, its name and its metadata."""
+        return {
+            "Node": lambda obj, *_: self._add_node(obj),
+            "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
+            NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
+            CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
+            "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
+            "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
+            "Device": lambda obj, name, _: self._add_device(name, obj),
+            "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
+            "PodGroup": lambda obj, *_: self._add_pod_group(obj),
+            "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
+            **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
+            **dict.fromkeys(
+                SELECTING_KINDS if self.engine.system_spread else (),
+                lambda obj, *_: self._add_selecting(str(obj["kind"]), obj),
+            ),
+        }
+
+    def _add_pod(self, pod: Pod) -> None:
+        if pod.key in self._pods and not self._strict:  # short forms need not be named
+            self._problem(f"Pod {pod.key} is there twice")
+        self._pods[pod.key] = pod
+        if pod.node_name:
+            self._add_bound(pod)
+        elif announced := self._announced_node(pod):
+            self._add_bound(msgspec.structs.replace(pod, node_name=announced))
+        else:
+            self._add_waiting(pod)
+
+    def _announced_node(self, pod: Pod) -> str:
+        """Return the node that another scheduler of the ecosystem counts on for a pod; it is as good as bound there."""
+        is_neighbours = pod.scheduler_name in self.engine.coexist_with
+        return self.engine.dialects.announced_node(pod) if is_neighbours and not pod.terminal else ""
+
+    def _add_waiting(self, pod: Pod) -> None:
+        """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""
+        self.engine.observe_pod(msgspec.structs.replace(pod, resource_version=0), 0.0)  # what is asked may differ
+        self.engine.queue.remove(pod.uid)
+        if not (pod.terminal or pod.deleting):
+            self.pending[pod.uid] = pod
+
+    def _add_bound(self, pod: Pod) -> None:
+        unreadable = self.engine.observe_pod(pod, 0.0)
+        if pod.terminal:
+            return
+        self.bound[pod.uid] = pod
+        if not self.has_node(pod.node_name):
+            self._problem(f"Pod {pod.key}: there is no node {pod.node_name}")
+            return
+        for problem in unreadable:
+            self._problem(f"Pod {pod.key}: {problem.message}")
+        known = {device.uuid for device in self.devices(pod.node_name)}
+        for uuid in (uuid for usage in self.engine.dialects.uses(pod).values() for uuid in usage.charges):
+            if uuid not in known:
+                self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
+
+    def _add_node(self, obj: Object) -> None:
+        node = read_node(obj)
+        if self.has_node(node.name):
+            self._problem(f"Node {node.name} is there twice")
+        self.nodes[node.name] = obj
+        for problem in self.engine.observe_node(node, 0.0):
+            self._problem(f"Node {node.name}: {problem.message}")
+        for device in self.devices(node.name):
+            home = self._homes.setdefault(device.uuid, node.name)
+            if home != node.name:
+                self._problem(f"Node {node.name}: card {device.uuid} is on node {home}, too")
+
+    def _add_device(self, name: str, obj: Object) -> None:
+        self.beside[name] = obj
+        self.engine.observe_inventory(name, obj, 0.0)
+
+    def replace_policy(self, obj: Object) -> PolicyResource:
+        """Take in a policy, or another version of one."""
+        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        self.policies[title(policy)] = obj
+        self.engine.effective_policies.observe(policy)
+        return policy
+
+    def _add_policy(self, obj: Object) -> None:
+        policy = self.replace_policy(obj)
+        if policy.error:
+            self._problem(f"{title(policy)}: {policy.error}")
+        self._namespaces_matter |= policy.namespace_selector is not None
+
+    def replace_quota(self, obj: Object) -> None:
+        """Take in a quota, or another version of one.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = metadata_of(obj)
+        quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
+        self._quotas[quota.namespace, quota.name] = obj
+        for problem in self.engine.quotas.observe(quota):
+            self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
+
+    def _add_pod_group(self, obj: Object) -> None:
+        """Take in an object that describes a group; of those that are not ours to read nothing is said."""
+        version = str(obj.get("apiVersion", ""))
+        name = f"PodGroup.{group_of(obj)}"
+        kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
+        if kind is None:
+            self._ignore(name)
+            return
+        found = decoded(kind.decode, obj, metadata_of(obj))
+        priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
+        self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0, priority=priority))
+
+    def _add_budget(self, budget: DisruptionBudget) -> None:
+        self.engine.budgets.observe(msgspec.structs.replace(budget, resource_version=0))
+
+    def _add_priority_class(self, name: str, value: object) -> None:
+        if type(value) is not int:
+            raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
+        self._priorities[name] = value
+
+    def _add_namespace(self, name: str, labels: object) -> None:
+        if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+            raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
+        self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
+        self.namespaces[name] = labels
+
+    def ensure_namespace(self, name: str) -> None:
+        """Make a namespace without labels, unless there is one of that name."""
+        if name in self.namespaces:
+            return
+        if self._namespaces_matter and not self._strict:
+            self.problems.append(f"Namespace {name} is not there: it is taken to have no labels")
+        self._add({"kind": "Namespace", "metadata": {"name": name}})
+
+    def _add_storage(self, kind: str, obj: Object) -> None:
+        home = {"namespace": "default"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {}
+        found = decoded(STORAGE_DECODERS[kind], obj, home | with_uid(kind, obj))
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+        if kind == "StorageClass" and is_default_class(obj):
+            self._default_class = max(self._default_class, found.name)
+
+    def _add_selecting(self, kind: str, obj: Object) -> None:
+        found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+
+    def _problem(self, text: str) -> None:
+        if self._strict:
+            raise WorldError(text)
+        self.problems.append(text)
+
+    def pod(self, obj: Object, *, again: bool = False) -> Pod:
+        """Read a pod of a file, which need not have what the API server fills in.
+
+        Parameters
+        ----------
+        again
+            It was read before, and is only asked about in another form.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = metadata_of(obj)
+        full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
+        wanted = missing_class(obj)
+        if wanted and wanted not in self._priorities and not again:
+            self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
+        pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
+        if not again:
+            self._written[pod.uid] = obj
+        return pod
+
+    def new_uid(self) -> str:
+        """Return a UID that no other pod has."""
+        return f"whatif-{next(self._numbers)}"
+
+    def has_node(self, name: str) -> bool:
+        """Tell whether there is a node of that name."""
+        return self.engine.state.node(name) is not None
+
+    def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
+        """Return the devices of a node in a dialect; in the first one unless it is named."""
+        row = self.engine.state.nodes.row(node)
+        matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
+        return () if row is None else matrix.devices(row)
