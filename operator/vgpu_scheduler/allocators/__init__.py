@@ -1,6 +1,6 @@
 """Cards on one node: which of them a claim gets."""
 
-from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns
+from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns, count_reasons, verdict
 from vgpu_scheduler.allocators.choice import (
     CardChoice,
     CardLimits,
@@ -11,7 +11,7 @@ from vgpu_scheduler.allocators.choice import (
     Weights,
 )
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, Whole
-from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards, count_reasons, verdict
+from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards
 from vgpu_scheduler.allocators.order import (
     CardOrder,
     card_order,

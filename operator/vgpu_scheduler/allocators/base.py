@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import REASONS, DeviceColumns, FitResult
-from vgpu_scheduler.model import Amounts, CardReason, ContainerAssignments
+from vgpu_scheduler.kernels import COUNTED_AS_NONE, REASONS, DeviceColumns, FitResult
+from vgpu_scheduler.model import Amounts, CardReason, ContainerAssignments, NodeVerdict
 from vgpu_scheduler.state import DeviceMatrix
 
 ALL_DEVICES: Final = slice(None)
+_NO_COUNT: Final = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
 @dataclass(slots=True)
@@ -213,3 +215,20 @@ class Allocator(Protocol):
             Per device, shape (n,): the missing part of what is asked (0 where nothing lacks), the dimension it is
             missing in, the amount asked there, and the amount free.
         """
+
+
+def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:
+    """Word the counters of a node that does not fit, as HAMi does (``1/4 CardNotHealth, 3/4 ...``, sorted as text)."""
+    found = [
+        (CardReason(number), 0 if count == COUNTED_AS_NONE else int(count))
+        for number, count in enumerate(counts)
+        if count
+    ]
+    parts = [reason.text if reason in _NO_COUNT else f"{count}/{cards} {reason.text}" for reason, count in found]
+    return NodeVerdict(tuple(reason.text for reason, _ in found), ", ".join(sorted(parts)))
+
+
+def count_reasons(counts: NDArray[np.int16]) -> Mapping[CardReason, int]:
+    """Count, over node rows of counters (n, REASONS), the nodes that each reason occurs on."""
+    nodes = np.count_nonzero(counts, axis=0)
+    return {CardReason(number): int(count) for number, count in enumerate(nodes) if count}

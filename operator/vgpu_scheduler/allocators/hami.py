@@ -18,7 +18,6 @@ from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
     CORES,
-    COUNTED_AS_NONE,
     MEMORY,
     NO_CARD,
     NO_PIECE,
@@ -50,7 +49,6 @@ from vgpu_scheduler.model import (
     Claim,
     ContainerAssignments,
     DeviceResource,
-    NodeVerdict,
     PodClaims,
 )
 from vgpu_scheduler.state import DeviceMatrix
@@ -66,7 +64,6 @@ _LACKS = {
 }
 """By dimension, what a card is rejected for that has too little of it."""
 _QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
-_NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,20 +379,3 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
     of_card = claim.percent[CORES] > 0  # at least one unit of what the card has
     amounts[CORES] = max(amounts[CORES], 1) if of_card else min(amounts[CORES], WHOLE)
     return Assignment(claim.vendor, listed.uuid, tuple(amounts), tag=listed.tag)
-
-
-def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:
-    """Word the counters of a node that does not fit, as HAMi does (``1/4 CardNotHealth, 3/4 ...``, sorted as text)."""
-    found = [
-        (CardReason(number), 0 if count == COUNTED_AS_NONE else int(count))
-        for number, count in enumerate(counts)
-        if count
-    ]
-    parts = [reason.text if reason in _NO_COUNT else f"{count}/{cards} {reason.text}" for reason, count in found]
-    return NodeVerdict(tuple(reason.text for reason, _ in found), ", ".join(sorted(parts)))
-
-
-def count_reasons(counts: NDArray[np.int16]) -> Mapping[CardReason, int]:
-    """Count, over node rows of counters (n, REASONS), the nodes that each reason occurs on."""
-    nodes = np.count_nonzero(counts, axis=0)
-    return {CardReason(number): int(count) for number, count in enumerate(nodes) if count}

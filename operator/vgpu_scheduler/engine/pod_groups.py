@@ -276,17 +276,18 @@ class PodGroups:
         """Return how far a group is."""
         counted, settled, waiting = 0, 0, list[Pod]()
         said_by_waiting, said_by_placed = 0, 0
-        described, by_policy = self.described(key), 0
-        nodes = set[str]()
+        described, by_policy, nodes = self.described(key), 0, set[str]()
         for member, said in self._known(key):
+            held = self._state.reservation(member.uid)
             if described is None:
                 by_policy = max(by_policy, self._minimum_by_policy(member, said) or 0)
             if self._counts(member):
                 counted += 1
                 settled += self._is_settled(member)
                 said_by_placed = max(said_by_placed, 0 if said.problem else said.minimum or 0)
-                nodes.update(self._node_of(member))
-            elif not said.problem and self._state.reservation(member.uid) is None and self._waits(member):
+                if held is not None:
+                    nodes.add(held.node)
+            elif not said.problem and held is None and self._waits(member):
                 waiting.append(member)
                 said_by_waiting = max(said_by_waiting, said.minimum or 0)
         waiting.sort(key=lambda member: (member.name, member.uid))
@@ -349,11 +350,6 @@ class PodGroups:
         of_object = (TopologyConstraint(each, required=True, said_by=field) for each in keys)
         of_pods = (each for member, _ in self._known(key) for each in topology(member))
         return tuple(dict.fromkeys((*of_object, *of_pods)))
-
-    def _node_of(self, pod: Pod) -> tuple[str, ...]:
-        """Return the node that a pod holds something on, if it does."""
-        held = self._state.reservation(pod.uid)
-        return () if held is None else (held.node,)
 
     def _missing(self, source: GroupSource) -> tuple[str, str]:
         """Return the kind of which an object of a source is missing, and why; empty where it needs none."""
