@@ -97,10 +97,33 @@ class Observer:
         try:
             found = read(kind, answer)
         except DecodeError as error:
-            self.stats.undecodable += 1
-            log.warning("%s", error)
+            self.undecodable(error)
             return
         self.observe(kind, found)
+
+    def undecodable(self, error: DecodeError) -> None:
+        """Count an object that cannot be read, and log why; it is left out."""
+        self.stats.undecodable += 1
+        log.warning("%s", error)
+
+    def take_event(
+        self, kind: Kind[_Value], how: str | None, found: _Value, left: Callable[[_Value], None] | None = None
+    ) -> None:
+        """Take in what an event of a watch shows.
+
+        Parameters
+        ----------
+        how
+            The type of the event; None if it is of an initial listing.
+        left
+            Told of what left the watched selection; without it, such an object is deleted.
+        """
+        if how != "DELETED":
+            self.observe(kind, found)
+        elif left is None:
+            self.gone(kind, found)
+        else:
+            left(found)
 
     def gone(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in that an object is deleted; ``found`` is its last state."""

@@ -74,6 +74,7 @@ class ObjectStream(Generic[_Value]):
         """``namespace/name`` of what could not be read, which may be a pod that was bound; empty where not even that
         could: sweeps tell then who is gone."""
         self._observer = observer
+        self._left = None if selection is None or selection.bound else observer.left_selection
         self._lost_track = lost_track
         self._events = 0
         self._since = since
@@ -151,8 +152,7 @@ class ObjectStream(Generic[_Value]):
                     try:
                         event = decode_event(line, self._read if line.startswith(_DELETED) else self._read_news)
                     except DecodeError as error:
-                        self._observer.stats.undecodable += 1
-                        log.warning("%s", error)
+                        self._observer.undecodable(error)
                         if line.startswith(_DELETED):
                             self._unreadable.discard(error.key)
                             self._lost_track()
@@ -167,7 +167,7 @@ class ObjectStream(Generic[_Value]):
                     version = event.resource_version or version
                     self._events += 1
                     if event.object is not None and not isinstance(event.object, ObjectIdentity):
-                        self._take(event.type, event.object)
+                        self._observer.take_event(self.kind, event.type, event.object, self._left)
                     self._show_up_to(version)
         except ApiUnreachableError as error:
             log.info("stream of %s: %s", self.kind.path, error)
@@ -188,15 +188,6 @@ class ObjectStream(Generic[_Value]):
                 if self._observer.confirm(self.kind, identity):
                     return identity
         return read(self.kind, obj)
-
-    def _take(self, how: str, found: _Value) -> None:
-        """Take in what an event shows."""
-        if how != "DELETED":
-            self._observer.observe(self.kind, found)
-        elif self._selection is None or self._selection.bound:
-            self._observer.gone(self.kind, found)
-        else:
-            self._observer.left_selection(found)
 
     def _show_up_to(self, version: str) -> None:
         """Tell how far the bound pods have been shown, unless one may have been left out."""

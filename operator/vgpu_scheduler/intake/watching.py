@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -10,8 +9,6 @@ from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.kube import DecodeError, ObjectIdentity, Versioned, decode_identity
-
-log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
 
@@ -27,7 +24,7 @@ class EventHandler(Generic[_Value]):
         Where observations go.
     lost_track
         Called when deletions may have been missed.
-    gone
+    left
         Told of what left the watched selection; without it, such an object is deleted.
     """
 
@@ -36,12 +33,12 @@ class EventHandler(Generic[_Value]):
         kind: Kind[_Value],
         observer: Observer,
         lost_track: Callable[[], None],
-        gone: Callable[[_Value], None] | None = None,
+        left: Callable[[_Value], None] | None = None,
     ) -> None:
         self._kind = kind
         self._observer = observer
         self._lost_track = lost_track
-        self._gone = gone
+        self._left = left
         self._known: set[str] = set()
         self._was_away = False
 
@@ -84,20 +81,15 @@ class EventHandler(Generic[_Value]):
         try:
             found = read(self._kind, obj)
         except DecodeError as error:
-            self._observer.stats.undecodable += 1
-            log.warning("%s", error)
+            self._observer.undecodable(error)
             if how == "DELETED":
                 self._lost_track()
             return
         if how == "DELETED":
             self._known.discard(found.uid)
-            if self._gone is not None:
-                self._gone(found)
-            else:
-                self._observer.gone(self._kind, found)
-            return
-        self._note(how, found.uid)
-        self._observer.observe(self._kind, found)
+        else:
+            self._note(how, found.uid)
+        self._observer.take_event(self._kind, how, found, self._left)
 
     def _note(self, how: str | None, uid: str) -> None:
         """Note that an object is there, and whether that is told by a second initial listing."""
