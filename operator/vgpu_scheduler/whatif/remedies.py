@@ -64,7 +64,8 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
     that are served before the pod take theirs of what a change frees.
     """
     before, after = turns_around(world, pod)
-    with placed(world, [*before, pod, *after]) as going:
+    own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
+    with placed(world, [*before, *own, *after]) as going:
         there = {each.uid for each in going}
         first = [each for each in before if each.uid not in there]
         priority = world.engine.groups.priority
