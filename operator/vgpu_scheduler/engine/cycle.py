@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,7 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import FilterError, unschedulable_message
+from vgpu_scheduler.state import Reservation
 
 REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
@@ -99,6 +100,50 @@ class Cycle:
             The only node rows that could have come to fit since all were looked at, shape (n,): a few, of which nothing
             is remembered. All without it.
         """
+        decision = self._decide(pod, explain=explain, within=within, changed=changed)
+        quota = CardReason.ResourceQuotaNotFit.text
+        if not self.state.holds or decision.outcome is not Outcome.UNSCHEDULABLE or quota not in decision.reasons:
+            return decision
+        without: list[Reservation] = []
+        for kept in self._kept_of_its_quota(pod):
+            without.append(kept)
+            with self.state.counting(without=without):
+                again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
+            if again.outcome is Outcome.PLACED:
+                return replace(again, displaces=tuple(each.uid for each in without if each.uid != pod.uid))
+        return decision
+
+    def _kept_of_its_quota(self, pod: Pod) -> Iterator[Reservation]:
+        """Yield the room that is kept for a pod, then for lower priorities of its namespace, the lowest first.
+
+        Quotas count it, and it keeps the pod from no other node.
+        """
+        holds, priority = self.state.holds, self.priority(pod)
+        lower = [hold for hold in holds if hold.claim.namespace == pod.namespace and hold.priority < priority]
+        own = holds.get(pod.uid)
+        if own is not None:
+            yield holds.kept(own.uid)
+        for hold in sorted(lower, key=lambda hold: (hold.priority, hold.uid)):
+            if hold.uid != pod.uid:
+                yield holds.kept(hold.uid)
+
+    def _decide(
+        self,
+        pod: Pod,
+        *,
+        explain: bool,
+        within: NDArray[np.int64] | None,
+        changed: NDArray[np.int64] | None,
+        on_kept_room: bool = True,
+    ) -> Decision:
+        """Decide about a pod; see :meth:`decide`.
+
+        Parameters
+        ----------
+        on_kept_room
+            Look for a place where room is kept that is open to it, too.
+        """
+        may_take_room = on_kept_room and bool(self.state.holds)
         if changed is None:
             pod_class = self.classes.of(pod, beyond_any_card=not explain)
         else:
@@ -107,7 +152,7 @@ class Cycle:
             return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
             self._prices.before(pod_class.claimed)
-        if self.state.holds and (kept := self._own_room(pod, pod_class, within)) is not None:
+        if may_take_room and (kept := self._own_room(pod, pod_class, within)) is not None:
             return kept
         if changed is None:
             rows = self.state.nodes.rows() if within is None else within
@@ -125,7 +170,7 @@ class Cycle:
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            taken = self._room_of_others(pod, pod_class, within) if self.state.holds else None
+            taken = self._room_of_others(pod, pod_class, within) if may_take_room else None
             return taken or self._unschedulable(pod, pod_class, found, explain=explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))

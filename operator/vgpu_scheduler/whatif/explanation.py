@@ -197,7 +197,7 @@ def _explain_together(
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
         searched = not answer.node and group.is_complete and not first
-        helps = changes_for_group(world, pod) if searched else []
+        helps = changes_for_group(world, pod, group) if searched else []
         why = not_found(group) if searched and not helps else ""
         goes = who_goes_for_group(world, answer, group)
         return Explanation(

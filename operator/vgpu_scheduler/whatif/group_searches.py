@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
 from vgpu_scheduler.whatif.remedy import Remedy, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
+from vgpu_scheduler.whatif.together import objects_replaced
 from vgpu_scheduler.whatif.turns import placed, turns_around
-from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_each_node
+from vgpu_scheduler.whatif.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["changes_for_group"]
 
 _MOST_OF_A_KIND: Final = 3
+_MOST_NODES: Final = 16
+"""Nodes of a kind of change that are tried."""
+_MOST_DECISIONS: Final = 2000
+"""Pods that are decided in all questions about a group together."""
+_FEWEST_QUESTIONS: Final = 8
+"""Questions that are asked about a group of any size."""
 
 
 class _WaitingInGroup(WaitingPod):
@@ -27,29 +36,51 @@ class _WaitingInGroup(WaitingPod):
 
     together = True
 
+    def __init__(self, world: World, pod: Pod, before: Sequence[Pod], size: int) -> None:
+        super().__init__(world, pod, before)
+        self.most_nodes = _MOST_NODES
+        self._left = max(_MOST_DECISIONS // size, _FEWEST_QUESTIONS)
+
     def closed_by_cards(self) -> list[str]:
-        """Return all nodes: what one of its pods fits on may have too little for all of them."""
-        return sorted(self.world.nodes)
+        """Return the first nodes with cordoned cards: what one of its pods fits on may have too little for all."""
+        keys = {key for dialect in self.world.engine.dialects for key in dialect.inventory.cordons.values()}
+        nodes = sorted(self.world.nodes.items())
+        found = (name for name, node in nodes if any(listed_cards(node, key) for key in keys))
+        return list(islice(found, self.most_nodes))
 
     def _decided(self, ours: Pod) -> str:
+        if not self._left:
+            return ""
+        self._left -= 1
         decision = self.world.engine.attempts.ask(ours)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 
-def changes_for_group(world: World, pod: Pod) -> list[Remedy]:
+def changes_for_group(world: World, pod: Pod, group: GroupStanding) -> list[Remedy]:
     """Return changes of nodes, quotas and policies, each alone, after which a pod is placed with its group.
 
-    What its pods ask is not searched: they would have to be made anew, all of them.
+    What its pods ask is not searched: they would have to be made anew, all of them. Of a large cluster not everything
+    is tried: each question decides all pods of the group.
     """
     before, _ = turns_around(world, pod)
     with placed(world, before) as going:
         there = {each.uid for each in going}
-        waiting = _WaitingInGroup(world, pod, [each for each in before if each.uid not in there])
+        size = max(len(group.waiting), 1)
+        waiting = _WaitingInGroup(world, pod, [each for each in before if each.uid not in there], size)
         return [remedy for search in _SEARCHES for remedy in islice(search(waiting), _MOST_OF_A_KIND)]
 
 
+def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Uncordon one of the first cordoned nodes at a time; none, where it would not help to uncordon all."""
+    changes = list(cordoned_nodes(waiting.world))
+    with objects_replaced(waiting.world, [obj for change in changes for obj in change.objects]):
+        helps = bool(changes and waiting.node())
+    if helps:
+        yield from helping(waiting, changes[:_MOST_NODES])
+
+
 _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
-    uncordon_each_node,
+    _uncordon_nodes,
     uncordon_cards,
     repair_nodes,
     raise_quotas,

@@ -12,7 +12,7 @@ from vgpu_scheduler.whatif.nodes import is_cordoned, listed_cards, uncordoned, w
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["cordoned_cards", "cordoned_nodes", "uncordon_cards", "uncordon_each_node", "uncordon_nodes"]
+__all__ = ["cordoned_cards", "cordoned_nodes", "helping", "uncordon_cards", "uncordon_nodes"]
 
 _MOST_OF_A_KIND: Final = 3
 
@@ -20,12 +20,7 @@ _MOST_OF_A_KIND: Final = 3
 def uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Uncordon one node at a time; none, where it would not help if the pod tolerated that nodes are cordoned."""
     if waiting.node(tolerating(waiting.written, [UNSCHEDULABLE_TAINT])):
-        yield from uncordon_each_node(waiting)
-
-
-def uncordon_each_node(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Uncordon one node at a time."""
-    return _helping(waiting, cordoned_nodes(waiting.world))
+        yield from helping(waiting, cordoned_nodes(waiting.world))
 
 
 def uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -33,9 +28,9 @@ def uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
     single: list[Remedy] = []
     several: list[Remedy] = []
     for *some, every in cordoned_cards(waiting.world, waiting.closed_by_cards()):
-        if found := list(_helping(waiting, [every])):
+        if found := list(helping(waiting, [every])):
             several += found
-            single += _helping(waiting, some)
+            single += helping(waiting, some)
         if len(single) >= _MOST_OF_A_KIND:
             break
     yield from (single or several)[:_MOST_OF_A_KIND]
@@ -66,7 +61,7 @@ def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]
                 yield ways
 
 
-def _helping(waiting: WaitingPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
+def helping(waiting: WaitingPod, changes: Iterable[Remedy]) -> Iterator[Remedy]:
     """Yield the first changes of a node with which the pod fits."""
     world, found = waiting.world, 0
     for change in changes:
