@@ -136,6 +136,13 @@ def test_prometheus_adds_up_the_counters_of_the_scheduler() -> None:
         assert tree.expr.args[0].range == timedelta(days=7)
 
 
+def test_a_long_answer_is_read_whole() -> None:
+    many = [(f"team-{number:05}", "NVIDIA-NVIDIA A100-SXM4-80GB", 3600 * number) for number in range(5000)]
+    with answering([vector(*many)], []) as address:
+        result = run("usage", "-o", "json", "--prometheus", address)
+    assert [row["gibHours"] for row in json.loads(result.stdout)] == list(range(5000))
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -159,7 +166,17 @@ def test_what_is_no_answer_of_prometheus_is_said(answer: Answer, says: str) -> N
 
 
 @pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:1", "127.0.0.1:1", "nonsense", "ftp://x", "http://u:secret@127.0.0.1:1"]
+    "address",
+    [
+        "http://127.0.0.1:1",
+        "127.0.0.1:1",
+        "nonsense",
+        "ftp://x",
+        "http://u:secret@127.0.0.1:1",
+        "u:secret@127.0.0.1:1",
+        "http://u:secret@host:99999",
+        "ftp://u:secret@host",
+    ],
 )
 def test_an_address_where_nobody_answers_is_named_without_its_password(address: str) -> None:
     result = run("usage", "--prometheus", address)

@@ -1,7 +1,7 @@
 """Everything that is written: node locks, Bindings, conditions and events."""
 
 from vgpu_scheduler.binding.binder import Binder
-from vgpu_scheduler.binding.context import BindContext, BinderOptions
+from vgpu_scheduler.binding.context import BindContext, BinderOptions, errors_logged
 from vgpu_scheduler.binding.evictions import EvictionAnswer
 from vgpu_scheduler.binding.evictor import Evictor
 from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
@@ -39,4 +39,5 @@ __all__ = [
     "binding_body",
     "classify",
     "decision_record",
+    "errors_logged",
 ]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -22,6 +23,7 @@ _TIMEOUT: Final = 30.0
 """Seconds that an answer may take."""
 _MOST_BYTES: Final = 64 * 2**20
 """Of an answer."""
+_PIECE: Final = 2**16
 _MOST_SHOWN: Final = 200
 """Characters of what Prometheus says is wrong."""
 
@@ -39,11 +41,14 @@ def hours_in_prometheus(address: str, seconds: int) -> list[HeldHours]:
     WorldError
         If it cannot be asked, or its answer is not understood; the message names the address.
     """
+    if not _is_of_server(address):
+        told = "this is no address of a server: write http://HOST:PORT"
+        raise WorldError(f"--prometheus {_without_password(address)}: {told}")
     try:
         return asyncio.run(_hours(address.rstrip("/"), seconds))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         why = f"{error}" or type(error).__name__
-        raise WorldError(f"--prometheus {_without_password(address)}: {why[:_MOST_SHOWN]}") from error
+        raise WorldError(f"--prometheus {_without_password(address)}: {why[:_MOST_SHOWN]}") from None
 
 
 async def _hours(address: str, seconds: int) -> list[HeldHours]:
@@ -63,7 +68,11 @@ async def _increase(
     """Return by how much a counter has grown, by namespace and model."""
     query = f"sum by (namespace, model) (increase({counter}[{seconds}s]))"
     async with session.get(f"{address}/api/v1/query", params={"query": query}) as response:
-        body = await response.content.read(_MOST_BYTES)
+        body = b""
+        async for piece in response.content.iter_chunked(_PIECE):
+            body += piece
+            if len(body) > _MOST_BYTES:
+                raise ValueError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")
         if response.status != HTTPStatus.OK:
             raise ValueError(f"it answers {response.status} {_said(body) or response.reason}")
     try:
@@ -84,6 +93,15 @@ def _said(body: bytes) -> str:
     except ValueError:
         return ""
     return str(answer.get("error", "")) if isinstance(answer, Mapping) else ""
+
+
+def _is_of_server(address: str) -> bool:
+    """Tell whether an address can be asked; errors about others would show the password that stands in it."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
 
 
 def _without_password(address: str) -> str:

@@ -7,6 +7,7 @@ sweep comes after the Lease was won, so that whatever the last leader bound is k
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from vgpu_scheduler.binding import (
     GroupStatusWriter,
     PolicyStatusWriter,
     Reporter,
+    errors_logged,
 )
 from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
 from vgpu_scheduler.intake import (
@@ -54,6 +56,8 @@ from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics
+
+log = logging.getLogger(__name__)
 
 _KINDS: tuple[Kind[Any], ...] = (NODES, PODS, CLAIMS, VOLUMES, *POD_GROUPS)
 _ANSWERED = {kind.name: kind for kind in _KINDS}
@@ -221,10 +225,12 @@ class Replica:
 
     async def _meter_usage(self) -> None:
         """Add up what namespaces hold of cards while this replica leads."""
-        self._meter.start(self._clock.monotonic())
+        with errors_logged(log, "usage meter"):
+            self._meter.start(self._clock.monotonic())
         while True:
             await asyncio.sleep(_METER_PACE)
-            self._meter.advance(self._clock.monotonic())
+            with errors_logged(log, "usage meter"):
+                self._meter.advance(self._clock.monotonic())
 
     async def _resume_preemptions(self) -> None:
         """Keep the room that the last leader kept, and go on with the evictions that it began."""
