@@ -208,6 +208,13 @@ async def test_what_is_wrong_with_a_question_is_said(question: str) -> None:
 
 async def test_forms_are_bounded() -> None:
     async with served([node("a")]) as browser:
+        many = await browser.get("/what-if?waiting=all&add=" + "+".join(["a=600"] * 2))
+        assert (many.status, "more than 1000 nodes in all" in many.text) == (400, True)
+        form = {"headers": {"Origin": browser.home}, "data": {"edit": "yes", "annotations": ""}}
+        answer = await browser.get("/pods/a%0d%0aX:y/b", method="POST", **form)
+        assert answer.status == 303
+        assert answer.headers["Location"].startswith("/pods/a%0d%0aX:y/b?")
+        assert "X" not in answer.headers
         large = await sent(browser, manifest="#" * 1_500_000)
         assert (large.status, "larger than 1024 KiB" in large.text) == (413, True)
         long = await sent(browser, manifest="#" * 300_000)

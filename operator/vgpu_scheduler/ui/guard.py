@@ -95,7 +95,7 @@ class Guard:
         given = request.query.getall(KEY, [])
         if len(given) == 1 and _is(given[0], self._key):
             rest = Query({name: value for name, value in request.query.items() if name != KEY})
-            location = request.path + (rest.with_values() if rest.values else "")
+            location = request.rel_url.raw_path + (rest.with_values() if rest.values else "")
             answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": _local(location)})
             answer.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
             return answer

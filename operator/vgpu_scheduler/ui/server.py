@@ -130,7 +130,7 @@ class _Answering:
     def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             query = Query.read(await _fields(request), page.parameters, page.texts, page.prefix, page.formats)
-            address = f"{request.path}{query.with_values()}"
+            address = f"{request.rel_url.raw_path}{query.with_values()}"
             if len(address) > _LONGEST_ADDRESS:
                 return await self._made(page, request, query)
             return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})

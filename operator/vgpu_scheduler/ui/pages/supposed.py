@@ -53,6 +53,8 @@ _MANIFEST: Final = "the manifest"
 _POLICY: Final = "the policy"
 _MOST_TILES: Final = 2048
 _MOST_WORDS: Final = 50
+_MOST_ADDED: Final = 1000
+"""Nodes that are added in one question."""
 _LONG: Final = "ask for fewer copies or pods, or use vgpu-scheduler simulate"
 
 
@@ -273,6 +275,9 @@ def _change(world: World, supposed: Supposed) -> list[Written]:
         world.add(policies)
         if wrong := world.problems[known:]:
             raise BadQueryError("; ".join(wrong))
+    numbers = [text.partition("=")[2] or "1" for text in supposed.add]
+    if len(numbers) > 1 and sum(int(number) for number in numbers if number.isdecimal()) > _MOST_ADDED:
+        raise BadQueryError(f"add: these are more than {_MOST_ADDED} nodes in all")
     for text in supposed.add:
         name, _, number_of = text.partition("=")
         with told(f"add {text}"):
