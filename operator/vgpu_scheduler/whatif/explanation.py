@@ -197,7 +197,9 @@ def _explain_together(
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
         searched = not answer.node and group.is_complete and not first
-        helps = changes_for_group(world, pod, group) if searched else []
+        there = {each.uid for each in going}
+        others = [each for each in turns.before if each.uid not in there]
+        helps = changes_for_group(world, pod, group, others) if searched else []
         why = not_found(group) if searched and not helps else ""
         goes = who_goes_for_group(world, answer, group)
         return Explanation(

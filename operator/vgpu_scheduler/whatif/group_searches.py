@@ -16,7 +16,6 @@ from vgpu_scheduler.whatif.remedies import add_nodes
 from vgpu_scheduler.whatif.remedy import Remedy, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.together import objects_replaced
-from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world import World
 
@@ -56,18 +55,19 @@ class _WaitingInGroup(WaitingPod):
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 
-def changes_for_group(world: World, pod: Pod, group: GroupStanding) -> list[Remedy]:
+def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequence[Pod]) -> list[Remedy]:
     """Return changes of nodes, quotas and policies, each alone, after which a pod is placed with its group.
 
     What its pods ask is not searched: they would have to be made anew, all of them. Of a large cluster not everything
     is tried: each question decides all pods of the group.
+
+    Parameters
+    ----------
+    before
+        The pods that wait, too, are served before it, and fit nowhere as the cluster is.
     """
-    before, _ = turns_around(world, pod)
-    with placed(world, before) as going:
-        there = {each.uid for each in going}
-        size = max(len(group.waiting), 1)
-        waiting = _WaitingInGroup(world, pod, [each for each in before if each.uid not in there], size)
-        return [remedy for search in _SEARCHES for remedy in islice(search(waiting), _MOST_OF_A_KIND)]
+    waiting = _WaitingInGroup(world, pod, before, max(len(group.waiting), 1))
+    return [remedy for search in _SEARCHES for remedy in islice(search(waiting), _MOST_OF_A_KIND)]
 
 
 def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
