@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import Fellows
+from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.needs import Asked, Need, claims_of
 from vgpu_scheduler.whatif.world import World
@@ -50,8 +51,6 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.ModeNotFit: (MODE_WORD,),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
-_OF_IDLE_CARDS: Final = (CardReason.ExclusiveDeviceAllocateConflict.text, "limits.exclusiveCardsPerPod")
-"""What pods are rejected for that want idle cards only."""
 _OF_CONSTRAINTS: Final = frozenset(
     [
         *(reason.text for reason in chain.from_iterable(_KEEPS_FROM_NODES.values())),
@@ -310,11 +309,16 @@ def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
     claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
 
+    def sums(claims: PodClaims) -> PodSums:
+        return most_at_once(pod_sums(claims, asked.dialects[claims[0].dialect], idle=idle))
+
     def fits(claims: PodClaims) -> bool:
-        if sums_of is None or not claims:
+        if sums_of is None or not claims or not asked.claims:
             return False
-        dialect = asked.dialects[claims[0].dialect]
-        return max(sums_of(sums, dialect) for sums in pod_sums(claims, dialect, idle=idle)) <= most
+        less = sums(claims)
+        if field == _OWN and only_shares_more(sums(asked.claims), less):
+            return False  # it would have as many cards: that gets around the limit
+        return sums_of(less, asked.dialects[claims[0].dialect]) <= most
 
     return Need(fits, lambda amount: sums_of is not None and not (field == _OWN and amount.unsaid), otherwise)
 
@@ -324,7 +328,7 @@ def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
 
 def _drop_constraints(asked: Asked, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
-    mutex_counts = any(text in message for text in _OF_IDLE_CARDS)
+    mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
     for constraint in constraints_of(asked.written, annotations_that_count(asked.world)):
         if constraint.name == OVERRIDES["devicePolicy"]:

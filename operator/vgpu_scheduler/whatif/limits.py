@@ -5,7 +5,7 @@ A limit is never to be got around: a pod that may have no card for itself is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
@@ -15,7 +15,14 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["ask_within_limits", "breaches_of", "gets_around_limits", "raise_limits"]
+__all__ = [
+    "ask_within_limits",
+    "breaches_of",
+    "gets_around_limits",
+    "most_at_once",
+    "only_shares_more",
+    "raise_limits",
+]
 
 Object = Mapping[str, Any]
 
@@ -43,7 +50,12 @@ def gets_around_limits(waiting: WaitingPod, written: Object) -> bool:
     if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
         return False
     before, after = (_sums(waiting.world, pod) for pod in (waiting.ours, waiting.read(written)))
-    return before.own - after.own > before.devices - after.devices and _fits_without_limits(waiting)
+    return only_shares_more(before, after) and _fits_without_limits(waiting)
+
+
+def only_shares_more(before: PodSums, after: PodSums) -> bool:
+    """Tell whether a pod that asks otherwise calls fewer cards its own, and has more of them than it gives up."""
+    return before.own - after.own > before.devices - after.devices
 
 
 def _fits_without_limits(waiting: WaitingPod) -> bool:
@@ -63,9 +75,13 @@ def _sums(world: World, pod: Pod | None) -> PodSums:
     claimed = world.engine.cycle.classes.claimed(pod) if pod is not None else None
     if claimed is None or not claimed.dialect:
         return PodSums()
-    moments = list(
+    return most_at_once(
         pod_sums(claimed.claims, world.engine.dialects[claimed.dialect], idle=claimed.choice.takes_idle_cards)
     )
+
+
+def most_at_once(moments: Iterable[PodSums]) -> PodSums:
+    """Return the most of each amount that a pod asks for at any moment."""
     return PodSums(*(max(values) for values in zip(*moments, strict=True)))
 
 
