@@ -15,6 +15,7 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
+from vgpu_scheduler.engine import event_note, quotas_told_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import World, explain_pod, make_room, simulate
@@ -190,6 +191,18 @@ def test_what_a_group_asks_of_a_quota_is_told_of_all_its_pods(asked: int, more: 
     answers = simulate(world, list(world.pending.values()), as_they_are=True)
     assert all(f"the {3 + more} pods {told}" in answer.quotas for answer in answers if answer.quotas)
     assert any(answer.quotas for answer in answers)
+
+
+@pytest.mark.parametrize(("needed", "told"), [(3, "3 pods of its group count at once"), (1, "")])
+def test_the_event_of_a_pod_says_how_many_of_its_group_count_in_a_quota_at_once(needed: int, told: str) -> None:
+    hard = {"hard": {f"limits.{MEMORY}": "15000"}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": hard}
+    members = [member(f"p{n}", n, needed, memory=16000 if needed == 1 else 9000) for n in range(3)]
+    world = world_of(node("a", 3), quota, *members)
+    pod = named(world, "p2")
+    note = event_note(world.engine, pod, explain_pod(world, pod).answer.decision)
+    assert f"namespace default uses 0 of 15000 MiB of limits.{MEMORY}{f'; {told}' if told else ''})" in note
+    assert [report.limit for report in quotas_told_in(note)] == [15000]
 
 
 def test_more_pods_than_a_few_are_called_pods() -> None:

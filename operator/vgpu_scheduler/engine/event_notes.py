@@ -16,4 +16,12 @@ def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
     parts = [str(near_miss)] if near_miss else []
     if CardReason.ResourceQuotaNotFit.text in decision.reasons:
         parts.append(engine.quotas.describe(pod.namespace, engine.state))
+        parts += _counted_with(engine, pod)
     return f"({'; '.join(parts)})" if parts else ""
+
+
+def _counted_with(engine: Engine, pod: Pod) -> list[str]:
+    """Say which pods count in a quota together with one that is placed at once with others."""
+    said = engine.groups.membership(pod)
+    needed = 0 if said is None or said.problem else engine.groups.standing(said.key).needed
+    return [f"{needed} pods of its group count at once"] if said is not None and needed > 1 else []
