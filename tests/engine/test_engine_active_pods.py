@@ -9,7 +9,7 @@ import pytest
 
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import FREE_EVENTS, QueueEvent
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 
 def created(second: int) -> str:
@@ -28,26 +28,28 @@ def test_the_next_of_a_class_does_not_wait_until_younger_pods_had_their_turns() 
     for second, (uid, equivalence) in enumerate((("x1", "x"), ("x2", "x"), ("y3", "y"))):
         queue.add(uid, 0, 0.0, created=created(second))
         assert queue.pop(0.0) == uid
-        queue.add_unschedulable(uid, Hint.NODE, 0.0, equivalence)
-    queue.hint(Hint.NODE, 20.0)
+        queue.add_unschedulable(uid, ClusterEvent.NODE, 0.0, equivalence)
+    queue.requeue(ClusterEvent.NODE, 20.0)
     assert queue.pop(20.0) == "x1"
     queue.placed("x1", 20.001)
     assert queue.pop(20.001) == "x2"
 
 
 @pytest.mark.parametrize("alone", [True, False])
-@pytest.mark.parametrize("hints", [(Hint.NODE, Hint.DEVICES), (Hint.DEVICES, Hint.NODE)])
+@pytest.mark.parametrize(
+    "events", [(ClusterEvent.NODE, ClusterEvent.DEVICES), (ClusterEvent.DEVICES, ClusterEvent.NODE)]
+)
 def test_the_oldest_of_those_that_get_the_same_answer_is_tried_whatever_each_waits_for(
-    hints: tuple[Hint, Hint], *, alone: bool
+    events: tuple[ClusterEvent, ClusterEvent], *, alone: bool
 ) -> None:
     queue = SchedulingQueue()
     for second, uid in enumerate(("old", "young")):
         queue.add(uid, 0, 0.0, created=created(second))
     while queue.pop(0.0) is not None:
         pass
-    queue.add_unschedulable("young", hints[0], 0.0, "alike")
-    queue.add_unschedulable("old", hints[1], 0.0, "alike")
-    queue.hint(hints[0] if alone else Hint.NODE | Hint.DEVICES, 0.5)
+    queue.add_unschedulable("young", events[0], 0.0, "alike")
+    queue.add_unschedulable("old", events[1], 0.0, "alike")
+    queue.requeue(events[0] if alone else ClusterEvent.NODE | ClusterEvent.DEVICES, 0.5)
     assert queue.pop(1.0) == "old"
 
 
@@ -103,8 +105,8 @@ def test_nobody_starves_however_often_others_are_tried_again(seed: int) -> None:
         now += float(rng.choice([0.001, 11.0]))
         kind = rng.random()
         if looks and kind < 0.5:
-            queue.set_aside(popped, Hint.VOLUMES, now)
+            queue.set_aside(popped, ClusterEvent.VOLUMES, now)
         elif kind < 0.8:
-            queue.add_unschedulable(popped, Hint.NODE, now)
+            queue.add_unschedulable(popped, ClusterEvent.NODE, now)
         else:
             queue.back_off(popped, now)

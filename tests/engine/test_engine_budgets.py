@@ -11,7 +11,7 @@ from tests.engine.test_engine_sweeps import swept
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import BUDGETS
 from vgpu_scheduler.kube import DisruptionBudget, decode_budget
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 WEB = {"matchLabels": {"app": "web"}}
 
@@ -61,33 +61,36 @@ def test_a_consistent_list_shows_what_is_gone(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "hint"),
+    ("after", "event"),
     [
-        (budget(version=2, allowed=1, disrupted=("p",)), Hint.NONE),
-        (budget(version=2, allowed=0, disrupted=("p",)), Hint.BUDGET_TIGHTENED),
-        (budget(version=2, allowed=2, disrupted=("p",)), Hint.BUDGET),
-        (budget(version=2, allowed=1, disrupted=("p", "q")), Hint.BUDGET),
-        (budget(version=2, allowed=1, disrupted=("p",), selector={}), Hint.BUDGET | Hint.BUDGET_TIGHTENED),
-        (budget(version=1, allowed=2, disrupted=("p",)), Hint.BUDGET),
-        (budget(version=0, allowed=9), Hint.NONE),
+        (budget(version=2, allowed=1, disrupted=("p",)), ClusterEvent.NONE),
+        (budget(version=2, allowed=0, disrupted=("p",)), ClusterEvent.BUDGET_TIGHTENED),
+        (budget(version=2, allowed=2, disrupted=("p",)), ClusterEvent.BUDGET),
+        (budget(version=2, allowed=1, disrupted=("p", "q")), ClusterEvent.BUDGET),
+        (
+            budget(version=2, allowed=1, disrupted=("p",), selector={}),
+            ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED,
+        ),
+        (budget(version=1, allowed=2, disrupted=("p",)), ClusterEvent.BUDGET),
+        (budget(version=0, allowed=9), ClusterEvent.NONE),
     ],
     ids=["the same", "fewer", "more", "one that counts no more", "of other pods", "read again", "older"],
 )
-def test_a_budget_says_whether_more_pods_may_end_or_fewer(engine: Engine, after: Any, hint: Hint) -> None:
-    assert engine.budgets.observe(budget(allowed=1, disrupted=("p",))) == Hint.BUDGET_TIGHTENED
-    assert engine.budgets.observe(after) == hint
+def test_a_budget_says_whether_more_pods_may_end_or_fewer(engine: Engine, after: Any, event: ClusterEvent) -> None:
+    assert engine.budgets.observe(budget(allowed=1, disrupted=("p",))) == ClusterEvent.BUDGET_TIGHTENED
+    assert engine.budgets.observe(after) == event
 
 
 def test_a_budget_that_goes_wakes_somebody_once(engine: Engine) -> None:
     engine.budgets.observe(budget())
-    assert engine.budgets.remove(budget(version=2)) == Hint.BUDGET
-    assert engine.budgets.remove(budget(version=2)) == Hint.NONE
+    assert engine.budgets.remove(budget(version=2)) == ClusterEvent.BUDGET
+    assert engine.budgets.remove(budget(version=2)) == ClusterEvent.NONE
 
 
 def test_the_queue_hears_of_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Hint] = []
-    monkeypatch.setattr(engine.queue, "hint", lambda hint, now: heard.append(hint))
+    heard: list[ClusterEvent] = []
+    monkeypatch.setattr(engine.queue, "requeue", lambda event, now: heard.append(event))
     for found in (budget(), budget(version=2, allowed=1)):
         observe(engine, found)
     engine.kinds["PodDisruptionBudget"].remove(budget(version=3), 3, 0.0)
-    assert heard == [Hint.BUDGET_TIGHTENED, Hint.BUDGET, Hint.BUDGET]
+    assert heard == [ClusterEvent.BUDGET_TIGHTENED, ClusterEvent.BUDGET, ClusterEvent.BUDGET]

@@ -14,7 +14,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
 
 class Groups(Fleet):
@@ -248,7 +248,7 @@ def test_what_may_change_the_answer_of_any_domain_has_the_group_be_tried_again()
         fleet.come(f"gang-{member}", 9, asks(gpumem=8000), annotations=notes)
     fleet.decide()
     decision = fleet.last["gang-0"]
-    assert decision.helped_by & Hint.BUDGET_TIGHTENED
+    assert decision.helped_by & ClusterEvent.BUDGET_TIGHTENED
 
 
 def test_a_budget_counts_the_victims_of_all_pods() -> None:

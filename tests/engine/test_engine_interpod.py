@@ -12,7 +12,7 @@ from tests.naive.predicates import REQUIRED
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.kube import Namespace
-from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
 NEAR, AWAY, EXISTING = (
     "node(s) didn't match pod affinity rules",
@@ -105,7 +105,7 @@ def test_what_is_said_of_each_node() -> None:
         "c1": ("node(s) were unschedulable",),
         "d1": ("node unregistered",),
     }
-    assert decision.helped_by & Hint.AFFINITY
+    assert decision.helped_by & ClusterEvent.AFFINITY
     assert decision.outcome is Outcome.UNSCHEDULABLE
 
 

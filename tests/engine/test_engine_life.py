@@ -167,7 +167,7 @@ def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytes
     assert (bad.outcome, bad.message) == (Outcome.ERROR, "internal error: ZeroDivisionError('odd')")
     assert isinstance(bad.error, ZeroDivisionError)
     assert good.outcome is Outcome.PLACED
-    assert engine.queue.place("uid-bad") is Place.BACKOFF  # tried again without any hint
+    assert engine.queue.place("uid-bad") is Place.BACKOFF  # tried again without any event
     monkeypatch.undo()
     assert attempt(engine, 1.0).outcome is Outcome.PLACED
 

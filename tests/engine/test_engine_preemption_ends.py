@@ -10,7 +10,7 @@ from tests.engine.test_engine_preemption import budget
 from tests.policy.resources import policy, policy_object
 
 from vgpu_scheduler.kube import Pod, decode_budget, decode_pod
-from vgpu_scheduler.model import Hint, Preemption
+from vgpu_scheduler.model import ClusterEvent, Preemption
 from vgpu_scheduler.policy import decode_policy
 
 
@@ -276,13 +276,13 @@ def test_who_waits_for_an_excluded_pod_is_tried_again_once_its_budget_allows_few
     evaluator.exclude("uid-low")
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
-    assert not fleet.last["high"].helped_by & Hint.BUDGET_TIGHTENED, "it is no victim, whatever budgets say"
+    assert not fleet.last["high"].helped_by & ClusterEvent.BUDGET_TIGHTENED, "it is no victim, whatever budgets say"
     evaluator.exclude("uid-low", 600.0)
     fleet.engine.observe_pod(waiting("high", labels={"changed": "yes"}), fleet.now)
     fleet.now += 20.0
     fleet.decide()
     assert under_way(fleet, "high") is None
-    assert fleet.last["high"].helped_by & Hint.BUDGET_TIGHTENED
+    assert fleet.last["high"].helped_by & ClusterEvent.BUDGET_TIGHTENED
     fleet.now += 20.0
     kind.observe(msgspec.structs.replace(budget("web", 1), resource_version=2), fleet.now)
     fleet.decide()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 
 def drain(queue: SchedulingQueue, now: float) -> list[str]:
@@ -81,15 +81,19 @@ def test_after_very_many_attempts_the_longest_back_off_stays() -> None:
 
 def test_a_parked_pod_waits_for_what_could_help_it() -> None:
     queue = SchedulingQueue()
-    for uid, hint in (("node", Hint.NODE), ("devices", Hint.DEVICES | Hint.DEVICE_FREED), ("other", Hint.RESOURCES)):
+    for uid, event in (
+        ("node", ClusterEvent.NODE),
+        ("devices", ClusterEvent.DEVICES | ClusterEvent.DEVICE_FREED),
+        ("other", ClusterEvent.RESOURCES),
+    ):
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
-        queue.add_unschedulable(uid, hint, 0.0)
-    assert queue.hint(Hint.NONE, 20.0) == 0
-    assert queue.hint(Hint.POLICY, 20.0) == 0
-    assert queue.hint(Hint.DEVICE_FREED, 20.0) == 1
+        queue.add_unschedulable(uid, event, 0.0)
+    assert queue.requeue(ClusterEvent.NONE, 20.0) == 0
+    assert queue.requeue(ClusterEvent.POLICY, 20.0) == 0
+    assert queue.requeue(ClusterEvent.DEVICE_FREED, 20.0) == 1
     assert drain(queue, 20.0) == ["devices"]
-    assert queue.hint(Hint.NODE | Hint.RESOURCES, 20.0) == 2
+    assert queue.requeue(ClusterEvent.NODE | ClusterEvent.RESOURCES, 20.0) == 2
     assert sorted(drain(queue, 20.0)) == ["node", "other"]
 
 
@@ -97,8 +101,8 @@ def test_a_hint_does_not_cut_the_back_off_short() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", Hint.NODE, 0.0)
-    assert queue.hint(Hint.NODE, 0.25) == 1
+    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+    assert queue.requeue(ClusterEvent.NODE, 0.25) == 1
     assert queue.place("a") is Place.BACKOFF
     assert queue.pop(0.75) is None
     assert queue.pop(1.0) == "a"
@@ -109,10 +113,10 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.add_unschedulable("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", clock=1)
     now, looks = 100.0, 0
     while key is not None and looks < 100:
-        queue.hint(Hint.DEVICE_FREED, now, [key])
+        queue.requeue(ClusterEvent.DEVICE_FREED, now, [key])
         if queue.pop(now) is None:
             break
         looks += 1
@@ -130,10 +134,10 @@ def test_looks_do_not_put_off_the_next_attempt() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.add_unschedulable("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", clock=1)
     for now in (100.0, 200.0):
         assert key is not None
-        queue.hint(Hint.DEVICE_FREED, now, [key])
+        queue.requeue(ClusterEvent.DEVICE_FREED, now, [key])
         assert queue.pop(now) == "p"
         last_attempt = queue.last_attempt("p")
         assert last_attempt is not None
@@ -147,23 +151,25 @@ def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     assert queue.tick(1.0) == FLUSH_AFTER
     assert queue.pop(FLUSH_AFTER - 0.01) is None
     assert queue.pop(FLUSH_AFTER) == "a"
-    queue.add_unschedulable("a", Hint.NODE, FLUSH_AFTER)  # the flush did not leave the pod among those that hints wake
-    assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 1
-    assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 0
+    queue.add_unschedulable(
+        "a", ClusterEvent.NODE, FLUSH_AFTER
+    )  # the flush did not leave the pod among those that events wake
+    assert queue.requeue(ClusterEvent.NODE, 2 * FLUSH_AFTER - 1) == 1
+    assert queue.requeue(ClusterEvent.NODE, 2 * FLUSH_AFTER - 1) == 0
 
 
 def test_a_flush_of_an_earlier_stay_does_not_end_a_later_one() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", Hint.NODE, 0.0)
-    queue.hint(Hint.NODE, 100.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
+    queue.requeue(ClusterEvent.NODE, 100.0)
     assert queue.pop(100.0) == "a"
-    queue.add_unschedulable("a", Hint.NODE, 100.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE, 100.0)
     assert queue.pop(FLUSH_AFTER + 1) is None
     assert queue.pop(FLUSH_AFTER + 100.0) == "a"
 
@@ -177,11 +183,11 @@ def test_an_update_makes_a_pod_active_wherever_it_waits(place: Place) -> None:
     if place is Place.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is Place.UNSCHEDULABLE:
-        queue.add_unschedulable("a", Hint.NODE, 0.0)
+        queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     assert queue.place("a") is place
     queue.add("a", 3, 0.1)
     assert queue.place("a") is Place.ACTIVE
-    assert queue.hint(Hint.NODE, 0.1) == 0
+    assert queue.requeue(ClusterEvent.NODE, 0.1) == 0
     assert drain(queue, 0.1) == ["a"]
     assert drain(queue, 1000.0) == []  # nothing of the earlier place is left
 
@@ -195,23 +201,30 @@ def test_a_removed_pod_never_comes_back(place: Place) -> None:
     if place is Place.BACKOFF:
         queue.back_off("a", 0.0)
     elif place is Place.UNSCHEDULABLE:
-        queue.add_unschedulable("a", Hint.NODE, 0.0)
+        queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     queue.remove("a")
     queue.remove("a")
-    queue.add_unschedulable("a", Hint.NODE, 0.0)
+    queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     queue.back_off("a", 0.0)
-    assert queue.hint(Hint.NODE, 1.0) == 0
+    assert queue.requeue(ClusterEvent.NODE, 1.0) == 0
     assert drain(queue, 1000.0) == []
     assert ("a" in queue, len(queue), queue.place("a"), queue.attempts("a")) == (False, 0, None, 0)
 
 
-HINTS = st.sampled_from([Hint.NODE, Hint.DEVICES, Hint.NODE | Hint.RESOURCES, Hint.DEVICE_FREED | Hint.DEVICES])
+EVENTS = st.sampled_from(
+    [
+        ClusterEvent.NODE,
+        ClusterEvent.DEVICES,
+        ClusterEvent.NODE | ClusterEvent.RESOURCES,
+        ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICES,
+    ]
+)
 MOVES = st.lists(
     st.tuples(
-        st.sampled_from(["add", "pop", "park", "back_off", "hint", "remove", "wait"]),
+        st.sampled_from(["add", "pop", "park", "back_off", "event", "remove", "wait"]),
         st.sampled_from("abcd"),
         st.integers(0, 2),
-        HINTS,
+        EVENTS,
     ),
     max_size=80,
 )
@@ -219,9 +232,9 @@ MOVES = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(MOVES)
-def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, int, Hint]]) -> None:
+def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, int, ClusterEvent]]) -> None:
     queue, members, trying, now = SchedulingQueue(), set[str](), set[str](), 0.0
-    for move, uid, number, hint in moves:
+    for move, uid, number, event in moves:
         if move == "add":
             queue.add(uid, number, now)
             members.add(uid)
@@ -231,13 +244,13 @@ def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, in
             assert popped is None or popped in members - trying
             trying |= {popped} if popped else set()
         elif move == "park" and uid in trying:
-            queue.add_unschedulable(uid, hint, now)
+            queue.add_unschedulable(uid, event, now)
             trying.discard(uid)
         elif move == "back_off" and uid in trying:
             queue.back_off(uid, now, float(number))
             trying.discard(uid)
-        elif move == "hint":
-            queue.hint(hint, now)
+        elif move == "event":
+            queue.requeue(event, now)
         elif move == "remove":
             queue.remove(uid)
             members.discard(uid)

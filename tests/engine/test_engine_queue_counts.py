@@ -10,7 +10,7 @@ from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
 from vgpu_scheduler.engine import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queued_pods import QueueEvent
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 
 def counted(queue: SchedulingQueue) -> dict[tuple[str, str], int]:
@@ -22,8 +22,8 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     for uid in "ab":
         queue.add(uid, 0, 0.0)
         queue.pop(0.0)
-        queue.add_unschedulable(uid, Hint.NODE, 0.0, "alike")
-    queue.hint(Hint.NODE, 0.5)  # a, after its back-off
+        queue.add_unschedulable(uid, ClusterEvent.NODE, 0.0, "alike")
+    queue.requeue(ClusterEvent.NODE, 0.5)  # a, after its back-off
     queue.tick(1.0)
     queue.pop(1.0)
     queue.placed("a", 1.0)  # b is next
@@ -32,7 +32,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     queue.back_off("b", 1.0)
     queue.tick(60.0)
     queue.pop(60.0)
-    queue.add_unschedulable("b", Hint.NODE, 60.0)
+    queue.add_unschedulable("b", ClusterEvent.NODE, 60.0)
     queue.tick(60.0 + FLUSH_AFTER)
     queue.add("b", 5, 400.0)
     assert counted(queue) == {
@@ -48,28 +48,28 @@ def test_every_way_into_a_place_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "event"),
+    ("events", "event"),
     [
-        (Hint.NODE, QueueEvent.NODE_ADD),
-        (Hint.ALLOCATABLE | Hint.LABELS, QueueEvent.NODE_ALLOCATABLE),
-        (Hint.LABELS | Hint.TAINTS, QueueEvent.NODE_LABEL),
-        (Hint.TAINTS, QueueEvent.NODE_TAINT),
-        (Hint.FEATURES, QueueEvent.NODE_FEATURE),
-        (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
-        (Hint.AFFINITY | Hint.RESOURCES | Hint.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
-        (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
-        (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
-        (Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
-        (Hint.REJECTION, QueueEvent.REJECTION_OVER),
-        (Hint.POLICY, QueueEvent.OTHER),
+        (ClusterEvent.NODE, QueueEvent.NODE_ADD),
+        (ClusterEvent.ALLOCATABLE | ClusterEvent.LABELS, QueueEvent.NODE_ALLOCATABLE),
+        (ClusterEvent.LABELS | ClusterEvent.TAINTS, QueueEvent.NODE_LABEL),
+        (ClusterEvent.TAINTS, QueueEvent.NODE_TAINT),
+        (ClusterEvent.FEATURES, QueueEvent.NODE_FEATURE),
+        (ClusterEvent.DEVICES, QueueEvent.NODE_ANNOTATION),
+        (ClusterEvent.AFFINITY | ClusterEvent.RESOURCES | ClusterEvent.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
+        (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+        (ClusterEvent.VOLUMES, QueueEvent.STORAGE_UPDATE),
+        (ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
+        (ClusterEvent.REJECTION, QueueEvent.REJECTION_OVER),
+        (ClusterEvent.POLICY, QueueEvent.OTHER),
     ],
 )
-def test_changes_have_kube_schedulers_names(hint: Hint, event: QueueEvent) -> None:
+def test_changes_have_kube_schedulers_names(events: ClusterEvent, event: QueueEvent) -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
     queue.pop(0.0)
-    queue.add_unschedulable("a", hint, 0.0)
-    queue.hint(hint, 20.0)
+    queue.add_unschedulable("a", events, 0.0)
+    queue.requeue(events, 20.0)
     assert queue.incoming[Place.ACTIVE, event] == 1
 
 

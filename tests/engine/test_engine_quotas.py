@@ -10,7 +10,7 @@ from tests.engine.builders import OURS, allocation, asks, card, cards, engine_wi
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
 from vgpu_scheduler.engine import Engine, EngineOptions, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Decision, Hint, Outcome, PodClaims
+from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerKind, Decision, Outcome, PodClaims
 from vgpu_scheduler.policy import PolicyDefaults
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
@@ -119,7 +119,7 @@ def test_who_waits_for_a_quota_is_told_so() -> None:
     engine = limited(quota(memory=3000))
     decision = attempt(engine, pod("p", asks(2, 2000)))
     assert decision.message == "0/2 nodes are available: 2 AllocatedCardsInsufficientRequest, 2 ResourceQuotaNotFit."
-    assert decision.helped_by & Hint.QUOTA
+    assert decision.helped_by & ClusterEvent.QUOTA
     said = engine.quotas.describe("default", engine.state)
     assert said == "namespace default uses 0 of 3000 MiB of limits.nvidia.com/gpumem"
     assert engine.quotas.describe("other", engine.state) == ""

@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Place, Problem
 from vgpu_scheduler.engine.closed_nodes import RejectedNodes
 from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.model import Hint, Outcome
+from vgpu_scheduler.model import ClusterEvent, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
 
 TEXT = "node(s) rejected a pod like this one a moment ago"
@@ -169,7 +169,7 @@ def test_an_explanation_and_the_counts_name_a_rejecting_node() -> None:
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
     assert decision.verdicts["a"].reasons == (TEXT,)
-    assert decision.helped_by & Hint.REJECTION
+    assert decision.helped_by & ClusterEvent.REJECTION
     assert decision.another_node_helps
     assert engine.closed_nodes.counts()[Cause.POD_REJECTED] == 1
 

@@ -35,7 +35,7 @@ from tests.kube.storage_objects import (
 )
 from tests.state.copies import copied, cycle_on
 
-from vgpu_scheduler.model import NO_VOLUMES, Hint, Outcome, VolumePlan
+from vgpu_scheduler.model import NO_VOLUMES, ClusterEvent, Outcome, VolumePlan
 
 # What is planned -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def test_one_volume_is_for_one_of_two_pods_and_comes_back_with_its_placement() -
     engine.observe_pod(pod("two", **using("c1")), 0.0)
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: 2 {NONE_TO_BIND}."
-    assert (decision.outcome, bool(decision.helped_by & Hint.VOLUMES)) == (Outcome.UNSCHEDULABLE, True)
+    assert (decision.outcome, bool(decision.helped_by & ClusterEvent.VOLUMES)) == (Outcome.UNSCHEDULABLE, True)
     engine.unreserve("uid-one", 5.0, at_least=60.0)
     second = decide(engine, 5.0)
     assert second.placement is not None
@@ -223,7 +223,7 @@ def test_a_pod_that_no_node_is_tried_for(change: str) -> None:
     )
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: {text}."
-    assert decision.helped_by & Hint.VOLUMES
+    assert decision.helped_by & ClusterEvent.VOLUMES
     take(engine, CLASS, storage_class("imm"), version=6, now=5.0)
     take(engine, CLAIM, claim("c0", "default", storage_class="imm"), version=7, now=5.0)
     assert decide(engine, 5.0).placement is not None

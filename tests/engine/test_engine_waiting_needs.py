@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.equivalence import NodeColumns
 from vgpu_scheduler.engine.queued_pods import UnschedulableClass
 from vgpu_scheduler.engine.requeuing import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
 MEMORY = 8000
 """MiB of each card."""
@@ -206,7 +206,7 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
         wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
         coming = decode_pod(wire)
-        key = UnschedulableClass(number, Hint.NODE, per_node=True)
+        key = UnschedulableClass(number, ClusterEvent.NODE, per_node=True)
         if engine.cycle.decide(coming).placement is not None:
             placed += 1
             needs.put(key, coming, *engine.cycle.classes.need(coming))

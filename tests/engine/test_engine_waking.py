@@ -8,17 +8,25 @@ from tests.engine.builders import make_engine, pod
 
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.model import Hint, WakeSet
+from vgpu_scheduler.model import ClusterEvent, WakeSet
 
 NAMESPACES = ("limited", "free", "other")
-HINTS = (Hint.NODE, Hint.AFFINITY, Hint.VOLUMES, Hint.QUOTA, Hint.POLICY, Hint.REJECTION, Hint.RESOURCES)
+EVENTS = (
+    ClusterEvent.NODE,
+    ClusterEvent.AFFINITY,
+    ClusterEvent.VOLUMES,
+    ClusterEvent.QUOTA,
+    ClusterEvent.POLICY,
+    ClusterEvent.REJECTION,
+    ClusterEvent.RESOURCES,
+)
 
-hints = st.sets(st.sampled_from(HINTS)).map(lambda some: Hint(sum(some)))
+events = st.sets(st.sampled_from(EVENTS)).map(lambda some: ClusterEvent(sum(some)))
 namespaces = st.sets(st.sampled_from(NAMESPACES))
-waiting = st.lists(st.tuples(st.sampled_from(NAMESPACES), hints, st.booleans()), min_size=1, max_size=6)
+waiting = st.lists(st.tuples(st.sampled_from(NAMESPACES), events, st.booleans()), min_size=1, max_size=6)
 changes = st.fixed_dictionaries(
     {
-        "hints": hints.map(lambda some: some & ~(Hint.QUOTA | Hint.POLICY)),
+        "events": events.map(lambda some: some & ~(ClusterEvent.QUOTA | ClusterEvent.POLICY)),
         "quotas": namespaces,
         "returned": namespaces,
         "policies": namespaces,
@@ -28,7 +36,7 @@ changes = st.fixed_dictionaries(
 )
 
 
-def engine_with_parked(pods: list[tuple[str, Hint, bool]]) -> Engine:
+def engine_with_parked(pods: list[tuple[str, ClusterEvent, bool]]) -> Engine:
     """Return an engine where pods wait, each with its namespace, what helps it, and whether its policy is as before."""
     engine = make_engine()
     engine.quotas.observe(ResourceQuota("limited", "q", {"limits.nvidia.com/gpumem": "1000"}, "u", 1))
@@ -46,14 +54,14 @@ def engine_with_parked(pods: list[tuple[str, Hint, bool]]) -> Engine:
 @settings(max_examples=300, deadline=None)
 @given(waiting, changes)
 def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
-    pods: list[tuple[str, Hint, bool]], changed: dict[str, object]
+    pods: list[tuple[str, ClusterEvent, bool]], changed: dict[str, object]
 ) -> None:
     engine = engine_with_parked(pods)
     named = changed["pods"]
     assert isinstance(named, set)
-    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": Hint.VOLUMES for number in named}})  # type: ignore[arg-type]
+    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": ClusterEvent.VOLUMES for number in named}})  # type: ignore[arg-type]
     wakes = engine.state.wakes
-    wakes.hints |= found.hints
+    wakes.events |= found.events
     wakes.every_policy |= found.every_policy
     wakes.quotas |= found.quotas
     wakes.returned |= found.returned
@@ -63,10 +71,10 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     expected = {
         f"uid-p{number}"
         for number, (namespace, waits_for, as_decided) in enumerate(pods)
-        if waits_for & found.hints
+        if waits_for & found.events
         or number in named
-        or (waits_for & Hint.QUOTA and namespace in found.quotas)
-        or (waits_for & Hint.QUOTA and namespace in found.returned and namespace == "limited")
+        or (waits_for & ClusterEvent.QUOTA and namespace in found.quotas)
+        or (waits_for & ClusterEvent.QUOTA and namespace in found.returned and namespace == "limited")
         or ((found.every_policy or namespace in found.policies) and not as_decided)
     }
     uids = {f"uid-p{number}" for number in range(len(pods))}
@@ -77,6 +85,6 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
 def test_what_is_returned_is_told_once() -> None:
     wakes = WakeSet()
     wakes.returned.add("a")
-    wakes.hints |= Hint.NODE
-    assert wakes.take() == WakeSet(Hint.NODE, returned={"a"})
+    wakes.events |= ClusterEvent.NODE
+    assert wakes.take() == WakeSet(ClusterEvent.NODE, returned={"a"})
     assert wakes.take() == WakeSet()

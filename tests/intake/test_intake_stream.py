@@ -24,7 +24,7 @@ from vgpu_scheduler.intake import (
 )
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_node
-from vgpu_scheduler.model import NO_USAGE, Hint, Usage
+from vgpu_scheduler.model import NO_USAGE, ClusterEvent, Usage
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
             raise ZeroDivisionError
         return NO_USAGE
 
-    def remove(uid: str, version: int | None) -> Hint:
+    def remove(uid: str, version: int | None) -> ClusterEvent:
         raise ZeroDivisionError
 
     watcher.engine.observe_pod(pod("bad", nodeName="a"), 0.0)

@@ -10,7 +10,7 @@ from tests.kube.objects import Obj, container, node, pod
 from tests.naive import predicates as naive
 
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.predicates import CompiledPredicates, Reason, compile_predicates
 from vgpu_scheduler.predicates.reasons import TAINT, TOO_MANY_PODS, UNSCHEDULABLE, insufficient
 from vgpu_scheduler.state import NodeTable
@@ -160,8 +160,8 @@ def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
 
 
 def test_reasons_say_what_can_help() -> None:
-    assert TAINT.hint == UNSCHEDULABLE.hint == Hint.TAINTS
-    assert insufficient("cpu").hint == TOO_MANY_PODS.hint == Hint.ALLOCATABLE | Hint.RESOURCES
+    assert TAINT.helped_by == UNSCHEDULABLE.helped_by == ClusterEvent.TAINTS
+    assert insufficient("cpu").helped_by == TOO_MANY_PODS.helped_by == ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES
     assert TOO_MANY_PODS.resolvable
     assert not UNSCHEDULABLE.resolvable
 

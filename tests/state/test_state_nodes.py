@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kube.objects import node as api_node
 
 from vgpu_scheduler.kube import Node, decode_node
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state import NodeTable
 
 if TYPE_CHECKING:
@@ -76,22 +76,22 @@ def test_heartbeats_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "hint"),
+    ("change", "event"),
     [
-        ({"labels": {"a": "b"}}, Hint.LABELS),
-        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, Hint.TAINTS),
-        ({"unschedulable": True}, Hint.TAINTS),
-        ({"allocatable": {"cpu": "5"}}, Hint.ALLOCATABLE),
-        ({"allocatable": {"nvidia.com/gpu": "5"}}, Hint.ALLOCATABLE),
-        ({"labels": {"a": "b"}, "unschedulable": True}, Hint.LABELS | Hint.TAINTS),
-        ({"status": {"declaredFeatures": ["A"]}}, Hint.FEATURES),
+        ({"labels": {"a": "b"}}, ClusterEvent.LABELS),
+        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, ClusterEvent.TAINTS),
+        ({"unschedulable": True}, ClusterEvent.TAINTS),
+        ({"allocatable": {"cpu": "5"}}, ClusterEvent.ALLOCATABLE),
+        ({"allocatable": {"nvidia.com/gpu": "5"}}, ClusterEvent.ALLOCATABLE),
+        ({"labels": {"a": "b"}, "unschedulable": True}, ClusterEvent.LABELS | ClusterEvent.TAINTS),
+        ({"status": {"declaredFeatures": ["A"]}}, ClusterEvent.FEATURES),
     ],
 )
-def test_changes_that_matter(change: dict[str, Any], hint: Hint) -> None:
+def test_changes_that_matter(change: dict[str, Any], event: ClusterEvent) -> None:
     nodes = NodeTable()
     nodes.upsert(make())
     version, static, generation = int(nodes.version[0]), int(nodes.static_version[0]), nodes.generation
-    assert nodes.upsert(make(**change)) == hint
+    assert nodes.upsert(make(**change)) == event
     assert nodes.version[0] > version
     assert nodes.static_version[0] > static
     assert nodes.generation == generation
@@ -103,7 +103,7 @@ def test_a_node_made_anew_counts_as_changed_and_keeps_its_charges() -> None:
     nodes.charge(0, {"cpu": 100})
     anew = api_node()
     anew["metadata"]["uid"] = "another"
-    assert nodes.upsert(decode_node(anew)) == Hint.NODE
+    assert nodes.upsert(decode_node(anew)) == ClusterEvent.NODE
     assert amounts(nodes, "n")["cpu"] == (4000, 100)
 
 

@@ -14,7 +14,7 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, Placement
 from vgpu_scheduler.state import Hold, Phase, Reservation, State
 
 __all__ = ["MOST_MOVES", "AssumedPlacements", "Before", "Reserver"]
@@ -54,7 +54,7 @@ class Reserver:
         self._state = state
         self._preemptions = preemptions
 
-    def reserve(self, pod: Pod, decision: Decision) -> Hint:
+    def reserve(self, pod: Pod, decision: Decision) -> ClusterEvent:
         """Assume a placement that was decided; return what that may help.
 
         It takes the room that is kept for the pod, or gives up that of lower priorities which it needs.
@@ -239,7 +239,7 @@ class AssumedPlacements:
         """Assume another placement of an assumed pod."""
         assert decision.placement is not None
         usage = placement_usage(decision.placement, decision.claims)
-        self._state.wakes.hints |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
+        self._state.wakes.events |= self._state.reassume(pod.uid, decision.placement, usage, pod.spec.requests)
 
     def _assumed(self, uid: str) -> tuple[Pod, Reservation, Placement] | None:
         """Return a pod that has to be placed with its assumed placement; None if it has none, or has not to be."""

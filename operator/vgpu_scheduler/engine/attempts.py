@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, internal_error
 
 __all__ = ["Attempts"]
 
@@ -178,7 +178,7 @@ class Attempts:
             self.waiting_holds.give_up(group.waiting)
             if group.needed:  # else it has what is kept for it as soon as the others are bound
                 self._keep_no_room(pod)
-            self._queue.add_unschedulable(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
+            self._queue.add_unschedulable(pod.uid, ClusterEvent.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         decisions = self._storage.hold_back(group.waiting) or self._group_with_preemption(group, now, explain=explain)
         decided = {decision.uid for decision in decisions}
@@ -221,7 +221,7 @@ class Attempts:
             self._policies.decided(pod)
             decision = self._cycle.decide(pod, explain=explain, changed=changed)
             if decision.placement is not None:
-                self._state.wakes.hints |= self.reserver.reserve(pod, decision)
+                self._state.wakes.events |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
         return decision

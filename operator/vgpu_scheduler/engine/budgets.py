@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_scheduler.kube import DisruptionBudget, VersionedStore
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 
 class DisruptionBudgets:
@@ -15,36 +15,36 @@ class DisruptionBudgets:
         self._store: VersionedStore[str, DisruptionBudget] = VersionedStore()
         self._all: tuple[DisruptionBudget, ...] | None = ()
 
-    def observe(self, budget: DisruptionBudget) -> Hint:
+    def observe(self, budget: DisruptionBudget) -> ClusterEvent:
         """Take in a budget; an older version than the one known is ignored.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             Whether pods may end now that could not before, or fewer.
         """
         before = self._store.get(budget.key)
         if not self._store.put(budget.key, budget):
-            return Hint.NONE
+            return ClusterEvent.NONE
         self._all = None
         if before is None:
-            return Hint.BUDGET_TIGHTENED
-        tightened = Hint.BUDGET_TIGHTENED if _forbids_more(budget, before) else Hint.NONE
-        return tightened | Hint.BUDGET if _forbids_more(before, budget) else tightened
+            return ClusterEvent.BUDGET_TIGHTENED
+        tightened = ClusterEvent.BUDGET_TIGHTENED if _forbids_more(budget, before) else ClusterEvent.NONE
+        return tightened | ClusterEvent.BUDGET if _forbids_more(before, budget) else tightened
 
-    def remove(self, budget: DisruptionBudget, version: int | None = None) -> Hint:
+    def remove(self, budget: DisruptionBudget, version: int | None = None) -> ClusterEvent:
         """Take in that a budget is gone, as of a version; its own unless one is given.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             Whether pods may end now that could not before.
         """
         gone_at = budget.resource_version if version is None else version
         if not self._store.remove(budget.key, budget.uid, gone_at):
-            return Hint.NONE
+            return ClusterEvent.NONE
         self._all = None
-        return Hint.BUDGET
+        return ClusterEvent.BUDGET
 
     @property
     def store(self) -> VersionedStore[str, DisruptionBudget]:

@@ -25,8 +25,8 @@ from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     CardReason,
+    ClusterEvent,
     Decision,
-    Hint,
     NearMiss,
     Outcome,
     Placement,
@@ -344,7 +344,7 @@ class Cycle:
             message=f"0/{nodes} nodes are available: {reason}.",
             nodes=nodes,
             reasons={reason: nodes},
-            helped_by=Hint.POD | Hint.POLICY | Hint.VOLUMES,
+            helped_by=ClusterEvent.POD | ClusterEvent.POLICY | ClusterEvent.VOLUMES,
             rejected_by=(REFUSED,),
             sources=policy.source_of,
         )
@@ -353,7 +353,7 @@ class Cycle:
         rows, part = found.rows, pod_class.node
         closed = self.on_node.closed_to(pod_class, pod)
         counted = count_rejections(part, found, closed, self.state.nodes)
-        counts, hints = counted.reasons, counted.hints
+        counts, events = counted.reasons, counted.events
         pre_filter_reason = found.pre_filter_reason
         return Decision(
             uid=pod.uid,
@@ -369,15 +369,15 @@ class Cycle:
             near_miss=self._nearest(pod_class, part.allocator, rows) if explain and lacks_amounts(counts) else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, pod_class, found),
-            helped_by=hints | Hint.POD,
+            helped_by=events | ClusterEvent.POD,
             rejected_by=counted.rejected_by,
-            equivalence=self._equivalence(pod_class, pod, hints),
-            per_node=not (pod_class.cluster or closed or self.state.nominations or hints & ~OF_ONE_NODE),
+            equivalence=self._equivalence(pod_class, pod, events),
+            per_node=not (pod_class.cluster or closed or self.state.nominations or events & ~OF_ONE_NODE),
             sources=pod_class.claimed.policy.source_of,
             warnings=pod_class.claimed.warnings,
         )
 
-    def _equivalence(self, pod_class: Fitted, pod: Pod, hints: Hint) -> Hashable:
+    def _equivalence(self, pod_class: Fitted, pod: Pod, events: ClusterEvent) -> Hashable:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
             return None  # what is kept for a pod is in the way of all others only
@@ -385,7 +385,7 @@ class Cycle:
             return None  # more room that is kept for others is open to it than to its equals, or less
         equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
-        return (replaced_with(pod), equivalence) if hints & Hint.REJECTION else equivalence
+        return (replaced_with(pod), equivalence) if events & ClusterEvent.REJECTION else equivalence
 
     def _fits_without_quotas(self, pod: Pod, pod_class: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""

@@ -41,7 +41,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
+from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State
@@ -130,20 +130,20 @@ class Engine:
             pod = msgspec.structs.replace(pod, node_name=self.dialects.announced_node(pod))
         uses = self.dialects.uses(pod)
         kept_for = self.state.holds.left_for(pod.uid)
-        hint = self.state.observe_pod(pod, uses)
+        event = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         self.preemptions.left(kept_for, now)
         if pod.node_name:
             self.preemptions.bound(pod.uid)
         problems: list[Problem] = []
         if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
-            hint |= Hint.NODE
+            event |= ClusterEvent.NODE
         if accepted is pod:
             self.groups.observe(pod)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
-        self._requeuer.hint(hint, now)
+        self._requeuer.requeue(event, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if accepted is pod and problem:
             problems.append(
@@ -221,20 +221,20 @@ class Engine:
         self.preemptions.forget(uid)
         self.attempts.waiting_holds.forget(uid)
         kept_for = self.state.holds.left_for(uid)
-        hint = self.state.remove_pod(uid, version)
+        event = self.state.remove_pod(uid, version)
         self.preemptions.left(kept_for, now)
         if self.closed_nodes.unserved_pods.forget(uid):
-            hint |= Hint.NODE
-        self._requeuer.hint(hint, now)
+            event |= ClusterEvent.NODE
+        self._requeuer.requeue(event, now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
         devices, problems = self._registrations.read(node)
-        hint = self.state.observe_node(node, devices)
+        event = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
-            hint |= Hint.NODE
+            event |= ClusterEvent.NODE
         self.preemptions.node_changed(node.name, now)
-        self._requeuer.hint(hint, now)
+        self._requeuer.requeue(event, now)
         return problems
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -248,7 +248,7 @@ class Engine:
 
     def remove_node(self, name: str, version: int | None = None, now: float = 0.0) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
-        self.state.wakes.hints |= self.state.remove_node(name, version)
+        self.state.wakes.events |= self.state.remove_node(name, version)
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
             self.preemptions.node_gone(name, now)
@@ -259,13 +259,13 @@ class Engine:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
         if wrong:
-            self._requeuer.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
+            self._requeuer.requeue(ClusterEvent.DEVICE_FREED | ClusterEvent.RESOURCES, now)
         return wrong
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
-            self._requeuer.hint(Hint.NODE, now)
+            self._requeuer.requeue(ClusterEvent.NODE, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -345,13 +345,13 @@ class Engine:
             Seconds that a back-off lasts at least.
         """
         kept_for, held = self.state.holds.left_for(uid), self.state.reservation(uid)
-        hint = self.state.forget(uid)
+        event = self.state.forget(uid)
         self.state.settled(uid)
         self.preemptions.unreserved(uid, held if self.state.reservation(uid) is None else None)
         self.preemptions.left(kept_for, now)
         self.assumed.forget(uid)
         self.groups.given_back(uid)
-        self._requeuer.hint(hint, now)
+        self._requeuer.requeue(event, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)

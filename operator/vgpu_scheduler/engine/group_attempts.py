@@ -18,7 +18,7 @@ from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, TopologyConstraint, internal_error
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
 
 __all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_others"]
 
@@ -155,7 +155,7 @@ class GroupAttempts:
         """
         placed: list[Decision] = []
         others: list[Decision] = []
-        hints, before = Hint.NONE, self._reserver.before()
+        events, before = ClusterEvent.NONE, self._reserver.before()
         try:
             for number, (pod, rows) in enumerate(pods):
                 decision = self._cycle.decide(pod, explain=explain, within=rows)
@@ -164,10 +164,10 @@ class GroupAttempts:
                     if len(placed) + len(pods) - number - 1 < needed:
                         break
                     continue
-                hints |= self._reserver.reserve(pod, decision)
+                events |= self._reserver.reserve(pod, decision)
                 placed.append(decision)
                 if len(placed) == needed:
-                    self._state.wakes.hints |= hints
+                    self._state.wakes.events |= events
                     return _Tried(tuple(placed), tuple(others))
         except Exception:
             self._reserver.undo(placed, before)
@@ -258,7 +258,7 @@ def malformed(pod: Pod, problem: str) -> Decision:
     """Return the decision about a pod that can be no member of its group, or whose group is not placed."""
     return Decision(
         pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
-        helped_by=Hint.POD,
+        helped_by=ClusterEvent.POD,
     )  # fmt: skip
 
 
@@ -296,13 +296,13 @@ def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence
         Equal for groups that fail alike, where nothing is against this one alone.
     """
     assert tried.failed is not None, "the group was not placed"
-    hints, times = _helped_by(tried.others), [each.again_at for each in tried.others if each.again_at is not None]
-    closed = bool(hints & Hint.REJECTION)  # nodes, to this group alone perhaps
+    events, times = _helped_by(tried.others), [each.again_at for each in tried.others if each.again_at is not None]
+    closed = bool(events & ClusterEvent.REJECTION)  # nodes, to this group alone perhaps
     where = f"in {domain}, where the group was tried first: " if domain else ""
-    hints |= OF_ONE_NODE if domain else Hint.NONE  # another domain may come to have room
+    events |= OF_ONE_NODE if domain else ClusterEvent.NONE  # another domain may come to have room
     own = replace(
         tried.failed,
-        helped_by=hints,
+        helped_by=events,
         again_at=min(times, default=None),
         message=f"{where}{tried.failed.message}",
         equivalence=None if closed or tried.failed.outcome is not Outcome.UNSCHEDULABLE else equivalence,
@@ -328,21 +328,21 @@ def lacks_room(
     equivalence
         Equal for groups that fail alike, where nothing is against this one alone.
     """
-    hints = OF_ONE_NODE | Hint.QUOTA | _helped_by(failures)
+    events = OF_ONE_NODE | ClusterEvent.QUOTA | _helped_by(failures)
     needed = f"{group.needed} pods" if group.needed > 1 else "a pod"
     message = f"0/{nodes} nodes are available: group {group.key} needs {needed} to be placed at once, and {why}."
     return tuple(
         Decision(
             pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
-            helped_by=hints, equivalence=None if hints & Hint.REJECTION else equivalence,
+            helped_by=events, equivalence=None if events & ClusterEvent.REJECTION else equivalence,
         )
         for pod in group.waiting
     )  # fmt: skip
 
 
-def _helped_by(failures: Sequence[Decision]) -> Hint:
+def _helped_by(failures: Sequence[Decision]) -> ClusterEvent:
     """Return what could help any of some pods."""
-    hints = Hint.NONE
+    events = ClusterEvent.NONE
     for each in failures:
-        hints |= each.helped_by
-    return hints
+        events |= each.helped_by
+    return events

@@ -30,7 +30,7 @@ from vgpu_scheduler.kube import (
     VersionedStore,
     Volume,
 )
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
@@ -187,15 +187,15 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
-    def changed(before: StorageObject | None, found: StorageObject, hint: Hint, now: float) -> None:
+    def changed(before: StorageObject | None, found: StorageObject, event: ClusterEvent, now: float) -> None:
         if not engine.storage.synced:
             return  # the pods that wait for these objects are tried when all of them are known
-        if hint:
+        if event:
             for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
                 engine.storage.claim_changed(claim, now)
         if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
-            hint &= ~Hint.VOLUMES  # it is there for those claims alone
-        engine.queue.hint(hint, now)
+            event &= ~ClusterEvent.VOLUMES  # it is there for those claims alone
+        engine.queue.requeue(event, now)
 
     def observe(found: StorageObject, now: float) -> tuple[Problem, ...]:
         before = store.get(found.key)
@@ -225,11 +225,11 @@ def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
     budgets = engine.budgets
 
     def observe(budget: DisruptionBudget, now: float) -> tuple[Problem, ...]:
-        engine.queue.hint(budgets.observe(budget), now)
+        engine.queue.requeue(budgets.observe(budget), now)
         return ()
 
     def remove(budget: DisruptionBudget, version: int, now: float) -> None:
-        engine.queue.hint(budgets.remove(budget, version), now)
+        engine.queue.requeue(budgets.remove(budget, version), now)
 
     return _stored(budgets.store, observe, remove)
 

@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
 from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Hint
+from vgpu_scheduler.model import CardReason, ClusterEvent
 from vgpu_scheduler.predicates import FilterError, Reason, Rejection, Rejections
 from vgpu_scheduler.state import Reservation, State
 
@@ -102,7 +102,7 @@ def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None
     try:
         _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)
     except FilterError as error:
-        return Rejection((Reason(_DEVICES, str(error), Hint.NONE, resolvable=False),), resolvable=False)
+        return Rejection((Reason(_DEVICES, str(error), ClusterEvent.NONE, resolvable=False),), resolvable=False)
     if rejected:
         rejections, _, codes = rejected[0]
         return rejections[int(codes[0])]
@@ -120,5 +120,5 @@ def card_rejection(counts: NDArray[np.integer]) -> Rejection:
         How many cards give each reason, or 0 for those that none gives; shape (REASONS,).
     """
     cards = [CardReason(number) for number in np.flatnonzero(counts).tolist()]
-    reasons = tuple(Reason(_DEVICES, card.text, card.hint, resolvable=card.resolvable) for card in cards)
+    reasons = tuple(Reason(_DEVICES, card.text, card.helped_by, resolvable=card.resolvable) for card in cards)
     return Rejection(reasons, any(card.resolvable for card in cards))

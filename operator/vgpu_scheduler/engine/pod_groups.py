@@ -17,7 +17,7 @@ from vgpu_scheduler.groups import (
     topology,
 )
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
-from vgpu_scheduler.model import Hint, TopologyConstraint
+from vgpu_scheduler.model import ClusterEvent, TopologyConstraint
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.state import Phase, State
 
@@ -196,7 +196,7 @@ class PodGroups:
         self._touch(key)
         for uid in self._members.get(key, ()):
             if self._state.reservation(uid) is None:
-                self._state.wakes.pods[uid] = Hint.GROUP
+                self._state.wakes.pods[uid] = ClusterEvent.GROUP
 
     def _touch(self, key: GroupKey) -> None:
         if self._touched is not None:

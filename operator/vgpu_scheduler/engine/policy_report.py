@@ -229,7 +229,7 @@ class EffectivePolicies:
     def _count_in(self, namespace: str) -> None:
         """Have the pods of a namespace counted by the labels that it has now."""
         known = self._catalogue.namespace(namespace)
-        self._state.wakes.hints |= self._state.observe_namespace(namespace, known.labels if known else None)
+        self._state.wakes.events |= self._state.observe_namespace(namespace, known.labels if known else None)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""

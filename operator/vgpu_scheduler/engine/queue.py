@@ -4,7 +4,7 @@ A waiting pod is in one of three places. *Active* pods are tried by priority, th
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
 wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
 first is tried then; when it was placed, it is the next one's turn. Whatever happened, each of them is tried again after
-5 minutes: a missed hint must not strand a pod, and a counter tells when one was missed.
+5 minutes: a missed event must not strand a pod, and a counter tells when one was missed.
 
 Decisions are made synchronously between two calls of this class, so that no event can fall between an attempt and its
 outcome: upstream's list of events in flight has no counterpart here.
@@ -26,10 +26,10 @@ from vgpu_scheduler.engine.queued_pods import (
     UnschedulableClass,
     UnschedulablePods,
 )
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 FLUSH_AFTER = 300.0
-"""Seconds that a pod stays unschedulable without a hint."""
+"""Seconds that a pod stays unschedulable without an event."""
 
 
 class SchedulingQueue:
@@ -47,7 +47,7 @@ class SchedulingQueue:
         self._due: list[tuple[float, int, str]] = []
         self._unschedulable = UnschedulablePods(dissolved)
         self._tried_for: dict[Hashable, str] = {}
-        self._flushed: dict[str, Hint] = {}
+        self._flushed: dict[str, ClusterEvent] = {}
         """What those waited for whom nothing but the time that passed has made active."""
         self._ticket = 0
         self._priorities: dict[str, int] = {}
@@ -183,14 +183,14 @@ class SchedulingQueue:
     def add_unschedulable(
         self,
         uid: str,
-        waits_for: Hint,
+        waits_for: ClusterEvent,
         now: float,
         equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
         clock: int | None = None,
         again_at: float | None = None,
     ) -> UnschedulableClass | None:
-        """Put a pod among the unschedulable ones, until one of the hints is given; return the class that it is in.
+        """Put a pod among the unschedulable ones, until one of the events is given; return the class that it is in.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class SchedulingQueue:
             self.placed_after_flush += self._flushed.pop(uid, None) is not None
             self._pass_on(entry, now)
 
-    def set_aside(self, uid: str, waits_for: Hint, now: float) -> None:
+    def set_aside(self, uid: str, waits_for: ClusterEvent, now: float) -> None:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
@@ -276,8 +276,10 @@ class SchedulingQueue:
         self._leave(entry)
         self._delay(entry, max(entry.ready_at, now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
-    def hint(self, hints: Hint, now: float, helped: Iterable[UnschedulableClass] = (), *, anew: bool = False) -> int:
-        """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
+    def requeue(
+        self, events: ClusterEvent, now: float, helped: Iterable[UnschedulableClass] = (), *, anew: bool = False
+    ) -> int:
+        """Wake the unschedulable pods that one of the events could help, one for all that are alike; return how many.
 
         Parameters
         ----------
@@ -287,22 +289,22 @@ class SchedulingQueue:
         anew
             Have all nodes asked for them, not those alone that have changed.
         """
-        if not hints:
+        if not events:
             return 0
-        for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
+        for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & events]:
             del self._flushed[uid]  # it would have been woken now
-        event = QueueEvent.of(hints)
-        count = sum(self._try_first(key.equivalence, now, event) for key in self._unschedulable.waiting_for(hints))
+        event = QueueEvent.of(events)
+        count = sum(self._try_first(key.equivalence, now, event) for key in self._unschedulable.waiting_for(events))
         return count + sum(self._try_first(key.equivalence, now, event, anew=anew) for key in helped)
 
-    def unschedulable(self, waits_for: Hint | None = None) -> Iterator[str]:
-        """Yield the unschedulable pods, or those that one of some hints could help."""
+    def unschedulable(self, waits_for: ClusterEvent | None = None) -> Iterator[str]:
+        """Yield the unschedulable pods, or those that one of some events could help."""
         keys = [key for key in self._unschedulable.all() if waits_for is None or key.waits_for & waits_for]
         return (uid for key in keys for uid in self._unschedulable.uids(key))
 
-    def anybody_waits_for(self, hints: Hint) -> bool:
-        """Tell whether one of some hints could help an unschedulable pod."""
-        return self._unschedulable.any_for(hints)
+    def anybody_waits_for(self, events: ClusterEvent) -> bool:
+        """Tell whether one of some events could help an unschedulable pod."""
+        return self._unschedulable.any_for(events)
 
     def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> None:
         """Let those of some pods that are unschedulable be tried again, each after its back-off."""

@@ -20,7 +20,7 @@ from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 __all__ = [
     "FREE_EVENTS",
@@ -86,23 +86,23 @@ class QueueEvent(StrEnum):
     OTHER = "Other"
 
     @classmethod
-    def of(cls, hints: Hint) -> QueueEvent:
+    def of(cls, events: ClusterEvent) -> QueueEvent:
         """Return what a change is called; of several the first in the order below."""
-        return next((event for hint, event in _BY_HINT if hints & hint), cls.OTHER)
+        return next((name for some, name in _BY_CLUSTER_EVENT if events & some), cls.OTHER)
 
 
-_BY_HINT = (
-    (Hint.DEVICE_FREED | Hint.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
-    (Hint.NODE, QueueEvent.NODE_ADD),
-    (Hint.ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
-    (Hint.LABELS, QueueEvent.NODE_LABEL),
-    (Hint.TAINTS, QueueEvent.NODE_TAINT),
-    (Hint.FEATURES, QueueEvent.NODE_FEATURE),
-    (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
-    (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
-    (Hint.VOLUMES | Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
-    (Hint.REJECTION, QueueEvent.REJECTION_OVER),
-    (Hint.GROUP, QueueEvent.POD_GROUP_UPDATE),
+_BY_CLUSTER_EVENT = (
+    (ClusterEvent.DEVICE_FREED | ClusterEvent.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
+    (ClusterEvent.NODE, QueueEvent.NODE_ADD),
+    (ClusterEvent.ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
+    (ClusterEvent.LABELS, QueueEvent.NODE_LABEL),
+    (ClusterEvent.TAINTS, QueueEvent.NODE_TAINT),
+    (ClusterEvent.FEATURES, QueueEvent.NODE_FEATURE),
+    (ClusterEvent.DEVICES, QueueEvent.NODE_ANNOTATION),
+    (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+    (ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
+    (ClusterEvent.REJECTION, QueueEvent.REJECTION_OVER),
+    (ClusterEvent.GROUP, QueueEvent.POD_GROUP_UPDATE),
 )
 
 
@@ -132,7 +132,7 @@ class UnschedulableClass(NamedTuple):
     """
 
     equivalence: Hashable
-    waits_for: Hint
+    waits_for: ClusterEvent
     per_node: bool = False
 
 
@@ -147,7 +147,7 @@ class UnschedulablePods:
 
     def __init__(self, dissolved: Callable[[UnschedulableClass], None]) -> None:
         self._dissolved = dissolved
-        self._classes: dict[tuple[Hint, bool], dict[Hashable, list[Rank]]] = {}
+        self._classes: dict[tuple[ClusterEvent, bool], dict[Hashable, list[Rank]]] = {}
 
     def __contains__(self, key: UnschedulableClass) -> bool:
         return key.equivalence in self._classes.get(key[1:], {})
@@ -167,12 +167,12 @@ class UnschedulablePods:
                 del self._classes[key[1:]]
             self._dissolved(key)
 
-    def waiting_for(self, hints: Hint) -> list[UnschedulableClass]:
-        """Return the classes that one of some hints could help, whichever node it is about."""
+    def waiting_for(self, events: ClusterEvent) -> list[UnschedulableClass]:
+        """Return the classes that one of some events could help, whichever node it is about."""
         return [
             UnschedulableClass(equivalence, waits_for)
             for (waits_for, per_node), classes in self._classes.items()
-            if waits_for & hints and not per_node
+            if waits_for & events and not per_node
             for equivalence in classes
         ]
 
@@ -182,9 +182,9 @@ class UnschedulablePods:
             UnschedulableClass(equivalence, *kind) for kind, classes in self._classes.items() for equivalence in classes
         ]
 
-    def any_for(self, hints: Hint) -> bool:
-        """Tell whether one of some hints could help any class."""
-        return any(waits_for & hints for waits_for, _ in self._classes)
+    def any_for(self, events: ClusterEvent) -> bool:
+        """Tell whether one of some events could help any class."""
+        return any(waits_for & events for waits_for, _ in self._classes)
 
     def uids(self, key: UnschedulableClass) -> Iterator[str]:
         """Yield the pods of a class in their order."""
@@ -247,7 +247,7 @@ class LastAttempt:
     """
 
     equivalence: Hashable
-    waits_for: Hint
+    waits_for: ClusterEvent
     rejected_by: tuple[str, ...]
     clock: int
     attempted_at: float

@@ -21,14 +21,20 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
-from vgpu_scheduler.model import WHOLE, Hint
+from vgpu_scheduler.model import WHOLE, ClusterEvent
 from vgpu_scheduler.state import State
 
 __all__ = ["Requeuer", "WaitingNeeds"]
 
 _FEW: Final = 32
 """As long as no more classes wait, each is tried on all nodes when a change could help it: what it says stays exact."""
-_OF_ROOM: Final = Hint.NODE | Hint.RESOURCES | Hint.DEVICES | Hint.DEVICE_FREED | Hint.ALLOCATABLE
+_OF_ROOM: Final = (
+    ClusterEvent.NODE
+    | ClusterEvent.RESOURCES
+    | ClusterEvent.DEVICES
+    | ClusterEvent.DEVICE_FREED
+    | ClusterEvent.ALLOCATABLE
+)
 """Changes after which a node helps whom it has room for."""
 _MOST_LOOKED_AT: Final = 1024
 """If more nodes have changed, all are asked."""
@@ -38,7 +44,7 @@ class Requeuer:
     """Requeues the pods that a change may help, and tells which nodes to look at for them.
 
     Whatever alters a decision about a node raises that node's version. So versions say which nodes have changed, and
-    nobody who gives a hint has to.
+    nobody who gives an event has to.
 
     Parameters
     ----------
@@ -72,7 +78,7 @@ class Requeuer:
     def drain(self, now: float) -> None:
         """Requeue the pods that the changes since the last call may help; always in the same order."""
         if self._rejected.expire(now):
-            self._state.wakes.hints |= Hint.REJECTION
+            self._state.wakes.events |= ClusterEvent.REJECTION
         if self._state.wakes:
             found = self._state.wakes.take()
             if found.every_policy or found.policies:
@@ -80,18 +86,18 @@ class Requeuer:
             self._wake_by_quota(found.quotas | self._quotas.limited(found.returned), now)
             for uid, changed in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent.of(changed))
-            self.hint(found.hints, now)
-        if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(Hint.AFFINITY):
+            self.requeue(found.events, now)
+        if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(ClusterEvent.AFFINITY):
             self._state.interpod.nobody_waits()
 
-    def hint(self, hints: Hint, now: float) -> None:
+    def requeue(self, events: ClusterEvent, now: float) -> None:
         """Requeue the pods that a change could help; per-node rejections only where a changed node has room."""
-        if not hints:
+        if not events:
             return
         few = len(self._needs) <= _FEW
-        helped = [key for key in self._needs if key.waits_for & hints] if few else self._helped(hints)
+        helped = [key for key in self._needs if key.waits_for & events] if few else self._helped(events)
         self._told_of = self._state.nodes.clock
-        self._queue.hint(hints, now, helped, anew=few)
+        self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
         """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
@@ -106,14 +112,14 @@ class Requeuer:
     def _wake_by_quota(self, namespaces: set[str], now: float) -> None:
         """Requeue the pods that wait for the quota of some namespaces."""
         if namespaces:
-            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(Hint.QUOTA))
+            waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(ClusterEvent.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
             self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
-    def _helped(self, hints: Hint) -> list[UnschedulableClass]:
+    def _helped(self, events: ClusterEvent) -> list[UnschedulableClass]:
         """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
-        others = hints & ~_OF_ROOM
+        others = events & ~_OF_ROOM
         if others:
             found += [key for key in self._needs if key.waits_for & others]
         return list(dict.fromkeys(found))

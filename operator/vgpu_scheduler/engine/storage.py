@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan, WakeSet
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, VolumePlan, WakeSet
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
 
-_ANY = Hint.VOLUMES | Hint.ATTACH_LIMIT
+_ANY = ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT
 """What may help where not everything that happened to storage objects was seen."""
 
 
@@ -82,7 +82,7 @@ class StorageAccess:
                 pod.key,
                 outcome,
                 message=self.unreadable,
-                helped_by=Hint.VOLUMES,
+                helped_by=ClusterEvent.VOLUMES,
                 rejected_by=("VolumeBinding",),
                 another_node_helps=False,
             )
@@ -98,14 +98,14 @@ class StorageAccess:
         more: each is tried.
         """
         if not self.synced:
-            self._wakes.pods.update((uid, Hint.VOLUMES) for uids in self._by_claim.values() for uid in uids)
+            self._wakes.pods.update((uid, ClusterEvent.VOLUMES) for uids in self._by_claim.values() for uid in uids)
         self.synced, self.unreadable = True, ""
-        self._wakes.hints |= _ANY
+        self._wakes.events |= _ANY
 
     def unknown(self, problem: str = "") -> None:
         """Take in that some kind is not known, and why it cannot become known, if something stands in the way."""
         if problem and problem != self.unreadable:
-            self._wakes.hints |= _ANY
+            self._wakes.events |= _ANY
         self.synced, self.unreadable = False, problem
 
     # What may be written ---------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class StorageAccess:
     def allow(self, resource: str, namespace: str = "") -> None:
         """Take in that it allows them again."""
         if self._denied.pop((resource, namespace), ""):
-            self._wakes.hints |= Hint.VOLUMES
+            self._wakes.events |= ClusterEvent.VOLUMES
 
     def denial(self, plan: VolumePlan) -> str:
         """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""

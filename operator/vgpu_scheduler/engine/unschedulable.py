@@ -9,22 +9,22 @@ from vgpu_scheduler.allocators import count_reasons, verdict
 from vgpu_scheduler.engine.closed_nodes import Cause
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preferences import Filtered
-from vgpu_scheduler.model import Hint, NodeVerdict
+from vgpu_scheduler.model import ClusterEvent, NodeVerdict
 from vgpu_scheduler.state import NodeTable
 
 __all__ = ["OF_ONE_NODE", "Counted", "count_rejections", "verdicts"]
 
 OF_ONE_NODE = (
-    Hint.NODE
-    | Hint.RESOURCES
-    | Hint.DEVICES
-    | Hint.DEVICE_FREED
-    | Hint.LABELS
-    | Hint.TAINTS
-    | Hint.ALLOCATABLE
-    | Hint.FEATURES
-    | Hint.POD
-    | Hint.POLICY
+    ClusterEvent.NODE
+    | ClusterEvent.RESOURCES
+    | ClusterEvent.DEVICES
+    | ClusterEvent.DEVICE_FREED
+    | ClusterEvent.LABELS
+    | ClusterEvent.TAINTS
+    | ClusterEvent.ALLOCATABLE
+    | ClusterEvent.FEATURES
+    | ClusterEvent.POD
+    | ClusterEvent.POLICY
 )
 """Changes of one node, which raise its version, and those after which a pod is tried by name."""
 
@@ -37,14 +37,14 @@ class Counted:
     ----------
     reasons
         How many nodes gave each reason; a node counts once under each.
-    hints
+    events
         What could help.
     rejected_by
         The plugins, card reasons or other causes, each once.
     """
 
     reasons: Mapping[str, int]
-    hints: Hint
+    events: ClusterEvent
     rejected_by: tuple[str, ...]
 
 
@@ -59,25 +59,25 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
         The nodes that are closed to the pod, and why.
     """
     counts: dict[str, int] = {}
-    hints = Hint.NODE
+    events = ClusterEvent.NODE
     rejected_by: dict[str, None] = {}
     for reason, count in found.count().items():
         counts[reason.text] = count
-        hints |= reason.hint
+        events |= reason.helped_by
         rejected_by[reason.plugin] = None
     if part.allocator is not None:
         for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
             counts[card_reason.text] = count
-            hints |= card_reason.hint
+            events |= card_reason.helped_by
             rejected_by[card_reason.name] = None
     passing = set(found.passing.tolist()) if closed else ()
     for name, cause in closed.items():
         row = nodes.row(name)
         if row in passing and part.feasible[row]:
             counts[cause.text] = counts.get(cause.text, 0) + 1
-            hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
+            events |= ClusterEvent.REJECTION if cause is Cause.POD_REJECTED else ClusterEvent.NODE
             rejected_by[cause.value] = None
-    return Counted(counts, hints, tuple(rejected_by))
+    return Counted(counts, events, tuple(rejected_by))
 
 
 def verdicts(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> dict[str, NodeVerdict]:

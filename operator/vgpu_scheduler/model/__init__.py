@@ -65,7 +65,7 @@ from vgpu_scheduler.model.placement import (
     makers,
     peak,
 )
-from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint, WakeSet
+from vgpu_scheduler.model.reasons import CardReason, ClusterEvent, EventReason, WakeSet
 from vgpu_scheduler.model.texts import (
     MESSAGE,
     QUOTED,
@@ -105,6 +105,7 @@ __all__ = [
     "Charges",
     "Claim",
     "ClaimTerms",
+    "ClusterEvent",
     "Compute",
     "ConditionReason",
     "ContainerAssignments",
@@ -115,7 +116,6 @@ __all__ = [
     "DeviceResource",
     "Dimension",
     "EventReason",
-    "Hint",
     "InputError",
     "NearMiss",
     "NodeVerdict",

@@ -10,7 +10,7 @@ from typing import Final
 
 from vgpu_scheduler.model.devices import MIB, PodClaims
 from vgpu_scheduler.model.placement import Placement
-from vgpu_scheduler.model.reasons import Hint
+from vgpu_scheduler.model.reasons import ClusterEvent
 
 _NEAR_MISS: Final = re.compile(
     r"nearest: (?P<shortages>\d+ of \d+ \S+ [^/;]+) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
@@ -23,7 +23,7 @@ class Outcome(Enum):
 
     PLACED = "placed"
     UNSCHEDULABLE = "unschedulable"
-    """No node fits now; a hint may change that."""
+    """No node fits now; an event may change that."""
     REFUSED = "refused"
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
     ERROR = "error"
@@ -276,7 +276,7 @@ class Decision:
     reasons: Mapping[str, int] = field(default_factory=dict)
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
-    helped_by: Hint = Hint.NONE
+    helped_by: ClusterEvent = ClusterEvent.NONE
     rejected_by: tuple[str, ...] = ()
     equivalence: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from enum import IntEnum, IntFlag, StrEnum
 __all__ = ["WakeSet"]
 
 
-class Hint(IntFlag):
+class ClusterEvent(IntFlag):
     """Kinds of change that can help a pod that did not fit; reasons and events both carry them."""
 
     NONE = 0
@@ -25,11 +25,11 @@ class Hint(IntFlag):
     DEVICE_FREED = 8
     """Amounts of a device were given back."""
     POLICY = 16
-    """A policy or a setting changed. Nobody gives this hint: pods are woken when what is in force for them changes."""
+    """A policy or a setting changed. Nobody gives this event: pods are woken when what is in force for them changes."""
     POD = 32
     """The pod itself changed."""
     QUOTA = 64
-    """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this hint,
+    """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this event,
     because it is about one namespace: pods are woken by name."""
     AFFINITY = 128
     """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
@@ -51,8 +51,8 @@ class Hint(IntFlag):
     BUDGET = 32768
     """A disruption budget lets more pods end than before, or is gone."""
     GROUP = 65536
-    """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this hint to all: pods
-    are woken by name."""
+    """The group of the pod needs fewer pods than before, or is described otherwise. Nobody gives this event to all:
+    pods are woken by name."""
     BUDGET_TIGHTENED = 131072
     """A disruption budget came, or lets fewer pods end than before: other victims cost least, who may be fewer."""
 
@@ -126,27 +126,28 @@ class CardReason(IntEnum):
         return "node unregistered" if self is CardReason.NodeUnregistered else self.name
 
     @property
-    def hint(self) -> Hint:
+    def helped_by(self) -> ClusterEvent:
         """What could help."""
-        return _HINTS.get(self, Hint.DEVICE_FREED | Hint.DEVICES)
+        return _EVENTS.get(self, ClusterEvent.DEVICE_FREED | ClusterEvent.DEVICES)
 
     @property
     def resolvable(self) -> bool:
         """Whether the card might serve the pod once other pods on it are gone."""
-        return Hint.DEVICE_FREED in self.hint
+        return ClusterEvent.DEVICE_FREED in self.helped_by
 
 
-_HINTS = {
-    CardReason.CardNotHealth: Hint.DEVICES,
-    CardReason.CardUnhealthy: Hint.DEVICES,
-    CardReason.CardCordoned: Hint.DEVICES,
-    CardReason.CardTypeMismatch: Hint.DEVICES,
-    CardReason.CardUuidMismatch: Hint.DEVICES,
-    CardReason.NodeInsufficientDevice: Hint.DEVICES,
-    CardReason.NodeUnregistered: Hint.DEVICES,
-    CardReason.ModeNotFit: Hint.DEVICES,
-    CardReason.CardDeniedByPolicy: Hint.DEVICES | Hint.POLICY,
-    CardReason.ResourceQuotaNotFit: Hint.QUOTA | Hint.DEVICES,  # a smaller card makes less of a percentage
+_EVENTS = {
+    CardReason.CardNotHealth: ClusterEvent.DEVICES,
+    CardReason.CardUnhealthy: ClusterEvent.DEVICES,
+    CardReason.CardCordoned: ClusterEvent.DEVICES,
+    CardReason.CardTypeMismatch: ClusterEvent.DEVICES,
+    CardReason.CardUuidMismatch: ClusterEvent.DEVICES,
+    CardReason.NodeInsufficientDevice: ClusterEvent.DEVICES,
+    CardReason.NodeUnregistered: ClusterEvent.DEVICES,
+    CardReason.ModeNotFit: ClusterEvent.DEVICES,
+    CardReason.CardDeniedByPolicy: ClusterEvent.DEVICES | ClusterEvent.POLICY,
+    CardReason.ResourceQuotaNotFit: ClusterEvent.QUOTA
+    | ClusterEvent.DEVICES,  # a smaller card makes less of a percentage
 }
 
 
@@ -159,7 +160,7 @@ class WakeSet:
 
     Attributes
     ----------
-    hints
+    events
         Changes that are about no particular pod or namespace.
     quotas
         The namespaces whose limits have changed.
@@ -173,21 +174,21 @@ class WakeSet:
         The UIDs of pods that are to be tried whatever they wait for, with what has changed.
     """
 
-    hints: Hint = Hint.NONE
+    events: ClusterEvent = ClusterEvent.NONE
     quotas: set[str] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
     policies: set[str] = field(default_factory=set)
     every_policy: bool = False
-    pods: dict[str, Hint] = field(default_factory=dict)
+    pods: dict[str, ClusterEvent] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Tell whether anything has changed."""
         about_some = self.quotas or self.returned or self.policies or self.pods
-        return bool(self.hints or about_some or self.every_policy)
+        return bool(self.events or about_some or self.every_policy)
 
     def take(self) -> WakeSet:
         """Return what was collected, and start with an empty set."""
-        taken = WakeSet(self.hints, self.quotas, self.returned, self.policies, self.every_policy, self.pods)
-        self.hints, self.every_policy = Hint.NONE, False
+        taken = WakeSet(self.events, self.quotas, self.returned, self.policies, self.every_policy, self.pods)
+        self.events, self.every_policy = ClusterEvent.NONE, False
         self.quotas, self.returned, self.policies, self.pods = set(), set(), set(), {}
         return taken

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 
 __all__ = [
     "AFFINITY",
@@ -53,7 +53,7 @@ class Reason(msgspec.Struct, frozen=True):
         The kube-scheduler plugin that says so.
     text
         What it says, word for word: people search for it.
-    hint
+    helped_by
         What kind of change could help.
     resolvable
         Whether removing pods could help. For resources it depends on the node as well: see :class:`Rejection`.
@@ -61,53 +61,60 @@ class Reason(msgspec.Struct, frozen=True):
 
     plugin: str
     text: str
-    hint: Hint
+    helped_by: ClusterEvent
     resolvable: bool = False
 
 
-UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", Hint.TAINTS)
-NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", Hint.NODE)
-TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", Hint.TAINTS)
-AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", Hint.LABELS)
-NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", Hint.NODE)
-AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", Hint.NONE)
+UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", ClusterEvent.TAINTS)
+NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", ClusterEvent.NODE)
+TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", ClusterEvent.TAINTS)
+AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", ClusterEvent.LABELS)
+NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", ClusterEvent.NODE)
+AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", ClusterEvent.NONE)
 PORTS: Final = Reason(
-    "NodePorts", "node(s) didn't have free ports for the requested pod ports", Hint.RESOURCES, resolvable=True
+    "NodePorts", "node(s) didn't have free ports for the requested pod ports", ClusterEvent.RESOURCES, resolvable=True
 )
-TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", Hint.ALLOCATABLE | Hint.RESOURCES, resolvable=True)
+TOO_MANY_PODS: Final = Reason(
+    "NodeResourcesFit", "Too many pods", ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES, resolvable=True
+)
 
 
 POLICY_SELECTOR: Final = Reason(
-    "VGPUPolicy", "node(s) didn't match the policy's node selector", Hint.LABELS | Hint.POLICY
+    "VGPUPolicy", "node(s) didn't match the policy's node selector", ClusterEvent.LABELS | ClusterEvent.POLICY
 )
-NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", Hint.LABELS)
+NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", ClusterEvent.LABELS)
 
 INTER_POD_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod affinity rules", Hint.LABELS | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't match pod affinity rules", ClusterEvent.LABELS | ClusterEvent.AFFINITY
 )
 INTER_POD_ANTI_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", Hint.LABELS | Hint.AFFINITY, resolvable=True
+    "InterPodAffinity",
+    "node(s) didn't match pod anti-affinity rules",
+    ClusterEvent.LABELS | ClusterEvent.AFFINITY,
+    resolvable=True,
 )
 INTER_POD_EXISTING: Final = Reason(
     "InterPodAffinity",
     "node(s) didn't satisfy existing pods anti-affinity rules",
-    Hint.LABELS | Hint.AFFINITY,
+    ClusterEvent.LABELS | ClusterEvent.AFFINITY,
     resolvable=True,
 )
 SPREAD: Final = Reason(
     "PodTopologySpread",
     "node(s) didn't match pod topology spread constraints",
-    Hint.LABELS | Hint.TAINTS | Hint.AFFINITY,
+    ClusterEvent.LABELS | ClusterEvent.TAINTS | ClusterEvent.AFFINITY,
     resolvable=True,
 )
 SPREAD_LABEL: Final = Reason(
-    "PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)", Hint.LABELS
+    "PodTopologySpread",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    ClusterEvent.LABELS,
 )
 
-FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", Hint.FEATURES)
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", ClusterEvent.FEATURES)
 
 
-_VOLUMES: Final = Hint.LABELS | Hint.VOLUMES
+_VOLUMES: Final = ClusterEvent.LABELS | ClusterEvent.VOLUMES
 CLAIM_IN_USE: Final = Reason(
     "VolumeRestrictions",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
@@ -116,7 +123,7 @@ CLAIM_IN_USE: Final = Reason(
 )
 DISK_IN_USE: Final = Reason("VolumeRestrictions", "node(s) had no available disk", _VOLUMES, resolvable=True)
 TOO_MANY_VOLUMES: Final = Reason(
-    "NodeVolumeLimits", "node(s) exceed max volume count", Hint.ATTACH_LIMIT, resolvable=True
+    "NodeVolumeLimits", "node(s) exceed max volume count", ClusterEvent.ATTACH_LIMIT, resolvable=True
 )
 VOLUME_ELSEWHERE: Final = Reason("VolumeBinding", "node(s) didn't match PersistentVolume's node affinity", _VOLUMES)
 NO_VOLUME: Final = Reason("VolumeBinding", "node(s) didn't find available persistent volumes to bind", _VOLUMES)
@@ -124,18 +131,22 @@ NO_STORAGE: Final = Reason("VolumeBinding", "node(s) did not have enough free st
 VOLUME_GONE: Final = Reason(
     "VolumeBinding", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", _VOLUMES
 )
-UNBOUND_IMMEDIATE: Final = Reason("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", Hint.VOLUMES)
+UNBOUND_IMMEDIATE: Final = Reason(
+    "VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", ClusterEvent.VOLUMES
+)
 WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone", _VOLUMES)
 
 
 def volume_problem(plugin: str, text: str) -> Reason:
     """Return the reason of a pod that no node is tried for, because of one of its claims."""
-    return Reason(plugin, text, Hint.VOLUMES)
+    return Reason(plugin, text, ClusterEvent.VOLUMES)
 
 
 def insufficient(what: str) -> Reason:
     """Return the reason of a node that has too little of a resource."""
-    return Reason("NodeResourcesFit", f"Insufficient {what}", Hint.ALLOCATABLE | Hint.RESOURCES, resolvable=True)
+    return Reason(
+        "NodeResourcesFit", f"Insufficient {what}", ClusterEvent.ALLOCATABLE | ClusterEvent.RESOURCES, resolvable=True
+    )
 
 
 class Rejection(NamedTuple):

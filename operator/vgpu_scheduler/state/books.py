@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Hint, WakeSet
+from vgpu_scheduler.model import ClusterEvent, WakeSet
 from vgpu_scheduler.state.holds import KeptRoom
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Phase, Reservation
@@ -77,7 +77,7 @@ class ReservationLedger:
             self._changes += 1
             there[uid] = self._changes
 
-    def hold(self, reservation: Reservation) -> Hint:
+    def hold(self, reservation: Reservation) -> ClusterEvent:
         """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
@@ -88,15 +88,15 @@ class ReservationLedger:
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.counted_uses, 1, reservation.node)
         row = at.nodes.row(reservation.node)
-        hint = self._count(reservation)
+        event = self._count(reservation)
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
         self.room.follow(reservation.uid)
-        return hint
+        return event
 
-    def take_off(self, uid: str) -> Hint:
-        """Take a reservation off the books; return hints for pods with inter-pod terms that this may help."""
+    def take_off(self, uid: str) -> ClusterEvent:
+        """Take a reservation off the books; return events for pods with inter-pod terms that this may help."""
         reservation = self._reservations.pop(uid)
         self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]
@@ -110,18 +110,18 @@ class ReservationLedger:
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.counted_uses, -1, reservation.node)
         row = at.nodes.row(reservation.node)
-        hint = self._uncount(reservation)
+        event = self._uncount(reservation)
         if row is not None:
             at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
         self.room.follow(uid)
-        return hint
+        return event
 
-    def release(self, uid: str) -> Hint:
+    def release(self, uid: str) -> ClusterEvent:
         """Give back what a pod holds, if anything; return what that may help."""
         if uid not in self._reservations:
-            return Hint.NONE
-        volumes = Hint.VOLUMES if self._indexes.volumes.uses_any(uid) else Hint.NONE
+            return ClusterEvent.NONE
+        volumes = ClusterEvent.VOLUMES if self._indexes.volumes.uses_any(uid) else ClusterEvent.NONE
         reservation = self._reservations[uid]
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
@@ -129,7 +129,12 @@ class ReservationLedger:
             self._wakes.returned.add(reservation.namespace)
         if self._indexes.nodes.row(reservation.node) is None:
             return volumes
-        return volumes | counted | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
+        return (
+            volumes
+            | counted
+            | ClusterEvent.RESOURCES
+            | (ClusterEvent.DEVICE_FREED if uses_devices else ClusterEvent.NONE)
+        )
 
     def restate(self, reservation: Reservation) -> None:
         """Replace a reservation by one that is charged the same, so that no version of what is in use moves."""
@@ -139,13 +144,13 @@ class ReservationLedger:
         self._reservations[reservation.uid] = reservation
         self.note_change(reservation.uid)
 
-    def recount(self, held: Reservation) -> Hint:
+    def recount(self, held: Reservation) -> ClusterEvent:
         """Have a pod counted anew of which labels, terms or volumes changed."""
         pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
-        hint = self._indexes.volumes.add(pod, held.node, held.volumes)
+        event = self._indexes.volumes.add(pod, held.node, held.volumes)
         interpod = self._indexes.interpod
         moved = (interpod.remove(held.namespace, held.uid, row), interpod.add(pod, held.node, row))
-        return hint | (Hint.AFFINITY if any(moved) else Hint.NONE)
+        return event | (ClusterEvent.AFFINITY if any(moved) else ClusterEvent.NONE)
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
@@ -202,22 +207,22 @@ class ReservationLedger:
         else:
             self._uncount(held)
 
-    def _count(self, held: Reservation) -> Hint:
+    def _count(self, held: Reservation) -> ClusterEvent:
         """Count a pod in what depends on more than its node."""
         pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
-        hint = self._indexes.volumes.add(pod, held.node, held.volumes)
-        return hint | (Hint.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else Hint.NONE)
+        event = self._indexes.volumes.add(pod, held.node, held.volumes)
+        return event | (ClusterEvent.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else ClusterEvent.NONE)
 
-    def _uncount(self, held: Reservation) -> Hint:
+    def _uncount(self, held: Reservation) -> ClusterEvent:
         row = self._indexes.nodes.row(held.node)
-        hint = self._indexes.volumes.remove(held.uid)
+        event = self._indexes.volumes.remove(held.uid)
         gone = self._indexes.interpod.remove(held.namespace, held.uid, row)
-        return hint | (Hint.AFFINITY if gone else Hint.NONE)
+        return event | (ClusterEvent.AFFINITY if gone else ClusterEvent.NONE)
 
-    def carried_out(self, reservation: Reservation) -> Hint:
+    def carried_out(self, reservation: Reservation) -> ClusterEvent:
         """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
         self.restate(reservation)
-        return Hint.VOLUMES | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
+        return ClusterEvent.VOLUMES | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
     def use_volumes(self, node: str) -> bool:
         """Tell whether a pod on a node uses claims or disks."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from vgpu_scheduler.model import Amounts, Hint, Usage, Uses, WakeSet
+from vgpu_scheduler.model import Amounts, ClusterEvent, Usage, Uses, WakeSet
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
 
@@ -258,16 +258,16 @@ class KeptRoom:
         self.holds.add(hold, nothing)
         self._keep_anew(hold.node)
 
-    def give_up(self, uid: str) -> Hint:
+    def give_up(self, uid: str) -> ClusterEvent:
         """Keep no room for a pod any more; return what that may help."""
         if self.holds.get(uid) is None:
-            return Hint.NONE
+            return ClusterEvent.NONE
         kept = self.holds.kept(uid)
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
             self._wakes.returned.add(kept.namespace)
-        return Hint.RESOURCES | (Hint.DEVICE_FREED if kept.uses_devices else Hint.NONE)
+        return ClusterEvent.RESOURCES | (ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE)
 
     def follow(self, uid: str) -> None:
         """Have what is kept follow what a pod holds now that leaves for others."""

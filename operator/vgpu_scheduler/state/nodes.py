@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, HostPort, Node, Taint
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state.columns import InternedColumn, NodeLabels
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
@@ -17,19 +17,19 @@ from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
 __all__ = ["NodeTable", "changes"]
 
 
-def changes(before: Node, after: Node) -> Hint:
+def changes(before: Node, after: Node) -> ClusterEvent:
     """Return what of all that filters look at differs between two observations of a node; NONE if nothing does."""
     if before.uid != after.uid:
-        return Hint.NODE  # made anew
-    found = Hint.NONE
+        return ClusterEvent.NODE  # made anew
+    found = ClusterEvent.NONE
     if before.labels != after.labels:
-        found |= Hint.LABELS
+        found |= ClusterEvent.LABELS
     if before.taints != after.taints or before.unschedulable != after.unschedulable:
-        found |= Hint.TAINTS
+        found |= ClusterEvent.TAINTS
     if before.allocatable != after.allocatable:
-        found |= Hint.ALLOCATABLE
+        found |= ClusterEvent.ALLOCATABLE
     if before.declared_features != after.declared_features:
-        found |= Hint.FEATURES
+        found |= ClusterEvent.FEATURES
     return found
 
 
@@ -182,19 +182,19 @@ class NodeTable:
 
     # Changing --------------------------------------------------------------------------------------------------------
 
-    def upsert(self, node: Node) -> Hint:
+    def upsert(self, node: Node) -> ClusterEvent:
         """Take in an observation of a node.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What of all that filters look at changed. A heartbeat changes nothing and keeps the versions; nor do images,
             which filters do not look at.
         """
         row = self._rows.get(node.name)
         if row is None:
             self._fill(self._new_row(node.name), node, None)
-            return Hint.NODE
+            return ClusterEvent.NODE
         old = self._node(row)
         changed = changes(old, node)
         if changed:

@@ -11,8 +11,8 @@ from vgpu_scheduler.model import (
     NO_USAGE,
     NO_VOLUMES,
     Amounts,
+    ClusterEvent,
     Device,
-    Hint,
     Placement,
     PodClaims,
     Usage,
@@ -221,7 +221,7 @@ class Assumptions:
         return any(used[row, column] > allocatable[row, column] for column in known)
 
 
-_FREED = Hint.RESOURCES | Hint.AFFINITY | Hint.DEVICE_FREED
+_FREED = ClusterEvent.RESOURCES | ClusterEvent.AFFINITY | ClusterEvent.DEVICE_FREED
 
 
 class Nominations:
@@ -247,27 +247,27 @@ class Nominations:
         """Return the UIDs of the pods that are nominated to a node."""
         return frozenset(self._on_node.get(node, ()))
 
-    def observe(self, pod: Pod) -> Hint:
+    def observe(self, pod: Pod) -> ClusterEvent:
         """Take in a pod; return what it may help that it is no longer nominated where it was."""
         node = "" if pod.node_name or pod.terminal else pod.nominated_node_name
         if node == self._node_of.get(pod.uid, ""):
-            return Hint.NONE
-        hint = self.remove(pod.uid)
+            return ClusterEvent.NONE
+        event = self.remove(pod.uid)
         if node:
             self._node_of[pod.uid] = node
             self._on_node.setdefault(node, set()).add(pod.uid)
-        return hint
+        return event
 
-    def remove(self, uid: str) -> Hint:
+    def remove(self, uid: str) -> ClusterEvent:
         """Take in that a pod is gone; return what that may help."""
         node = self._node_of.pop(uid, "")
         if not node:
-            return Hint.NONE
+            return ClusterEvent.NONE
         self._on_node[node].discard(uid)
         if not self._on_node[node]:
             del self._on_node[node]
         return _FREED
 
-    def placed(self, uid: str) -> Hint:
+    def placed(self, uid: str) -> ClusterEvent:
         """Return what it may help that a pod was placed: where it is nominated it does not count any more."""
-        return _FREED if uid in self._node_of else Hint.NONE
+        return _FREED if uid in self._node_of else ClusterEvent.NONE

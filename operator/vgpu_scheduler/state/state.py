@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Device, Hint, Placement, Usage, Uses, VendorKey
+from vgpu_scheduler.model import ClusterEvent, Device, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.indexes import Indexes
@@ -49,7 +49,7 @@ class State(Known):
 
     # Nodes -----------------------------------------------------------------------------------------------------------
 
-    def observe_node(self, node: Node, devices: Registered) -> Hint:
+    def observe_node(self, node: Node, devices: Registered) -> ClusterEvent:
         """Take in a node and the devices that it registered.
 
         Parameters
@@ -62,13 +62,13 @@ class State(Known):
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What this may help.
         """
         known = self._node_objects.get(node.name)
         if not self._node_objects.put(node.name, node):
-            return Hint.NONE
-        hint = self.nodes.upsert(node)
+            return ClusterEvent.NONE
+        event = self.nodes.upsert(node)
         row = self.nodes.row(node.name)
         assert row is not None
         fresh = known is None
@@ -76,13 +76,13 @@ class State(Known):
             self._books.node_came(node.name, row)
         for dialect, listed in devices.items():
             if self._list_devices(row, node.name, dialect, listed):
-                hint |= Hint.DEVICES
+                event |= ClusterEvent.DEVICES
         if fresh:
             for matrix in self.matrices.values():
                 matrix.ensure_rows(row + 1)
-        return hint
+        return event
 
-    def remove_node(self, name: str, version: int | None = None) -> Hint:
+    def remove_node(self, name: str, version: int | None = None) -> ClusterEvent:
         """Forget a node; the reservations on it stay, for it may come back (ghosts).
 
         Parameters
@@ -92,22 +92,22 @@ class State(Known):
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What this may help: the pods on it keep nobody away any more, and it is no domain to spread over.
         """
         row, known = self.nodes.row(name), self._node_objects.get(name)
         if row is None or known is None:
-            return Hint.NONE
+            return ClusterEvent.NONE
         gone_at = self._node_objects.version(name) if version is None else version
         if not self._node_objects.remove(name, known.uid, gone_at):
-            return Hint.NONE
+            return ClusterEvent.NONE
         for matrix in self.matrices.values():
             matrix.clear(row)
         self.interpod.node_went(row)
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return Hint.AFFINITY | (Hint.VOLUMES if self._books.use_volumes(name) else Hint.NONE)
+        return ClusterEvent.AFFINITY | (ClusterEvent.VOLUMES if self._books.use_volumes(name) else ClusterEvent.NONE)
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -122,7 +122,7 @@ class State(Known):
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
-    def observe_pod(self, pod: Pod, uses: Uses) -> Hint:
+    def observe_pod(self, pod: Pod, uses: Uses) -> ClusterEvent:
         """Take in a pod and what its objects say that it uses.
 
         Parameters
@@ -134,31 +134,31 @@ class State(Known):
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What this may help: resources and devices given back.
         """
         known = self._pods.get(pod.uid)
         if not self._pods.put(pod.uid, KnownPod(pod, uses)):
-            return Hint.NONE
+            return ClusterEvent.NONE
         if known is None:
             self._uids[pod.key] = pod.uid
         self._bound.move(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
-        hint = self.nominations.observe(pod)
+        event = self.nominations.observe(pod)
         if held and known and known.counts_otherwise(pod):
-            hint |= self._books.recount(held)
+            event |= self._books.recount(held)
         if pod.terminal or pod.node_name:
-            hint |= self._books.room.give_up(pod.uid)
+            event |= self._books.room.give_up(pod.uid)
         if pod.terminal:
-            return hint | self._release(pod.uid)
+            return event | self._release(pod.uid)
         if not pod.node_name:
             if held:
                 self._books.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return hint | (self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE)
-        return hint | self._hold_bound(pod, uses, held)
+            return event | (self._release(pod.uid) if held and held.phase is Phase.BOUND else ClusterEvent.NONE)
+        return event | self._hold_bound(pod, uses, held)
 
-    def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> Hint:
+    def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> ClusterEvent:
         widened = False
         if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
             wider = widen(held.uses, uses)
@@ -172,10 +172,10 @@ class State(Known):
             if held.volumes:
                 return self._books.carried_out(fresh)
             self._books.restate(fresh)
-            return Hint.NONE
+            return ClusterEvent.NONE
         return self._release(pod.uid) | self._books.hold(fresh)
 
-    def remove_pod(self, uid: str, version: int | None = None) -> Hint:
+    def remove_pod(self, uid: str, version: int | None = None) -> ClusterEvent:
         """Forget a pod, so that a late answer does not raise the dead.
 
         Parameters
@@ -185,10 +185,10 @@ class State(Known):
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What this may help.
         """
-        hint = self._release(uid) | self._books.room.give_up(uid) | self.nominations.remove(uid)
+        event = self._release(uid) | self._books.room.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
             self._bound.move(uid, known.pod.node_name, "")
@@ -198,14 +198,14 @@ class State(Known):
             self._pods.remove_forever(uid)
         else:
             self._pods.remove_up_to(uid, version)
-        return hint
+        return event
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             What this may help: others may want to be near the pod, or were kept away by its nomination.
 
         Raises
@@ -232,17 +232,17 @@ class State(Known):
         if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._books:
             self._books.room.keep(hold)
 
-    def give_up(self, uid: str) -> Hint:
+    def give_up(self, uid: str) -> ClusterEvent:
         """Keep no room for a pod any more; return what that may help."""
         return self._books.room.give_up(uid)
 
-    def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
+    def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
         """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
         held = self._books[uid]
         assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
-        hint = self._release(uid)
+        event = self._release(uid)
         try:
-            return hint | self.assume(uid, placement, usage, requests)
+            return event | self.assume(uid, placement, usage, requests)
         except Exception:
             self._release(uid)
             self._books.hold(held)
@@ -263,11 +263,11 @@ class State(Known):
             self._books.restate(replace(held, phase=Phase.IN_DOUBT))
         self.settled(uid)
 
-    def forget(self, uid: str) -> Hint:
+    def forget(self, uid: str) -> ClusterEvent:
         """Give back an assumed reservation; a bound one is not touched."""
         held = self._books.get(uid)
         if held is None or held.phase not in _DECIDED:
-            return Hint.NONE
+            return ClusterEvent.NONE
         return self._release(uid)
 
     def undo(self, uid: str) -> None:
@@ -285,9 +285,13 @@ class State(Known):
         """Say that no write for this pod is in flight any more."""
         self._in_flight.discard(uid)
 
-    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> ClusterEvent:
         """Take in the labels of a namespace, None if it is gone; return what this may help."""
-        return Hint.AFFINITY if self.interpod.observe_namespace(name, labels, self.nodes.row) else Hint.NONE
+        return (
+            ClusterEvent.AFFINITY
+            if self.interpod.observe_namespace(name, labels, self.nodes.row)
+            else ClusterEvent.NONE
+        )
 
     def forget_versions(self) -> None:
         """Accept any resource version from now on: the store was restored from an older copy.
@@ -298,7 +302,7 @@ class State(Known):
         self._node_objects.forget_versions()
         self._books.doubt_confirmations()
 
-    def _release(self, uid: str) -> Hint:
+    def _release(self, uid: str) -> ClusterEvent:
         self._assumptions.drop(uid)
         return self._books.release(uid)
 

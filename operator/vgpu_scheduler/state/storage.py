@@ -22,7 +22,7 @@ from vgpu_scheduler.kube import (
     Volume,
     VolumeAttachment,
 )
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.state.places import Places
 
 __all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
@@ -169,22 +169,24 @@ class StorageObjects:
         return self._claims_of, self._attachments_of, self._kept_for, capacities
 
 
-def helps(before: StorageObject | None, after: StorageObject | None) -> Hint:
+def helps(before: StorageObject | None, after: StorageObject | None) -> ClusterEvent:
     """Return what a change of an object may help, beyond what it frees of attach limits."""
     match before, after:
         case (VolumeAttachment(), _) | (_, VolumeAttachment()):
-            return Hint.NONE
+            return ClusterEvent.NONE
         case (CSINode(), _) | (_, CSINode()):
-            return Hint.VOLUMES if _migrated(before) != _migrated(after) else Hint.NONE
+            return ClusterEvent.VOLUMES if _migrated(before) != _migrated(after) else ClusterEvent.NONE
         case (StorageCapacity(), None):
-            return Hint.NONE
+            return ClusterEvent.NONE
         case (StorageCapacity() as said, StorageCapacity() as says):
             grew = (says.largest or 0) > (said.largest or 0)
             elsewhere = (says.nodes, says.class_name) != (said.nodes, said.class_name)
-            return Hint.VOLUMES if grew or elsewhere else Hint.NONE
+            return ClusterEvent.VOLUMES if grew or elsewhere else ClusterEvent.NONE
         case (StorageClass() as was, _) if was.driver != (after.driver if isinstance(after, StorageClass) else ""):
-            return Hint.VOLUMES | Hint.ATTACH_LIMIT  # of its claims those without a volume count as its driver's
-    return Hint.VOLUMES
+            return (
+                ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT
+            )  # of its claims those without a volume count as its driver's
+    return ClusterEvent.VOLUMES
 
 
 def _migrated(csi_node: StorageObject | None) -> frozenset[str]:

@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import (
     Volume,
     VolumeAttachment,
 )
-from vgpu_scheduler.model import NO_VOLUMES, Hint, VolumePlan
+from vgpu_scheduler.model import NO_VOLUMES, ClusterEvent, VolumePlan
 from vgpu_scheduler.state.attached import AttachedVolumes
 from vgpu_scheduler.state.free_volumes import FreeVolumes, Wanted
 from vgpu_scheduler.state.places import Places
@@ -150,23 +150,23 @@ class Volumes:
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> Hint:
+    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> ClusterEvent:
         """Take in that a pod is on a node, and what was decided about its claims, or what of that has changed.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             Whether this may help those whom attach limits keep away.
         """
         self._put(pod.uid, _use_of(pod, node, plan))
         return self._freed()
 
-    def remove(self, uid: str) -> Hint:
+    def remove(self, uid: str) -> ClusterEvent:
         """Take in that a pod is on its node no more, and give back what was decided about its claims.
 
         Returns
         -------
-        Hint
+        ClusterEvent
             Whether this may help those whom attach limits keep away.
         """
         self._put(uid, None)
@@ -207,21 +207,21 @@ class Volumes:
 
     # Objects ---------------------------------------------------------------------------------------------------------
 
-    def observe(self, obj: StorageObject) -> Hint:
+    def observe(self, obj: StorageObject) -> ClusterEvent:
         """Take in an object; an older version, or one that was removed, is ignored. Return what this may help."""
         store = self.objects.store(type(obj))
         before = store.get(obj.key)
-        return self._changed(before, obj) if store.put(obj.key, obj) else Hint.NONE
+        return self._changed(before, obj) if store.put(obj.key, obj) else ClusterEvent.NONE
 
-    def forget(self, obj: StorageObject, version: int) -> Hint:
+    def forget(self, obj: StorageObject, version: int) -> ClusterEvent:
         """Take in that an object is gone, as of a resource version; return what this may help."""
         store = self.objects.store(type(obj))
         before = store.get(obj.key)
-        return self._changed(before, None) if store.remove(obj.key, obj.uid, version) else Hint.NONE
+        return self._changed(before, None) if store.remove(obj.key, obj.uid, version) else ClusterEvent.NONE
 
-    def _changed(self, before: StorageObject | None, after: StorageObject | None) -> Hint:
+    def _changed(self, before: StorageObject | None, after: StorageObject | None) -> ClusterEvent:
         if before is not None and after is not None and same(before, after):
-            return Hint.NONE
+            return ClusterEvent.NONE
         if isinstance(before, Volume):
             self._place(before, add=False)
         if isinstance(after, Volume):
@@ -236,9 +236,9 @@ class Volumes:
             self.attached.observe_node(found.name, None if after is None else found)
         return helps(before, after) | self._freed()
 
-    def _freed(self) -> Hint:
-        """Return the hint for pods that attach limits keep away, if a node can attach more now."""
-        return Hint.ATTACH_LIMIT if self.attached.take_freed() else Hint.NONE
+    def _freed(self) -> ClusterEvent:
+        """Return the event for pods that attach limits keep away, if a node can attach more now."""
+        return ClusterEvent.ATTACH_LIMIT if self.attached.take_freed() else ClusterEvent.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:
         """Have a volume found among the free ones, if it is free, or not any more."""

@@ -8,15 +8,17 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.engine.preemption.victims import NOTHING, Cost, Victims
 from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.predicates import Reason, Rejection
 
 __all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "Best", "Candidates", "Compared"]
 
 _PLUGIN: Final = ""
-_NO_VICTIMS: Final = Reason(_PLUGIN, "No preemption victims found for incoming pod", Hint.NONE, resolvable=False)
-_PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", Hint.NONE, resolvable=False)
-NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", Hint.NONE, resolvable=False)
+_NO_VICTIMS: Final = Reason(
+    _PLUGIN, "No preemption victims found for incoming pod", ClusterEvent.NONE, resolvable=False
+)
+_PROTECTED: Final = Reason(_PLUGIN, "PodDisruptionBudgets protect the victims", ClusterEvent.NONE, resolvable=False)
+NOT_HELPFUL: Final = Reason(_PLUGIN, "Preemption is not helpful for scheduling", ClusterEvent.NONE, resolvable=False)
 
 NO_VICTIMS_THERE: Final = Rejection((_NO_VICTIMS,), resolvable=False)
 _PROTECTED_NODE: Final = Rejection((_PROTECTED,), resolvable=False)

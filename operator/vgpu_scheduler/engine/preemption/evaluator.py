@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, i
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import Hint, Placement, Preemption, Victim
+from vgpu_scheduler.model import ClusterEvent, Placement, Preemption, Victim
 from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation
@@ -249,9 +249,9 @@ class Evaluator:
         preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
         best = search.best(preemptor, found, closed, self.order)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
-        helped_by = Hint.BUDGET
+        helped_by = ClusterEvent.BUDGET
         if may_end.any_excluded:  # until its budgets say something else, be it that fewer pods may end
-            helped_by |= Hint.BUDGET_TIGHTENED
+            helped_by |= ClusterEvent.BUDGET_TIGHTENED
         if best.victims is None and best.over_limit is not None:
             answer = self._answer(preemptor, pod_class, best.over_limit, now, leaving)
             return replace(answer, again_at=earliest(answer.again_at, again_at))
@@ -265,7 +265,7 @@ class Evaluator:
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
         reason = ineligible(self.disruption.ranked(pod), self._state, found)
-        helped_by = Hint.BUDGET | Hint.RESOURCES if reason == TERMINATING else Hint.BUDGET
+        helped_by = ClusterEvent.BUDGET | ClusterEvent.RESOURCES if reason == TERMINATING else ClusterEvent.BUDGET
         return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
     def _victim_search(
@@ -355,7 +355,9 @@ class Evaluator:
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
         again_at = self.limits.again_at(over.key, moment) - self.unix_ahead
-        return PreemptionResult(reason=reason, helped_by=Hint.BUDGET | Hint.BUDGET_TIGHTENED, again_at=again_at)
+        return PreemptionResult(
+            reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, again_at=again_at
+        )
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""

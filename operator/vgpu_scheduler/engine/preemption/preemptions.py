@@ -199,7 +199,7 @@ class Preemptions:
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
         self._state.keep(self.room_for(pod, preemption.placement, leaving, priority))
         self._under_way[pod.uid] = preemption
-        self._state.wakes.hints |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
+        self._state.wakes.events |= self._state.nominations.placed(pod.uid)  # its room counts instead, card by card
         self.evaluator.reserve(pod, (victim.uid for victim in preemption.victims), now)
 
     def room_for(self, pod: Pod, placement: Placement, leaving: Iterable[str], priority: int | None = None) -> Hold:
@@ -320,7 +320,7 @@ class Preemptions:
 
     def _withdraw(self, uid: str) -> None:
         self.waiting.pop(uid, None)
-        self._state.wakes.hints |= self._state.give_up(uid)
+        self._state.wakes.events |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:
             shared = {victim.uid for _, other in self.under_way() for victim in other.victims}

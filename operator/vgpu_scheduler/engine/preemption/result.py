@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine.preemption.candidates import Candidates
-from vgpu_scheduler.model import Hint, Preemption
+from vgpu_scheduler.model import ClusterEvent, Preemption
 
 __all__ = ["PreemptionResult", "earliest"]
 
@@ -33,7 +33,7 @@ class PreemptionResult:
 
     preemption: Preemption | None = None
     reason: str = ""
-    helped_by: Hint = Hint.BUDGET
+    helped_by: ClusterEvent = ClusterEvent.BUDGET
     again_at: float | None = None
     is_eligible: bool = True
     candidates: Candidates | None = None
