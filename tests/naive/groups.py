@@ -35,13 +35,13 @@ class GroupTwin:
             return 1
         return max(1, int(self._policy["gang"]["minCount"]) - len(self._mine))
 
-    def is_complete(self) -> bool:
+    def has_quorum(self) -> bool:
         """Tell whether there are as many members as the group needs."""
         return self.needed <= len(self._waiting)
 
     def can_be_placed(self) -> bool:
         """Tell whether enough members fit somehow, each on a node of one domain."""
-        return self.is_complete() and self._place(0, {}, len(self._waiting) - self.needed)
+        return self.has_quorum() and self._place(0, {}, len(self._waiting) - self.needed)
 
     def wrong(self, placed: Mapping[str, str]) -> str:
         """Say what is wrong with a placement of members, names to nodes, whoever made it; empty if nothing is."""

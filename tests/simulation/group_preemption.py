@@ -136,7 +136,7 @@ class GroupPreemptionMachine(PreemptionMachine):
             return super().could_preempt(pod)
         asked = attempts.group_preemptions
         assert asked is not None
-        if not group.is_ready or not asked.may_preempt(group):
+        if not group.schedules_as_gang or not asked.may_preempt(group):
             return None
         found = asked.search(group, self.now)
         return None if isinstance(found, PreemptionResult) else found

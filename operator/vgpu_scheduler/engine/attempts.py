@@ -96,7 +96,7 @@ class Attempts:
         One that is placed by itself, and near others of its group, is decided as a group of its own.
         """
         group = self._groups.group_of(pod)
-        if group is None or not group.goes_one_by_one:
+        if group is None or not group.schedules_individually:
             return group
         return group.only(pod) if self._group_attempts.constraints(group) else None
 
@@ -115,7 +115,7 @@ class Attempts:
         group = self.together(pod)
         if group is None:
             return self._cycle.decide(pod, explain=True)
-        if not group.is_ready:
+        if not group.schedules_as_gang:
             return waits_for_others(pod, group)
         before = self.reserver.before()
         decisions = self.decide_group(group, explain=True)
@@ -173,7 +173,7 @@ class Attempts:
 
     def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
-        if not group.is_ready:
+        if not group.schedules_as_gang:
             decision = waits_for_others(pod, group)
             self.waiting_holds.give_up(group.waiting)
             if group.needed:  # else it has what is kept for it as soon as the others are bound

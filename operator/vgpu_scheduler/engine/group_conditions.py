@@ -94,6 +94,6 @@ class GroupConditions:
         """Return the condition of a group of which as many pods are bound as are needed; None for any other."""
         found = self._groups.standing(key)
         is_ours = any(pod.scheduler_name in self._scheduler_names for pod in self._groups.pods(key))
-        if not is_ours or found.settled < max(found.minimum, 1):
+        if not is_ours or found.bound < max(found.minimum, 1):
             return None
-        return Condition("True", _SCHEDULED, f"{counted(found.settled, 'pod')} bound, {found.minimum} needed")
+        return Condition("True", _SCHEDULED, f"{counted(found.bound, 'pod')} bound, {found.minimum} needed")

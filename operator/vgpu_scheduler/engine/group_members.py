@@ -95,7 +95,7 @@ class GroupMembers:
             None for a group that stands for itself: pods of it are placed already, one has room of its own, or is
             refused, or more than single nodes have a say: what its pods say of each other is no part of any class.
         """
-        if self.group.counted:
+        if self.group.placed:
             return None
         found = Counter[Hashable]()
         for pod in self.group.waiting:

@@ -92,7 +92,7 @@ class GroupProgress:
             is_running = bool(self._running(key))
             if self._waits(standing):
                 self._waiting.setdefault(key, now)
-            elif (since := self._waiting.pop(key, None)) is not None and is_running and standing.is_whole:
+            elif (since := self._waiting.pop(key, None)) is not None and is_running and standing.is_quorum_bound:
                 found.append(now - since)
             if is_running and not standing.missing_object and standing.needed:
                 self._short.setdefault(key, now)
@@ -116,7 +116,7 @@ class GroupProgress:
         if now - since < after or not standing.needed:
             return None
         message = (
-            f"group {key} has run for more than {after:g} s with {standing.counted} of the"
+            f"group {key} has run for more than {after:g} s with {standing.placed} of the"
             f" {standing.minimum} pods that it needs"
         )
         ends = all(each.when_stale is WhenStale.EVICT for each in rules)
@@ -139,4 +139,4 @@ class GroupProgress:
     @staticmethod
     def _waits(standing: GroupStanding) -> bool:
         """Tell whether pods of a group wait to be placed, or to be bound, so that as many run as are needed."""
-        return not standing.is_whole and (bool(standing.waiting) or standing.counted > standing.settled)
+        return not standing.is_quorum_bound and (bool(standing.waiting) or standing.placed > standing.bound)

@@ -25,9 +25,9 @@ class GroupStanding:
         Which group.
     minimum
         How many of its pods have to be placed before any is.
-    counted
+    placed
         How many are placed, or have succeeded.
-    settled
+    bound
         How many of these are bound, or have succeeded: the others may be given back still.
     waiting
         Those that wait to be placed, by name.
@@ -47,8 +47,8 @@ class GroupStanding:
 
     key: GroupKey
     minimum: int
-    counted: int
-    settled: int
+    placed: int
+    bound: int
     waiting: tuple[Pod, ...]
     missing_object: str = ""
     why_missing: str = ""
@@ -59,7 +59,7 @@ class GroupStanding:
 
     def only(self, pod: Pod) -> GroupStanding:
         """Return the same for one pod that is placed by itself, near those that are placed and those that follow."""
-        return replace(self, minimum=self.counted + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
+        return replace(self, minimum=self.placed + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
     @property
     def does_not_exist(self) -> bool:
@@ -69,24 +69,24 @@ class GroupStanding:
     @property
     def needed(self) -> int:
         """How many have to be placed at once, or none is; 0 where each is placed by itself."""
-        return max(self.minimum - self.counted, 0)
+        return max(self.minimum - self.placed, 0)
 
     @property
-    def is_whole(self) -> bool:
+    def is_quorum_bound(self) -> bool:
         """Whether as many are bound, or have succeeded, as are needed."""
-        return self.settled >= self.minimum
+        return self.bound >= self.minimum
 
     @property
-    def is_complete(self) -> bool:
+    def has_quorum(self) -> bool:
         """Whether as many wait as are needed."""
         return not (self.missing_object or self.problem) and len(self.waiting) >= self.needed
 
     @property
-    def is_ready(self) -> bool:
-        """Whether several are to be placed at once now, and as many wait."""
-        return self.is_complete and self.needed > 0
+    def schedules_as_gang(self) -> bool:
+        """Whether pods are to be placed at once now, or none is, and as many wait."""
+        return self.has_quorum and self.needed > 0
 
     @property
-    def goes_one_by_one(self) -> bool:
+    def schedules_individually(self) -> bool:
         """Whether each pod is placed by itself: the group has what it needs, but for one at most, and keeps it."""
-        return self.is_complete and self.needed <= 1 and self.settled + self.needed >= self.minimum
+        return self.has_quorum and self.needed <= 1 and self.bound + self.needed >= self.minimum

@@ -274,7 +274,7 @@ class PodGroups:
 
     def standing(self, key: GroupKey) -> GroupStanding:
         """Return how far a group is."""
-        counted, settled, waiting = 0, 0, list[Pod]()
+        placed, bound, waiting = 0, 0, list[Pod]()
         said_by_waiting, said_by_placed = 0, 0
         described, by_policy, nodes = self.described(key), 0, set[str]()
         for member, said in self._known(key):
@@ -282,8 +282,8 @@ class PodGroups:
             if described is None:
                 by_policy = max(by_policy, self._minimum_by_policy(member, said) or 0)
             if self._counts(member):
-                counted += 1
-                settled += self._is_settled(member)
+                placed += 1
+                bound += self._is_settled(member)
                 said_by_placed = max(said_by_placed, 0 if said.problem else said.minimum or 0)
                 if held is not None:
                     nodes.add(held.node)
@@ -298,12 +298,12 @@ class PodGroups:
             minimum = said_by_waiting or said_by_placed or 1
         else:
             minimum = by_policy or 1 if described is None else described.minimum
-        settled = counted if self.trusts_assumed else settled
+        bound = placed if self.trusts_assumed else bound
         return GroupStanding(
             key,
             minimum,
-            counted,
-            settled,
+            placed,
+            bound,
             tuple(waiting),
             missing,
             why,

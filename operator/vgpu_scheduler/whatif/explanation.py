@@ -196,7 +196,7 @@ def _explain_together(
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
         worded = group_worded(world, group)
-        searched = not answer.node and group.is_complete and not first
+        searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
         helps = changes_for_group(world, pod, group, others) if searched else []

@@ -25,9 +25,13 @@ def fellows_placed(world: World, group: GroupStanding, answer: Answer) -> Iterat
     cycle, reserver = world.engine.cycle, world.engine.attempts.reserver
     ours = created(world, answer.pod, answer.pod.uid)
     before, placed = reserver.before(), list[Decision]()
-    others = [pod for pod in GroupMembers(cycle, group).hardest_first if pod.uid != ours.uid] if group.is_ready else []
+    others = (
+        [pod for pod in GroupMembers(cycle, group).hardest_first if pod.uid != ours.uid]
+        if group.schedules_as_gang
+        else []
+    )
     try:
-        same = not group.is_ready or _is_same(cycle.decide(ours, explain=True), answer.decision)
+        same = not group.schedules_as_gang or _is_same(cycle.decide(ours, explain=True), answer.decision)
         for other in others:
             if same:
                 break

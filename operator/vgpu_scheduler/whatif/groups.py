@@ -28,7 +28,7 @@ def group_worded(world: World, group: GroupStanding) -> str:
     minimum = counted(group.minimum, "pod")
     lines = [f"It belongs to group {group.key}, of which at least {minimum} run, or none:"]
     lines += _different_numbers(group)
-    lines += [f"  {group.counted} placed or succeeded"] if group.counted else []
+    lines += [f"  {group.placed} placed or succeeded"] if group.placed else []
     waiting = few([pod.name for pod in group.waiting], "pods")
     at_once = (
         f"{group.needed} of {len(group.waiting)}" if len(group.waiting) > group.needed else f"{len(group.waiting)}"

@@ -27,7 +27,7 @@ def held_by(world: World, pod: Pod, decision: Decision) -> str:
     if decision.outcome in {Outcome.REFUSED, Outcome.ERROR}:
         return decision.message
     group = world.engine.attempts.together(pod)
-    if group is not None and group.is_complete:
+    if group is not None and group.has_quorum:
         return not_moved(group)
     over = list(_quotas(world, pod))
     if over:

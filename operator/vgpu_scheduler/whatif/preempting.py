@@ -202,7 +202,7 @@ def who_goes_for_group(world: World, answer: Answer, group: GroupStanding) -> Wh
         What becomes of the pod without anybody's end.
     """
     preemptions, asked = world.engine.preemptions, world.engine.attempts.group_preemptions
-    waits = answer.decision.outcome is Outcome.UNSCHEDULABLE and group.is_ready
+    waits = answer.decision.outcome is Outcome.UNSCHEDULABLE and group.schedules_as_gang
     if asked is None or not waits or not asked.may_preempt(group):
         return None
     uid = answer.pod.uid

@@ -40,7 +40,7 @@ def turns_around(world: World, pod: Pod) -> Turns:
     together have their turn when the first of them has; they are not among the others.
     """
     group = world.engine.attempts.together(pod)
-    fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.is_complete else ()))}
+    fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
     rank = partial(_rank, world)
     listed = [each for each in _queue(world) if each.uid not in fellows]
     mine = min(map(rank, fellows.values()))
@@ -101,7 +101,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
                 continue
             group = world.engine.attempts.together(ours)
             if group is not None:
-                if group.is_ready:
+                if group.schedules_as_gang:
                     decided = world.engine.attempts.decide_group(group)
                     together = [each for each in decided if each.placement is not None]
                     asked = world.engine.attempts.group_preemptions

@@ -54,7 +54,7 @@ def stale(seen: Seen) -> Iterator[Finding]:
         came = [seen.age(each) for each in created if each is not None]
         age = min(age, max(came)) if came else age  # it was whole before the first of those came that wait
         if age > policies.resolve(first).groups.stale_after:
-            text = f"{standing.counted} of the {standing.minimum} pods run that group {standing.key} needs"
+            text = f"{standing.placed} of the {standing.minimum} pods run that group {standing.key} needs"
             yield STALE.of(ObjectRef("Pod", first.name, first.namespace), text)
 
 

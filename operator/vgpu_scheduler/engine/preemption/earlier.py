@@ -103,7 +103,7 @@ class EarlierNominations:
     def _together(self, pod: Pod) -> GroupStanding | None:
         """Return the group with which a pod is placed together; None for one that is placed by itself."""
         group = self._groups.group_of(pod)
-        return None if group is None or group.goes_one_by_one else group
+        return None if group is None or group.schedules_individually else group
 
     def _restore(self, pod: Pod, now: float) -> None:
         ending = self._ending(pod)
