@@ -113,7 +113,7 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", nodes_version=1)
     now, looks = 100.0, 0
     while key is not None and looks < 100:
         queue.requeue(ClusterEvent.DEVICE_FREED, now, [key])
@@ -134,7 +134,7 @@ def test_looks_do_not_put_off_the_next_attempt() -> None:
     queue = SchedulingQueue()
     queue.add("p", 0, 0.0)
     assert queue.pop(0.0) == "p"
-    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", clock=1)
+    key = queue.add_unschedulable("p", ClusterEvent.DEVICE_FREED, 0.0, "alike", nodes_version=1)
     for now in (100.0, 200.0):
         assert key is not None
         queue.requeue(ClusterEvent.DEVICE_FREED, now, [key])

@@ -137,7 +137,7 @@ class Attempts:
             decision = self._decide(pod, explain=explain, changed=changed)
             says_nothing_new = set(decision.rejected_by) <= set(last_attempt.rejected_by)
             if decision.outcome is Outcome.UNSCHEDULABLE and decision.per_node and says_nothing_new:
-                last_attempt = replace(last_attempt, clock=self._state.nodes.clock)
+                last_attempt = replace(last_attempt, nodes_version=self._state.nodes.latest_version)
                 self._requeuer.note(pod, self._queue.return_unschedulable(pod.uid, last_attempt, now))
                 return ()
             if decision.outcome is Outcome.PLACED:
@@ -207,9 +207,15 @@ class Attempts:
         elif decision.outcome is Outcome.WAITING:
             self._queue.set_aside(uid, decision.helped_by, now)
         else:
-            clock = self._state.nodes.clock if alone and decision.per_node else None
+            nodes_version = self._state.nodes.latest_version if alone and decision.per_node else None
             unschedulable_class = self._queue.add_unschedulable(
-                uid, decision.helped_by, now, decision.equivalence, decision.rejected_by, clock, decision.again_at
+                uid,
+                decision.helped_by,
+                now,
+                decision.equivalence,
+                decision.rejected_by,
+                nodes_version,
+                decision.again_at,
             )
             pod = self._state.pod(uid)
             if pod is not None:

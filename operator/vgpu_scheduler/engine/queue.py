@@ -187,7 +187,7 @@ class SchedulingQueue:
         now: float,
         equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
-        clock: int | None = None,
+        nodes_version: int | None = None,
         again_at: float | None = None,
     ) -> UnschedulableClass | None:
         """Put a pod among the unschedulable ones, until one of the events is given; return the class that it is in.
@@ -199,7 +199,7 @@ class SchedulingQueue:
             itself.
         rejected_by
             The plugins or card reasons that rejected it.
-        clock
+        nodes_version
             The version of the nodes, if each rejected the pod for what it is by itself: until something else makes it
             active, only those that changed since need to be looked at.
         again_at
@@ -214,11 +214,11 @@ class SchedulingQueue:
         entry.rejected_by = rejected_by
         flush_at = now + FLUSH_AFTER
         flush_at = flush_at if again_at is None else min(again_at, flush_at)
-        if clock is None:
+        if nodes_version is None:
             entry.last_attempt = None
         else:
-            entry.last_attempt = LastAttempt(equivalence, waits_for, rejected_by, clock, now, flush_at)
-        key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, clock is not None)
+            entry.last_attempt = LastAttempt(equivalence, waits_for, rejected_by, nodes_version, now, flush_at)
+        key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, nodes_version is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.unschedulable_class = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
@@ -248,7 +248,13 @@ class SchedulingQueue:
             entry.attempted_at = now
         waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
         unschedulable_class = self.add_unschedulable(
-            uid, waits_for, now, last_attempt.equivalence, rejected_by, last_attempt.clock, last_attempt.again_at
+            uid,
+            waits_for,
+            now,
+            last_attempt.equivalence,
+            rejected_by,
+            last_attempt.nodes_version,
+            last_attempt.again_at,
         )
         entry.unhelpful_events, entry.last_attempt = events, last_attempt
         return unschedulable_class

@@ -238,7 +238,7 @@ class LastAttempt:
     ----------
     equivalence, waits_for, rejected_by
         See :meth:`SchedulingQueue.add_unschedulable`.
-    clock
+    nodes_version
         As of which version of the nodes.
     attempted_at
         When all nodes were asked for it.
@@ -249,7 +249,7 @@ class LastAttempt:
     equivalence: Hashable
     waits_for: ClusterEvent
     rejected_by: tuple[str, ...]
-    clock: int
+    nodes_version: int
     attempted_at: float
     again_at: float
 

@@ -96,7 +96,7 @@ class Requeuer:
             return
         few = len(self._needs) <= _FEW
         helped = [key for key in self._needs if key.waits_for & events] if few else self._helped(events)
-        self._told_of = self._state.nodes.clock
+        self._told_of = self._state.nodes.latest_version
         self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
@@ -138,7 +138,7 @@ class Requeuer:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
         if self._state.nominations or not self._policies.as_decided(pod):
             return None
-        rows = self._state.nodes.changed_since(last_attempt.clock)
+        rows = self._state.nodes.changed_since(last_attempt.nodes_version)
         return rows if rows.size <= _MOST_LOOKED_AT else None
 
 

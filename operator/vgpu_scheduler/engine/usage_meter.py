@@ -131,7 +131,7 @@ class UsageMeter:
         self._most_names = most_names
         self._other = other
         self._looked_at: float | None = None
-        self._clock = -1
+        self._nodes_version = -1
         self._of_row: dict[int, Mapping[_Key, _Rate]] = {}
         self._memory: Counter[_Key] = Counter()
         self._cards: Counter[_Key] = Counter()
@@ -168,8 +168,8 @@ class UsageMeter:
     def _look(self) -> None:
         """Take in the nodes that have changed."""
         nodes = self._state.nodes
-        changed = np.flatnonzero(nodes.version > self._clock).tolist()
-        self._clock = nodes.clock
+        changed = np.flatnonzero(nodes.version > self._nodes_version).tolist()
+        self._nodes_version = nodes.latest_version
         for row in changed:
             self._add(self._of_row.pop(row, {}), -1)
             found = self._held_on(row) if nodes.alive[row] else {}

@@ -50,9 +50,9 @@ class NodeTable:
         Which rows hold a node; shape (capacity,).
     version
         Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
-        All rows take their versions from one clock: no two changes have the same version, a later one has a higher one,
+        All rows take their versions from one counter: no two changes have the same version, a later one has a higher,
         and a remembered version means a remembered state, even when a row changes hands.
-    clock
+    latest_version
         The version of the last change of any row.
     static_version
         Like ``version``, for labels, taints, cordon and allocatable amounts only; shape (capacity,).
@@ -72,7 +72,7 @@ class NodeTable:
         self.alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self.version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self.clock = 0
+        self.latest_version = 0
         self.static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._holders_noted = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
@@ -95,9 +95,9 @@ class NodeTable:
         """Number of rows, dead ones included."""
         return self.alive.shape[0]
 
-    def changed_since(self, clock: int) -> NDArray[np.int64]:
-        """Return the live rows that have changed since the clock said so, ascending."""
-        return np.flatnonzero((self.version > clock) & self.alive)
+    def changed_since(self, version: int) -> NDArray[np.int64]:
+        """Return the live rows that have changed since a version, ascending."""
+        return np.flatnonzero((self.version > version) & self.alive)
 
     @property
     def holders_version(self) -> NDArray[np.int64]:
@@ -242,8 +242,8 @@ class NodeTable:
         self._holders_noted[row] += 1
 
     def _tick(self, row: int) -> None:
-        self.clock += 1
-        self.version[row] = self.clock
+        self.latest_version += 1
+        self.version[row] = self.latest_version
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
