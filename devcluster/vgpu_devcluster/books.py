@@ -16,8 +16,8 @@ from .migs import Instance, clashes, instances
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Fitted = Callable[[str], list[Card]]
-    Fitting = Sequence[str] | Fitted | Mapping[Maker, Fitted]
+    SchedulableClass = Callable[[str], list[Card]]
+    Fitting = Sequence[str] | SchedulableClass | Mapping[Maker, SchedulableClass]
 
 Object = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.engine import Cycle, Engine, EngineOptions
-from vgpu_scheduler.engine.equivalence import Fitted, NodePart
+from vgpu_scheduler.engine.equivalence import NodePart, SchedulableClass
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults
 
@@ -144,5 +144,5 @@ def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: 
 def node_part(cycle: Cycle, asking: Pod) -> NodePart:
     """Return the node part of a pod's class, which must not be refused."""
     pod_class = cycle.classes.of(asking)
-    assert isinstance(pod_class, Fitted), pod_class
+    assert isinstance(pod_class, SchedulableClass), pod_class
     return pod_class.node

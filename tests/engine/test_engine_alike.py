@@ -14,7 +14,7 @@ from tests.engine.volume_builders import CLAIM, CLASS, LOCAL, VOLUME, local, tak
 from tests.kube.storage_objects import claim, storage_class
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.kube import Pod
 
 SPREAD = {
@@ -69,7 +69,7 @@ def test_those_who_are_alike_get_the_same_answer() -> None:
         for number in range(25):
             asked = asking(rng, number)
             pod_class = engine.cycle.classes.of(asked)
-            assert isinstance(pod_class, Fitted)
+            assert isinstance(pod_class, SchedulableClass)
             groups[pod_class.equivalence(asked)].append((asked, engine.cycle.decide(asked).placement is not None))
         for members in groups.values():
             compared += len(members) - 1

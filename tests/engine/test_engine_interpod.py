@@ -10,7 +10,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
@@ -121,9 +121,9 @@ def test_an_explanation_names_the_nodes_that_are_left_out() -> None:
 # What is paid ------------------------------------------------------------------------------------------------------
 
 
-def parts(engine: Engine, **more: Any) -> Fitted:
+def parts(engine: Engine, **more: Any) -> SchedulableClass:
     pod_class = engine.cycle.classes.of(pod("p", **more))
-    assert isinstance(pod_class, Fitted)
+    assert isinstance(pod_class, SchedulableClass)
     return pod_class
 
 

@@ -11,7 +11,7 @@ from tests.preemption import all_candidates
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Candidates, Preemptor, VictimSearch, ineligible
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod, compile_label_selector, violating_budgets
@@ -30,7 +30,7 @@ def search(engine: Engine, *budgets: DisruptionBudget, spared: frozenset[str] = 
 def found(engine: Engine, asked: Pod, *budgets: DisruptionBudget, spared: frozenset[str] = frozenset()) -> Candidates:
     """Return what a search for a pod finds that the engine knows."""
     pod_class = engine.cycle.classes.of(asked)
-    assert isinstance(pod_class, Fitted)
+    assert isinstance(pod_class, SchedulableClass)
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
     filtered = Filtered(pod_class.node, pod_class.cluster, asked, rows)

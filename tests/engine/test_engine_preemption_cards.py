@@ -12,7 +12,7 @@ from tests.engine.test_engine_preemption import budget, found, random_world, sea
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, Victims
 from vgpu_scheduler.engine.preemption.cards import MOST_TENANTS
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -229,7 +229,7 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
         asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
         engine.state.observe_pod(asked, {})
         pod_class = engine.cycle.classes.of(asked)
-        assert isinstance(pod_class, Fitted)
+        assert isinstance(pod_class, SchedulableClass)
         question = Preemptor(asked, pod_class.node, pod_class.cluster)
         every = found(engine, asked).best
         filtered = engine.cycle.filter(asked, pod_class)

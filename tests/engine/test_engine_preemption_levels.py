@@ -8,7 +8,7 @@ from tests.engine.builders import asks, pod
 from tests.engine.test_engine_preemption import random_world
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.kernels import NO_PRIORITY
@@ -46,7 +46,7 @@ def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int
         asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
         engine.state.observe_pod(asked, {})
         pod_class = engine.cycle.classes.of(asked)
-        assert isinstance(pod_class, Fitted)
+        assert isinstance(pod_class, SchedulableClass)
         full = [name for name in ("a", "b", "m") if engine.cycle.on_node.fits_without(asked, name, ()) is None]
         rows = np.array([engine.state.nodes.row(name) for name in full], dtype=np.int64)
         batches = list(levels.lowest(Preemptor(asked, pod_class.node, pod_class.cluster), rows))

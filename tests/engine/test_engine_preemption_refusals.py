@@ -12,7 +12,7 @@ from tests.engine.test_engine_preemption import random_world, search
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, VictimSearch
 from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -40,7 +40,7 @@ def naive(engine: Engine, searching: VictimSearch, preemptor: Preemptor, found: 
 def filtered(engine: Engine, asked: Pod) -> tuple[Preemptor, Filtered]:
     """Return what the filters say of a pod that the engine knows."""
     pod_class = engine.cycle.classes.of(asked)
-    assert isinstance(pod_class, Fitted)
+    assert isinstance(pod_class, SchedulableClass)
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
     found = Filtered(pod_class.node, pod_class.cluster, asked, rows)

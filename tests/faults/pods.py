@@ -8,7 +8,7 @@ from typing import Any
 from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
 
 Object = dict[str, Any]
-Fitted = Callable[[str], list[Card]]
+SchedulableClass = Callable[[str], list[Card]]
 
 LIMITS: Mapping[Maker | None, Mapping[str, str]] = {
     NVIDIA: {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "10"},
@@ -22,7 +22,7 @@ LIMITS: Mapping[Maker | None, Mapping[str, str]] = {
     None: {"cpu": "100m"},
 }
 """What a pod asks for: a slice of a card with HAMi's lock, with one that names nobody, of two without one, or none."""
-CARDS: Mapping[Maker, Fitted] = {
+CARDS: Mapping[Maker, SchedulableClass] = {
     NVIDIA: lambda node: equip(node, ["T4"] * 2, count=5),
     CAMBRICON: lambda node: made_cards(node, CAMBRICON, 2, 25600),
     MTHREADS: lambda node: made_cards(node, MTHREADS, 2, 49152),

@@ -10,7 +10,7 @@ import numpy as np
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.equivalence import Claimed, Refused
+from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.kube import Pod
@@ -73,7 +73,7 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
 
 
 def _about(
-    claimed: Claimed,
+    claimed: ResolvedClaims,
     dialect: Dialect,
     container: ContainerClaims,
     claim: Claim,

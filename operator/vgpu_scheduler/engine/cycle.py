@@ -12,7 +12,7 @@ from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, replaced_with
 from vgpu_scheduler.engine.copies import Copies, copies
-from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
+from vgpu_scheduler.engine.equivalence import NodePart, Refused, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
@@ -199,7 +199,7 @@ class Cycle:
         counts[rows] = found.counts
         return Copies(counts, found.scarcest)
 
-    def filter(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None = None) -> Filtered:
+    def filter(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None = None) -> Filtered:
         """Return what the filters say of all nodes for a pod, or of some.
 
         Parameters
@@ -216,7 +216,7 @@ class Cycle:
         pod_class.node.refresh(self.state, rows)
         return self._filtered(pod, pod_class, rows)
 
-    def _filtered(self, pod: Pod, pod_class: Fitted, rows: NDArray[np.int64]) -> Filtered:
+    def _filtered(self, pod: Pod, pod_class: SchedulableClass, rows: NDArray[np.int64]) -> Filtered:
         found = Filtered(pod_class.node, pod_class.cluster, pod, rows)
         if self.state.nominations:
             self.nominated.reject(pod, pod_class.node, pod_class.cluster, found)
@@ -227,14 +227,16 @@ class Cycle:
         nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
         return nominated if part.feasible[nominated].any() else rows
 
-    def _own_room(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
+    def _own_room(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None) -> Decision | None:
         """Place a pod on the node where room is kept for it; None if there is none, or if it does not fit there yet."""
         hold = self.state.holds.get(pod.uid)
         if hold is None or not self._is_within(hold.node, within):
             return None
         return self._on_kept_room(pod, pod_class, hold.node, [pod.uid])
 
-    def _room_of_others(self, pod: Pod, pod_class: Fitted, within: NDArray[np.int64] | None) -> Decision | None:
+    def _room_of_others(
+        self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None
+    ) -> Decision | None:
         """Place a pod where room is kept for lower priorities, for as few and as low ones as it takes, if it can be."""
         ways = []
         for node in self.state.holds.nodes():
@@ -249,7 +251,7 @@ class Cycle:
                 return decision
         return None
 
-    def _on_kept_room(self, pod: Pod, pod_class: Fitted, node: str, room: Sequence[str]) -> Decision | None:
+    def _on_kept_room(self, pod: Pod, pod_class: SchedulableClass, node: str, room: Sequence[str]) -> Decision | None:
         """Place a pod on a node where room is kept for some pods that is open to it."""
         placement = self.on_node.fits_once_gone(pod, node, (), room)
         if placement is None:
@@ -288,7 +290,9 @@ class Cycle:
         """Return a dialect by its name."""
         return self._dialects[name]
 
-    def _nearest(self, pod_class: Fitted, allocator: Allocator | None, rows: NDArray[np.int64]) -> NearMiss | None:
+    def _nearest(
+        self, pod_class: SchedulableClass, allocator: Allocator | None, rows: NDArray[np.int64]
+    ) -> NearMiss | None:
         if allocator is None:
             return None
         return nearest_miss(self.state, self._dialects[pod_class.node.dialect], pod_class.node.fit, allocator, rows)
@@ -296,7 +300,7 @@ class Cycle:
     def _placed(
         self,
         pod: Pod,
-        pod_class: Fitted,
+        pod_class: SchedulableClass,
         placement: Placement,
         scores: Mapping[str, tuple[ScorePart, ...]],
         feasible: int,
@@ -349,7 +353,7 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, *, explain: bool) -> Decision:
+    def _unschedulable(self, pod: Pod, pod_class: SchedulableClass, found: Filtered, *, explain: bool) -> Decision:
         rows, part = found.rows, pod_class.node
         closed = self.on_node.closed_to(pod_class, pod)
         counted = count_rejections(part, found, closed, self.state.nodes)
@@ -377,7 +381,7 @@ class Cycle:
             warnings=pod_class.claimed.warnings,
         )
 
-    def _equivalence(self, pod_class: Fitted, pod: Pod, events: ClusterEvent) -> Hashable:
+    def _equivalence(self, pod_class: SchedulableClass, pod: Pod, events: ClusterEvent) -> Hashable:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
         if pod.nominated_node_name or self.state.holds.get(pod.uid) is not None:
             return None  # what is kept for a pod is in the way of all others only
@@ -387,7 +391,7 @@ class Cycle:
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
         return (replaced_with(pod), equivalence) if events & ClusterEvent.REJECTION else equivalence
 
-    def _fits_without_quotas(self, pod: Pod, pod_class: Fitted, found: Filtered) -> bool:
+    def _fits_without_quotas(self, pod: Pod, pod_class: SchedulableClass, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
         claimed = pod_class.claimed
         part = self.classes.without_quotas(pod, claimed)

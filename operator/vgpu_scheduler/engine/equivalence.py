@@ -110,7 +110,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Claimed:
+class ResolvedClaims:
     """What a pod asks of devices under its policy; pods that ask the same of a node share one object.
 
     Attributes
@@ -324,7 +324,7 @@ class NodePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class SchedulableClass:
     """A class whose pods can be placed where there is room for them.
 
     Attributes
@@ -339,7 +339,7 @@ class Fitted:
         Whether quotas of its namespace may keep a pod of the class from some card.
     """
 
-    claimed: Claimed
+    claimed: ResolvedClaims
     node: NodePart
     cluster: ClusterPart | None
     limited: bool = False
@@ -350,4 +350,4 @@ class Fitted:
         return asked if self.cluster is None else (*asked, self.cluster.equivalence(pod))
 
 
-EquivalenceClass = Refused | Fitted
+EquivalenceClass = Refused | SchedulableClass

@@ -8,12 +8,12 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from vgpu_scheduler.allocators import CardNeed, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence import (
-    Claimed,
     ClusterPart,
     EquivalenceClass,
-    Fitted,
     NodePart,
     Refused,
+    ResolvedClaims,
+    SchedulableClass,
 )
 from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
 from vgpu_scheduler.engine.quotas import Quotas
@@ -89,7 +89,7 @@ class _Noted(NamedTuple):
 
     pod: Pod
     generation: int
-    claimed: Claimed | Refused
+    claimed: ResolvedClaims | Refused
 
     def holds(self, pod: Pod, generation: int) -> bool:
         """Tell whether it is what the pod asks now."""
@@ -134,7 +134,7 @@ class EquivalenceClasses:
         self.dialects = dialects
         self.policies = policies
         self._quotas = quotas or Quotas(dialects)
-        self._claimed: BoundedCache[Hashable, Claimed | Refused] = BoundedCache(_CLAIMS_BYTES)
+        self._claimed: BoundedCache[Hashable, ResolvedClaims | Refused] = BoundedCache(_CLAIMS_BYTES)
         self._noted: dict[str, _Noted] = {}
         self._node_parts = NodeParts(state, dialects)
         self._cluster_parts = ClusterParts(state)
@@ -158,7 +158,7 @@ class EquivalenceClasses:
         """Return the class of a pod for one question about a few nodes; it is void when the next one is asked."""
         return self._class_of(pod, self._node_parts.transient)
 
-    def without_quotas(self, pod: Pod, claimed: Claimed) -> NodePart | Refused:
+    def without_quotas(self, pod: Pod, claimed: ResolvedClaims) -> NodePart | Refused:
         """Return the node part that a pod would have if its namespace might hold more."""
         return self._node_parts.of(pod, claimed, ())
 
@@ -187,7 +187,7 @@ class EquivalenceClasses:
             return noted.claimed.policy
         return self.policies.resolve(pod)
 
-    def read(self, pod: Pod) -> Claimed | Refused:
+    def read(self, pod: Pod) -> ResolvedClaims | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
         noted = self._noted.get(pod.uid)
         if noted is not None and noted.holds(pod, self.policies.catalogue.generation):
@@ -212,12 +212,12 @@ class EquivalenceClasses:
         claimed = self.claimed(pod)
         return () if claimed is None else claimed.claims
 
-    def claimed(self, pod: Pod) -> Claimed | None:
+    def claimed(self, pod: Pod) -> ResolvedClaims | None:
         """Return what a pod asks of devices, and under which policy; None where that cannot be understood."""
         claimed = self.read(pod)
         return None if isinstance(claimed, Refused) else claimed
 
-    def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None] | None:
+    def need(self, pod: Pod) -> tuple[ResolvedClaims, CardNeed | None] | None:
         """Return what an unschedulable pod claims of devices, and what a card must have free before the pod can fit.
 
         None for one that is refused: it needs another policy, or to be another pod.
@@ -231,7 +231,7 @@ class EquivalenceClasses:
     def _class_of(
         self,
         pod: Pod,
-        node_part: Callable[[Pod, Claimed, QuotaRemainders], NodePart | Refused],
+        node_part: Callable[[Pod, ResolvedClaims, QuotaRemainders], NodePart | Refused],
         *,
         beyond_any_card: bool = False,
     ) -> EquivalenceClass:
@@ -250,10 +250,12 @@ class EquivalenceClasses:
         if node is None:
             node = node_part(pod, claimed, remainders)
         return (
-            node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(remainders))
+            node
+            if isinstance(node, Refused)
+            else SchedulableClass(claimed, node, self._cluster_parts.of(pod), bool(remainders))
         )
 
-    def _part_beyond_any_card(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | None:
+    def _part_beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:
         part = self._node_parts.beyond_any_card(pod, claimed, remainders)
         if part is None:
             return None

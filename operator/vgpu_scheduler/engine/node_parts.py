@@ -12,7 +12,7 @@ import msgspec
 
 from vgpu_scheduler.allocators import QuotaRemainders
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
-from vgpu_scheduler.engine.equivalence import Claimed, NodeColumns, NodePart, Refused
+from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, Refused, ResolvedClaims
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
@@ -96,14 +96,14 @@ class NodeParts:
         self._kept = ColumnCache(self._most_columns)
         self._common = NodeColumns()
 
-    def of(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
+    def of(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
         """Return the node part of a pod, which keeps what it learns of nodes."""
         part = self._part(pod, claimed, remainders)
         if isinstance(part, NodePart):
             self._kept.use(part)
         return part
 
-    def transient(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
+    def transient(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
         """Return a node part for one question about a few nodes; it is void when the next one is asked."""
         part = self._part(pod, claimed, remainders)
         if isinstance(part, Refused):
@@ -112,7 +112,7 @@ class NodeParts:
             self._common = NodeColumns(self._state.nodes.capacity)
         return part.on(self._common)
 
-    def beyond_any_card(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | None:
+    def beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:
         """Return the node part of all pods that ask for more than any card has and are the same otherwise.
 
         It says of each node what that of the pod itself would say, as long as it says that the pod fits nowhere: of
@@ -145,10 +145,12 @@ class NodeParts:
         self._kept.use(part)
         return part
 
-    def _part(self, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
+    def _part(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
         return self._made((claimed, remainders), pod, claimed, remainders)
 
-    def _made(self, key: Hashable, pod: Pod, claimed: Claimed, remainders: QuotaRemainders) -> NodePart | Refused:
+    def _made(
+        self, key: Hashable, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders
+    ) -> NodePart | Refused:
         """Return the part of a key, made now if it is not kept."""
         part = self._parts.get(key)
         if part is None:
@@ -197,7 +199,7 @@ def _asked_of_node(pod: Pod, ignored: frozenset[str]) -> tuple[Hashable, ...]:
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed | Refused:
+def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> ResolvedClaims | Refused:
     """Return what a pod asks of devices, or why that cannot be understood."""
     try:
         dialect = dialects.of_waiting(pod)
@@ -211,7 +213,7 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd))
+    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd))
 
 
 def _odd(
@@ -249,7 +251,7 @@ def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tup
 
 
 def make_node_part(
-    pod: Pod, claimed: Claimed, dialects: Dialects, nodes: NodeTable, remainders: QuotaRemainders = ()
+    pod: Pod, claimed: ResolvedClaims, dialects: Dialects, nodes: NodeTable, remainders: QuotaRemainders = ()
 ) -> NodePart | Refused:
     """Return what decides about single nodes, or why the pod asks for what it may not have.
 
@@ -277,7 +279,7 @@ def make_node_part(
     )
 
 
-def check_asked(pod: Pod, claimed: Claimed, dialects: Dialects) -> None:
+def check_asked(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> None:
     """Refuse a pod that says what its node would take for something else, or do although no policy allows it.
 
     Raises
@@ -325,7 +327,7 @@ def _check_followed_by_node(
             raise ClaimError(f"annotation {name}: {why}, and the node would follow it: leave it out")
 
 
-def _ranking(pod: Pod, claimed: Claimed, dialects: Dialects) -> NodeRanking:
+def _ranking(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> NodeRanking:
     """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
     scorers: Scorers = claimed.scorers
     seen: Iterable[Dialect] = (dialects[claimed.dialect],)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
-from vgpu_scheduler.engine.equivalence import ClusterPart, Fitted, NodePart, Refused
+from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, Refused, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
@@ -114,7 +114,7 @@ class OnNode:
     def _placement_with(
         self,
         pod: Pod,
-        pod_class: Fitted,
+        pod_class: SchedulableClass,
         node: str,
         without: Iterable[Reservation],
         beside: Iterable[Reservation] = (),
@@ -127,7 +127,7 @@ class OnNode:
         return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
 
     def _placement_if_it_fits(
-        self, pod: Pod, pod_class: Fitted, row: int, part: NodePart, in_use: InUse | None = None
+        self, pod: Pod, pod_class: SchedulableClass, row: int, part: NodePart, in_use: InUse | None = None
     ) -> Placement | None:
         """Return what a pod gets of a node, of which its node part was asked; None if it does not fit.
 
@@ -149,7 +149,7 @@ class OnNode:
         with self.state.counting(without=[held]):
             return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
-    def placement(self, pod: Pod, pod_class: Fitted, row: int, in_use: InUse | None = None) -> Placement:
+    def placement(self, pod: Pod, pod_class: SchedulableClass, row: int, in_use: InUse | None = None) -> Placement:
         """Return what a pod gets of a node that fits, with other amounts in use if they are given."""
         name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if pod_class.node.allocator is None:
@@ -160,7 +160,7 @@ class OnNode:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers, dialect, volumes)
 
-    def closed_to(self, pod_class: Fitted, pod: Pod) -> Mapping[str, Cause]:
+    def closed_to(self, pod_class: SchedulableClass, pod: Pod) -> Mapping[str, Cause]:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
         if not self._closed_nodes:
             return {}
@@ -171,7 +171,7 @@ class OnNode:
             closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), serialized=serialized)
         return closed
 
-    def open_to(self, pod_class: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def open_to(self, pod_class: SchedulableClass, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the rows of nodes that are closed to a pod."""
         closed = [row for name in self.closed_to(pod_class, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.engine.equivalence import Claimed, Refused
+from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.node_parts import make_node_part, unbound
 from vgpu_scheduler.kernels import CardPrices
@@ -27,7 +27,7 @@ EVERY: Final = 256
 
 _LEARNED: Final = FragmentationScorer(learned=True)
 _Version = tuple[int, int, int]
-_Known = tuple[Reservation, Pod | None, Claimed | None]
+_Known = tuple[Reservation, Pod | None, ResolvedClaims | None]
 """A reservation, its pod if it holds devices, and what that claims of them."""
 
 
@@ -67,9 +67,9 @@ class PriceLearner:
         self._read_under = -1
         self._claims: dict[str, _Known] = {}
         """What those who hold something claim of devices, by UID."""
-        self._requests: dict[Claimed, _Request | None] = {}
+        self._requests: dict[ResolvedClaims, _Request | None] = {}
 
-    def before(self, claimed: Claimed) -> None:
+    def before(self, claimed: ResolvedClaims) -> None:
         """Take note of a decision about a pod, and learn prices if their time has come."""
         if not any(entry.weight and entry.scorer == _LEARNED for entry in claimed.scorers):
             return
@@ -95,14 +95,14 @@ class PriceLearner:
         if any(not same_prices(known.get(name), found.get(name)) for name in self._priced):
             self._state.replace_prices(found)
 
-    def _holders(self) -> dict[Claimed, int]:
+    def _holders(self) -> dict[ResolvedClaims, int]:
         """Count the pods that hold devices by what they claim."""
         generation = self._classes.policies.catalogue.generation
         if self._read_under != generation:
             self._read_under = generation
             self._claims, self._requests = {}, {}
         before, self._claims = self._claims, {}
-        holders: dict[Claimed, int] = {}
+        holders: dict[ResolvedClaims, int] = {}
         for held in self._state.reservations():
             known = before.get(held.uid)
             # An observation of a bound pod replaces its reservation; while it is assumed, the pod may change beneath.
@@ -120,7 +120,7 @@ class PriceLearner:
         held, pod, _ = known
         return pod is not None and self._state.pod(held.uid) is not pod
 
-    def _claimed(self, pod: Pod) -> Claimed | None:
+    def _claimed(self, pod: Pod) -> ResolvedClaims | None:
         """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
         claimed = self._classes.read(pod)
         if isinstance(claimed, Refused) or not claimed.dialect:

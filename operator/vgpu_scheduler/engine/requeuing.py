@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import CardNeed
 from vgpu_scheduler.engine.closed_nodes import RejectedNodes
-from vgpu_scheduler.engine.equivalence import Claimed
+from vgpu_scheduler.engine.equivalence import ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -174,7 +174,7 @@ class WaitingNeeds:
     def __iter__(self) -> Iterator[UnschedulableClass]:
         return iter(self._keys)
 
-    def put(self, key: UnschedulableClass, pod: Pod, claimed: Claimed, need: CardNeed | None) -> None:
+    def put(self, key: UnschedulableClass, pod: Pod, claimed: ResolvedClaims, need: CardNeed | None) -> None:
         """Take in what the pods of a class need.
 
         Parameters

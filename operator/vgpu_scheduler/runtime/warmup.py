@@ -23,7 +23,7 @@ from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
@@ -122,7 +122,7 @@ def _pod(uid: str, annotations: dict[str, str], priority: int = 0, **more: str) 
 def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
     """Return what the fit of a pod on the nodes of an engine is called with."""
     pod_class = engine.cycle.classes.of(_pod("p", {}))
-    assert isinstance(pod_class, Fitted)
+    assert isinstance(pod_class, SchedulableClass)
     assert isinstance(pod_class.node.allocator, HamiAllocator)
     return pod_class.node.allocator.fit_arguments(engine.state.matrix(pod_class.node.dialect))
 
@@ -143,7 +143,7 @@ def _warm_up_preemption(engine: Engine) -> None:
     for cards in ("1", "2"):
         pod = _pod(f"preempts-{cards}", {}, priority=1, **{"nvidia.com/gpu": cards, "nvidia.com/gpumem": "1024"})
         pod_class = engine.cycle.classes.of(pod)
-        assert isinstance(pod_class, Fitted)
+        assert isinstance(pod_class, SchedulableClass)
         order, rows = SearchOrder(engine.state), engine.state.nodes.rows()
         preemptor = Preemptor(pod, pod_class.node, pod_class.cluster)
         list(order.by_cards(preemptor, rows) if cards == "1" else order.by_level(preemptor, rows))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.equivalence import Refused, SchedulableClass
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -236,7 +236,7 @@ class Evaluator:
         return PreemptionResult(reason=reason, again_at=may_at, is_eligible=False)
 
     def _search(
-        self, pod: Pod, pod_class: Fitted, now: float, beside: PartialGroupPlan | None = None
+        self, pod: Pod, pod_class: SchedulableClass, now: float, beside: PartialGroupPlan | None = None
     ) -> PreemptionResult:
         found = self._cycle.filter(pod, pod_class, None if beside is None else beside.rows)
         refused = self._ineligible(pod, found) if beside is None else None
@@ -269,7 +269,7 @@ class Evaluator:
         return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
     def _victim_search(
-        self, pod_class: Fitted, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
+        self, pod_class: SchedulableClass, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
     ) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
         exceed = rules.budgets is DisruptionBudgetMode.EXCEED
@@ -300,7 +300,7 @@ class Evaluator:
         )
 
     def _answer(
-        self, preemptor: Preemptor, pod_class: Fitted, best: Victims, now: float, leaving: Sequence[Pod] = ()
+        self, preemptor: Preemptor, pod_class: SchedulableClass, best: Victims, now: float, leaving: Sequence[Pod] = ()
     ) -> PreemptionResult:
         """Return how a pod gets the room of some victims, as others leave for others, or why it does not."""
         policy = pod_class.claimed.policy
@@ -309,7 +309,7 @@ class Evaluator:
             return too_many
         return self._placed(preemptor, pod_class, best)
 
-    def _placed(self, preemptor: Preemptor, pod_class: Fitted, best: Victims) -> PreemptionResult:
+    def _placed(self, preemptor: Preemptor, pod_class: SchedulableClass, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self.fits_once_gone(preemptor.pod, best.node, there)
@@ -378,7 +378,7 @@ class Evaluator:
             if (held := state.reservation(each.uid)) is not None
         )
 
-    def _preemptor(self, pod: Pod, pod_class: Fitted, priority: int | None = None) -> Preemptor:
+    def _preemptor(self, pod: Pod, pod_class: SchedulableClass, priority: int | None = None) -> Preemptor:
         known = priority is not None
         ranked = msgspec.structs.replace(pod, priority=priority) if known else self.disruption.ranked(pod)
         return Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.equivalence import Fitted
+from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption.evaluator import PartialGroupPlan
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.result import PreemptionResult
@@ -262,4 +262,4 @@ class _Planning:
     def _looks_beyond(self, pod: Pod) -> bool:
         """Tell whether pods on other nodes have a say about a pod."""
         pod_class = self._cycle.classes.of(pod)
-        return isinstance(pod_class, Fitted) and (pod_class.cluster is not None or pod_class.limited)
+        return isinstance(pod_class, SchedulableClass) and (pod_class.cluster is not None or pod_class.limited)
