@@ -14,7 +14,7 @@ from tests.simulation.cluster import MIG
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, Victims
-from vgpu_scheduler.engine.preemption.cards import MOST_TENANTS
+from vgpu_scheduler.engine.preemption.cards import MOST_OCCUPANTS
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
@@ -179,7 +179,7 @@ def shared(rng: np.random.Generator, tenants: int) -> Engine:
     "worlds",
     [pytest.param(5, id="few"), pytest.param(40, id="many", marks=(pytest.mark.long, pytest.mark.timeout(900)))],
 )
-@pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_TENANTS + 1))
+@pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_OCCUPANTS + 1))
 def test_nobody_who_costs_less_would_do_on_a_card_that_many_share(tenants: int, worlds: int) -> None:
     compared = 0
     for seed in range(worlds):

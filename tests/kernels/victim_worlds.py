@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from tests.naive.victims import Card, Cost, Tenant, cheapest_set
+from tests.naive.victims import Card, Cost, Occupant, cheapest_set
 
 from vgpu_scheduler.kernels import (
     MOST_SETS,
@@ -14,8 +14,8 @@ from vgpu_scheduler.kernels import (
     CardAsk,
     Costs,
     DeviceColumns,
+    Occupants,
     SetScratch,
-    Tenants,
     cheapest_at_least,
     take_off_waiting,
     without_waiting,
@@ -28,8 +28,8 @@ DIMENSIONS = 3
 def random_card(rng: np.random.Generator, *, most: int) -> Card:
     """Return a card with up to so many pods."""
     priorities = [0, 1, 5, -7, 2_000_000_000]
-    tenants = [
-        Tenant(
+    occupants = [
+        Occupant(
             int(rng.choice(priorities)),
             float(rng.choice([10.0, 20.0, np.inf])),
             (1, int(rng.integers(0, 5)) * 1000, int(rng.choice([0, 10, 50]))),
@@ -37,10 +37,12 @@ def random_card(rng: np.random.Generator, *, most: int) -> Card:
         )
         for _ in range(int(rng.integers(0, most + 1)))
     ]
-    tenants.sort(key=lambda tenant: (not tenant.costs_nothing, -tenant.priority, tenant.start))
-    used = tuple(sum(tenant.amounts[d] for tenant in tenants) + int(rng.choice([0, 0, 1])) for d in range(DIMENSIONS))
+    occupants.sort(key=lambda occupant: (not occupant.costs_nothing, -occupant.priority, occupant.start))
+    used = tuple(
+        sum(occupant.amounts[d] for occupant in occupants) + int(rng.choice([0, 0, 1])) for d in range(DIMENSIONS)
+    )
     total = tuple(amount + int(rng.integers(0, 3)) for amount in used)
-    return Card(total, used, tuple(tenants), bool(rng.random() < 0.9))
+    return Card(total, used, tuple(occupants), bool(rng.random() < 0.9))
 
 
 def by_kernel(
@@ -49,8 +51,10 @@ def by_kernel(
     """Return what the kernel says of each node."""
     cards = [card for node in nodes for card in node]
     ends = np.cumsum([len(node) for node in nodes]).astype(np.int64)
-    entries = [(position, tenant) for node in nodes for position, card in enumerate(node) for tenant in card.tenants]
-    of_node = np.cumsum([sum(len(card.tenants) for card in node) for node in nodes]).astype(np.int64)
+    entries = [
+        (position, occupant) for node in nodes for position, card in enumerate(node) for occupant in card.occupants
+    ]
+    of_node = np.cumsum([sum(len(card.occupants) for card in node) for node in nodes]).astype(np.int64)
     columns = DeviceMatrix(DIMENSIONS).columns._replace(
         first=np.concatenate([[0], ends[:-1]]).astype(np.int64),
         last=ends,
@@ -58,13 +62,13 @@ def by_kernel(
         used=np.array([card.used for card in cards], dtype=np.int64).reshape(-1, DIMENSIONS),
     )
     assert isinstance(columns, DeviceColumns)
-    tenants = Tenants(
+    occupants = Occupants(
         np.concatenate([[0], of_node[:-1]]).astype(np.int64),
         of_node,
         np.array([position for position, _ in entries], dtype=np.int64),
         np.array([NEVER_BELOW if one.costs_nothing else one.priority for _, one in entries], dtype=np.int64),
-        np.array([tenant.start for _, tenant in entries], dtype=np.float64),
-        np.array([tenant.amounts for _, tenant in entries], dtype=np.int64).reshape(-1, DIMENSIONS),
+        np.array([occupant.start for _, occupant in entries], dtype=np.float64),
+        np.array([occupant.amounts for _, occupant in entries], dtype=np.int64).reshape(-1, DIMENSIONS),
         np.array([one.priority if one.costs_nothing else NEVER_BELOW for _, one in entries], dtype=np.int64),
     )
     may_use = np.array([card.may_use for card in cards], dtype=np.bool_)
@@ -73,9 +77,9 @@ def by_kernel(
     into = Costs(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
     scratch = SetScratch(np.zeros((2**MOST_SETS, DIMENSIONS), dtype=np.int64), np.zeros(2**MOST_SETS, dtype=np.int64))
     rows = np.arange(count)
-    take_off_waiting(rows, tenants, ask, columns)
-    cheapest_at_least(columns, tenants, ask, rows, scratch, into)
-    without_waiting(columns, tenants, ask, rows, into)
+    take_off_waiting(rows, occupants, ask, columns)
+    cheapest_at_least(columns, occupants, ask, rows, scratch, into)
+    without_waiting(columns, occupants, ask, rows, into)
     return [
         None if highest == NO_PRIORITY else (int(highest), int(total), int(pods), -float(start))
         for highest, total, pods, start in zip(*into, strict=True)

@@ -54,18 +54,18 @@ class OnNode:
                 return None
             return self._placement_with(pod, pod_class, held.node, [held])
 
-    def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
+    def fits_without(self, pod: Pod, node: str, occupants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some pods were gone, or None if it would not go there.
 
         A node that is closed to the pod stays so. The ledger stays as it is.
 
         Parameters
         ----------
-        tenants
+        occupants
             UIDs of pods; those that hold nothing make no difference.
         """
         return self.fits_once_gone(
-            pod, node, [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
+            pod, node, [held for uid in occupants if (held := self.state.reservation(uid)) is not None]
         )
 
     def fits_once_gone(

@@ -5,6 +5,7 @@ The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels.application_classes import refuses_occupant
 from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
@@ -24,7 +25,6 @@ from vgpu_scheduler.kernels.request import (
 )
 from vgpu_scheduler.kernels.rules import Check, Selection
 from vgpu_scheduler.kernels.sentinels import NO_NUMA_NODE, NO_PIECE, NO_REASON, NOT_COUNTED, ZERO
-from vgpu_scheduler.kernels.tenants import refuses_tenant
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _NUMA = int(Check.NUMA)
@@ -120,7 +120,7 @@ def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, de
         return _OTHER_TYPE
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_POLICY:
         return _DENIED
-    return refuses_tenant(columns, request, claim, device) if classes else NO_REASON
+    return refuses_occupant(columns, request, claim, device) if classes else NO_REASON
 
 
 @inlined_kernel
@@ -206,15 +206,15 @@ def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
 
 @kernel
 def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int) -> int:
-    """Return why a card takes no other tenant, or not this one."""
+    """Return why a card takes no other occupant, or not this one."""
     position, checks = device - here.base, request.rules.checks[here.claim]
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_UUID:
         return _OTHER_UUID
-    tenants = here.used[position, SLOTS]
-    if checks & _SLOTS and columns.total[device, SLOTS] <= tenants:
+    occupants = here.used[position, SLOTS]
+    if checks & _SLOTS and columns.total[device, SLOTS] <= occupants:
         return _EXHAUSTED
     idle = checks & _IDLE or (request.cards.mutex and not checks & _EQUAL_SHARES)
-    if idle and (tenants > 0 or (checks & _IDLE_GROUP and _is_group_used(columns, here, device))):
+    if idle and (occupants > 0 or (checks & _IDLE_GROUP and _is_group_used(columns, here, device))):
         return _IN_USE
     return NO_REASON
 
@@ -234,7 +234,7 @@ def _is_group_used(columns: DeviceColumns, here: ClaimOnNode, device: int) -> bo
 
 @kernel
 def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
-    """Return what a card has too little of, or why it does not go with its tenants or the pod's other cards."""
+    """Return what a card has too little of, or why it does not go with its occupants or the pod's other cards."""
     checks, total = request.rules.checks[here.claim], columns.total[offer.device]
     used = here.used[offer.device - here.base]
     cores = WHOLE if checks & _PERCENT else total[CORES]
@@ -253,7 +253,7 @@ def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, her
 
 @kernel
 def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
-    """Return why a card does not go together with its tenants, or with what the pod's other containers get."""
+    """Return why a card does not go together with its occupants, or with what the pod's other containers get."""
     checks, used = request.rules.checks[here.claim], here.used[offer.device - here.base]
     if checks & _EQUAL_SHARES and used[SLOTS] > 0:
         if used[MEMORY] // used[SLOTS] != offer.memory:

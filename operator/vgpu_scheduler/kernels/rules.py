@@ -14,7 +14,7 @@ class Check(IntFlag):
     NUMA = auto()
     """The pod's wish for one NUMA node holds."""
     SLOTS = auto()
-    """No more tenants than the card takes."""
+    """No more occupants than the card takes."""
     IDLE = auto()
     """Nobody uses the card."""
     MEMORY = auto()
@@ -30,13 +30,13 @@ class Check(IntFlag):
     MODE = auto()
     """The maker's cards of the node are in the claim's mode."""
     CLASSES = auto()
-    """Tenants of an application class and tenants without one share no card."""
+    """Occupants of an application class and occupants without one share no card."""
     QUALITY = auto()
     """A card that others use gives the quality of service that the claim asks for."""
     SAME_CARDS = auto()
     """Containers that run beside each other get the same card."""
     EQUAL_SHARES = auto()
-    """The tenants of a card have as much memory as the claim asks for, each."""
+    """The occupants of a card have as much memory as the claim asks for, each."""
     ONE_PIECE = auto()
     """A card gives out one piece per claim, which has the compute and exactly the shares that are asked for."""
     PERCENT = auto()
@@ -61,6 +61,6 @@ class Selection(IntEnum):
     HALVES = 5
     """By the two halves of a server, whose cards are linked place by place; for 1, 2, 4 or 8 cards."""
     CONTENTION = 6
-    """Where the tenants of the card leave most to one that must answer at once."""
+    """Where the occupants of the card leave most to one that must answer at once."""
     ZONE = 7
     """From the smallest link zone that has enough."""

@@ -25,7 +25,7 @@ NEVER_BELOW = 2**31
 """Above every priority: what stands in the place of one that does not count."""
 
 
-class Tenants(NamedTuple):
+class Occupants(NamedTuple):
     """What pods hold of devices, an entry for each pod and device: ``E`` of them.
 
     The entries of node row ``r`` are ``first[r] : last[r]``, by device; those of a device by priority, then by start.
@@ -76,13 +76,18 @@ class _Card(NamedTuple):
 
 @entry_kernel
 def cheapest_at_least(
-    columns: DeviceColumns, tenants: Tenants, ask: CardAsk, rows: NDArray[np.int64], scratch: SetScratch, into: Costs
+    columns: DeviceColumns,
+    occupants: Occupants,
+    ask: CardAsk,
+    rows: NDArray[np.int64],
+    scratch: SetScratch,
+    into: Costs,
 ) -> None:
     """Write what the pods of each node cost at least that would have to end.
 
     Parameters
     ----------
-    columns, tenants, ask
+    columns, occupants, ask
         The device matrix; who holds what of it; the pod.
     rows
         Node rows, shape (n,).
@@ -94,21 +99,21 @@ def cheapest_at_least(
     for i in range(rows.shape[0]):
         row = rows[i]
         into.highest[row] = NO_PRIORITY
-        entry = tenants.first[row]
-        while entry < tenants.last[row]:
+        entry = occupants.first[row]
+        while entry < occupants.last[row]:
             begin, end = entry, entry + 1
-            while end < tenants.last[row] and tenants.position[end] == tenants.position[entry]:
+            while end < occupants.last[row] and occupants.position[end] == occupants.position[entry]:
                 end += 1
-            while begin < end and tenants.priority[begin] >= ask.priority:
+            while begin < end and occupants.priority[begin] >= ask.priority:
                 begin += 1
-            card = _Card(row, columns.first[row] + tenants.position[entry], begin, end)
-            if begin < end and ask.may_use[card.device] and _does(columns, tenants, ask, card):
-                _compare(columns, tenants, ask, card, scratch, into)
+            card = _Card(row, columns.first[row] + occupants.position[entry], begin, end)
+            if begin < end and ask.may_use[card.device] and _does(columns, occupants, ask, card):
+                _compare(columns, occupants, ask, card, scratch, into)
             entry = end
 
 
 @entry_kernel
-def take_off_waiting(rows: NDArray[np.int64], tenants: Tenants, ask: CardAsk, columns: DeviceColumns) -> None:
+def take_off_waiting(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
     """Take what pods of lower priority hold that only wait to be bound off what is in use: their end costs nothing.
 
     Parameters
@@ -120,16 +125,16 @@ def take_off_waiting(rows: NDArray[np.int64], tenants: Tenants, ask: CardAsk, co
     """
     for i in range(rows.shape[0]):
         row = rows[i]
-        for entry in range(tenants.first[row], tenants.last[row]):
-            if tenants.waiting[entry] < ask.priority:
-                device = columns.first[row] + tenants.position[entry]
+        for entry in range(occupants.first[row], occupants.last[row]):
+            if occupants.waiting[entry] < ask.priority:
+                device = columns.first[row] + occupants.position[entry]
                 for dimension in range(ask.amounts.shape[0]):
-                    columns.used[device, dimension] -= tenants.amounts[entry, dimension]
+                    columns.used[device, dimension] -= occupants.amounts[entry, dimension]
 
 
 @entry_kernel
 def without_waiting(
-    columns: DeviceColumns, tenants: Tenants, ask: CardAsk, rows: NDArray[np.int64], into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, rows: NDArray[np.int64], into: Costs
 ) -> None:
     """Write the least there is to be paid, no pod of the lowest priority, where pods that wait to be bound are enough.
 
@@ -144,40 +149,40 @@ def without_waiting(
     """
     for i in range(rows.shape[0]):
         row = rows[i]
-        for entry in range(tenants.first[row], tenants.last[row]):
-            device = columns.first[row] + tenants.position[entry]
-            may_be_enough = tenants.waiting[entry] < ask.priority and ask.may_use[device]
-            if may_be_enough and _does(columns, tenants, ask, _Card(row, device, entry, entry)):
+        for entry in range(occupants.first[row], occupants.last[row]):
+            device = columns.first[row] + occupants.position[entry]
+            may_be_enough = occupants.waiting[entry] < ask.priority and ask.may_use[device]
+            if may_be_enough and _does(columns, occupants, ask, _Card(row, device, entry, entry)):
                 _keep_cheaper(into, row, LOWEST_PRIORITY, 0, 0, np.inf)
 
 
 @kernel
 def _compare(
-    columns: DeviceColumns, tenants: Tenants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
 ) -> None:
     """Take in what the pods of a card cost at least, all of which together would do."""
     # The pods of the lowest priorities that would do together say how high the highest one has to be.
     least = card.end - 1
-    while not _does(columns, tenants, ask, _Card(card.row, card.device, least, card.end)):
+    while not _does(columns, occupants, ask, _Card(card.row, card.device, least, card.end)):
         least -= 1
-    highest, begin = tenants.priority[least], card.begin
+    highest, begin = occupants.priority[least], card.begin
     if into.highest[card.row] != NO_PRIORITY and highest > into.highest[card.row]:
         return
-    while tenants.priority[begin] > highest:
+    while occupants.priority[begin] > highest:
         begin += 1
     if card.end - begin > MOST_SETS:
         _keep_cheaper(into, card.row, highest, highest - LOWEST_PRIORITY, 1, np.inf)
     else:
-        _compare_sets(columns, tenants, ask, _Card(card.row, card.device, begin, card.end), scratch, into)
+        _compare_sets(columns, occupants, ask, _Card(card.row, card.device, begin, card.end), scratch, into)
 
 
 @kernel
-def _does(columns: DeviceColumns, tenants: Tenants, ask: CardAsk, card: _Card) -> bool:
+def _does(columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card) -> bool:
     """Tell whether a card has enough free once all these pods are gone."""
     for dimension in range(ask.amounts.shape[0]):
         free = columns.total[card.device, dimension] - columns.used[card.device, dimension]
         for entry in range(card.begin, card.end):
-            free += tenants.amounts[entry, dimension]
+            free += occupants.amounts[entry, dimension]
         needed = _needed(columns, ask, card.device, dimension)
         if needed > 0 and free < needed:
             return False
@@ -193,7 +198,7 @@ def _needed(columns: DeviceColumns, ask: CardAsk, device: int, dimension: int) -
 
 @kernel
 def _compare_sets(
-    columns: DeviceColumns, tenants: Tenants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
 ) -> None:
     """Compare all sets of pods; the sums of each are those of the set without its most important pod, and of that."""
     size = card.end - card.begin
@@ -207,15 +212,17 @@ def _compare_sets(
                 first = bit
                 count += 1
         rest, entry, does = number & (number - 1), card.begin + first, True
-        scratch.total[number] = scratch.total[rest] + tenants.priority[entry] - LOWEST_PRIORITY
+        scratch.total[number] = scratch.total[rest] + occupants.priority[entry] - LOWEST_PRIORITY
         for dimension in range(ask.amounts.shape[0]):
-            freed = scratch.amounts[rest, dimension] + tenants.amounts[entry, dimension]
+            freed = scratch.amounts[rest, dimension] + occupants.amounts[entry, dimension]
             scratch.amounts[number, dimension] = freed
             free = columns.total[card.device, dimension] - columns.used[card.device, dimension] + freed
             needed = _needed(columns, ask, card.device, dimension)
             does = does and (needed == 0 or free >= needed)
         if does:
-            _keep_cheaper(into, card.row, tenants.priority[entry], scratch.total[number], count, tenants.start[entry])
+            _keep_cheaper(
+                into, card.row, occupants.priority[entry], scratch.total[number], count, occupants.start[entry]
+            )
 
 
 @kernel
@@ -240,10 +247,10 @@ class PodRequests(NamedTuple):
 
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
-    priority: NDArray[np.int64]  # (P,) as that of tenants
-    start: NDArray[np.float64]  # (P,) as that of tenants
+    priority: NDArray[np.int64]  # (P,) as that of occupants
+    start: NDArray[np.float64]  # (P,) as that of occupants
     amounts: NDArray[np.int64]  # (P, R)
-    waiting: NDArray[np.int64]  # (P,) as that of tenants
+    waiting: NDArray[np.int64]  # (P,) as that of occupants
 
 
 @entry_kernel
@@ -253,7 +260,7 @@ def take_off_below(
     waiting_below: int,
     pods: PodRequests,
     requested: NDArray[np.int64],
-    tenants: Tenants,
+    occupants: Occupants,
     devices: DeviceColumns,
 ) -> None:
     """Take what pods hold off what is in use of their nodes, for all pods below a priority.
@@ -266,7 +273,7 @@ def take_off_below(
         By row, the priority that pods keep their room from on; shape (N,).
     waiting_below
         The priority that those keep it from on that only wait to be bound.
-    pods, tenants
+    pods, occupants
         Who requests what of nodes, and who holds what of devices.
     requested
         What is in use of each resource, shape (R, N); changed.
@@ -279,11 +286,11 @@ def take_off_below(
             if pods.priority[pod] < below[row] or pods.waiting[pod] < waiting_below:
                 for resource in range(pods.amounts.shape[1]):
                     requested[resource, row] -= pods.amounts[pod, resource]
-        for entry in range(tenants.first[row], tenants.last[row]):
-            if tenants.priority[entry] < below[row] or tenants.waiting[entry] < waiting_below:
-                device = devices.first[row] + tenants.position[entry]
-                for dimension in range(tenants.amounts.shape[1]):
-                    devices.used[device, dimension] -= tenants.amounts[entry, dimension]
+        for entry in range(occupants.first[row], occupants.last[row]):
+            if occupants.priority[entry] < below[row] or occupants.waiting[entry] < waiting_below:
+                device = devices.first[row] + occupants.position[entry]
+                for dimension in range(occupants.amounts.shape[1]):
+                    devices.used[device, dimension] -= occupants.amounts[entry, dimension]
 
 
 @entry_kernel

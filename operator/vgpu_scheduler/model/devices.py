@@ -60,9 +60,9 @@ class Schema:
     slices
         One for each slice that pieces cover: a device has 1 of those that it has.
     classes
-        Count tenants: those without an application class, online ones, offline ones; none, or these three.
+        Count occupants: those without an application class, online ones, offline ones; none, or these three.
     qualities
-        Count the tenants that ask for each quality of service.
+        Count the occupants that ask for each quality of service.
     """
 
     placements: int | None = None
@@ -123,9 +123,9 @@ class Device:
     link_score_beyond
         The same of more devices than the node has: containers that run one after the other may take the same ones.
     in_percent
-        Tenants get compute in percent of the card, whatever ``total`` counts it in.
+        Occupants get compute in percent of the card, whatever ``total`` counts it in.
     compute
-        What ``total``, and what tenants get unless that is in percent, counts compute in.
+        What ``total``, and what occupants get unless that is in percent, counts compute in.
     """
 
     uuid: str

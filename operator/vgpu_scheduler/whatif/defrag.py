@@ -158,21 +158,21 @@ class _Planner:
         return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay)
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
-        """Move all tenants of a card; return the moves, or why it cannot be."""
+        """Move all occupants of a card; return the moves, or why it cannot be."""
         if _spot(card) in self._going:
             return [], "a pod that waits goes there now"
         known = [self._moves.pod(key) for key in card.pods]
-        tenants = [pod for pod in known if pod is not None]
-        if len(tenants) < len(known):
+        occupants = [pod for pod in known if pod is not None]
+        if len(occupants) < len(known):
             return [], "a pod on the card has been moved before"
-        if not tenants:
+        if not occupants:
             return [], "what is on the card is not known"
-        why = next(filter(None, map(self._moves.why_not, tenants)), "")
+        why = next(filter(None, map(self._moves.why_not, occupants)), "")
         if why:
             return [], why
         self._moves.cordon([_spot(card)])
         moves: list[Move] = []
-        for pod in sorted(tenants, key=lambda pod: (-pod.priority, pod.key)):
+        for pod in sorted(occupants, key=lambda pod: (-pod.priority, pod.key)):
             move = self._moves.move(pod.key)
             if move is None:
                 for made in reversed(moves):

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.whatif.controllers import is_node_bound
+from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, of_quotas
 from vgpu_scheduler.whatif.remedy import WaitingPod
-from vgpu_scheduler.whatif.tenants import Tenant, largest_of, of_quotas, tenant_of
 
 __all__ = ["Ending", "fewest_ends"]
 
@@ -136,7 +136,7 @@ class _Search:
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
         # What these count is no amount that a pod holds.
         self._counts_amounts = not waiting.ours.spec.claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
-        self._tenants: dict[tuple[str, bool], Tenant] = {}
+        self._occupants: dict[tuple[str, bool], Occupant] = {}
         self._places = list(self._all_places(among))
 
     def _all_places(self, among: Callable[[Pod], bool]) -> Iterator[_Place]:
@@ -193,7 +193,7 @@ class _Search:
         """Yield a set of so many pods of each place that has one, of which none is more important than that."""
         for place in self._places:
             own, beside = (
-                [self._tenant(pod, own=mine) for pod in pods if not pod.deleting and pod.priority <= priority]
+                [self._occupant(pod, own=mine) for pod in pods if not pod.deleting and pod.priority <= priority]
                 for pods, mine in ((place.own, bool(place.node)), (place.beside, False))
             )
             going = [pod for pod in (*place.own, *place.beside) if pod.deleting]
@@ -207,13 +207,13 @@ class _Search:
         self,
         place: _Place,
         left: int,
-        rest: tuple[Sequence[Tenant], Sequence[Tenant]],
+        rest: tuple[Sequence[Occupant], Sequence[Occupant]],
         going: Sequence[Pod],
-        chosen: tuple[Tenant, ...] = (),
+        chosen: tuple[Occupant, ...] = (),
     ) -> Iterator[list[Pod]]:
         """Yield sets of so many more pods of a place, at least one of them there, without which the pod fits there."""
         own, beside = rest
-        ending = [tenant.pod for tenant in chosen]
+        ending = [occupant.pod for occupant in chosen]
         if not left:
             if _allowed(self._budgets, ending) and self._ask(place.fits, [*going, *ending]):
                 yield ending
@@ -222,27 +222,27 @@ class _Search:
         if len(own) + len(elsewhere) < left or (not chosen and not own):
             return
         largest = (*self._largest(own, left), *self._largest(elsewhere, left if chosen else left - 1))
-        if not self._ask(place.may_fit, [*going, *ending, *(tenant.pod for tenant in largest)]):
+        if not self._ask(place.may_fit, [*going, *ending, *(occupant.pod for occupant in largest)]):
             return
         tried: set[object] = set()
-        for number, tenant in enumerate((*own, *beside) if chosen else own):
-            alike = (tenant.alike, tenant.pod.priority, tenant.pod.node_name)
+        for number, occupant in enumerate((*own, *beside) if chosen else own):
+            alike = (occupant.alike, occupant.pod.priority, occupant.pod.node_name)
             if alike not in tried:
                 tried.add(alike)
                 after = own[number + 1 :], beside[max(number + 1 - len(own), 0) :]
-                yield from self._chosen(place, left - 1, after, going, (*chosen, tenant))
+                yield from self._chosen(place, left - 1, after, going, (*chosen, occupant))
 
-    def _tenant(self, pod: Pod, *, own: bool) -> Tenant:
+    def _occupant(self, pod: Pod, *, own: bool) -> Occupant:
         """Return a pod with what it holds that matters: of those elsewhere that is what quotas count."""
         key = pod.uid, own
-        if key not in self._tenants:
-            world, tenant = self._waiting.world, tenant_of(self._waiting.world, pod)
+        if key not in self._occupants:
+            world, occupant = self._waiting.world, occupant_of(self._waiting.world, pod)
             quotas = of_quotas(world, pod) if self._waiting.limited else {}
-            self._tenants[key] = replace(tenant, held={**(tenant.held if own else {}), **quotas})
-        return self._tenants[key]
+            self._occupants[key] = replace(occupant, held={**(occupant.held if own else {}), **quotas})
+        return self._occupants[key]
 
-    def _largest(self, tenants: Sequence[Tenant], most: int) -> Sequence[Tenant]:
-        return largest_of(tenants, most) if self._counts_amounts else tenants
+    def _largest(self, occupants: Sequence[Occupant], most: int) -> Sequence[Occupant]:
+        return largest_of(occupants, most) if self._counts_amounts else occupants
 
     def _ask(self, question: Callable[[Sequence[Pod]], bool], gone: Sequence[Pod]) -> bool:
         self._left -= 1

@@ -19,7 +19,7 @@ from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.moving import Moves, Spot
-from vgpu_scheduler.whatif.tenants import Tenant, largest_of, tenant_of
+from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of
 from vgpu_scheduler.whatif.turns import made_anew
 from vgpu_scheduler.whatif.world import World
 
@@ -80,7 +80,7 @@ class RoomSearch:
         self._on_question = on_question
         self._cycle: Cycle = world.engine.cycle
         self._state = world.engine.state
-        self._tenants: dict[str, list[Tenant]] = {}
+        self._occupants: dict[str, list[Occupant]] = {}
         self._suspensions: dict[str, Reservation] = {}
         self._questions = 0
         self.certain = True
@@ -90,7 +90,7 @@ class RoomSearch:
         """Tell whether the pod fits on some node if all pods that can be moved were gone."""
         nodes = sorted(self._world.nodes)
         return any(
-            self._cycle.on_node.fits_without(self._pod, node, [each.pod.uid for each in self._tenants.get(node, ())])
+            self._cycle.on_node.fits_without(self._pod, node, [each.pod.uid for each in self._occupants.get(node, ())])
             is not None
             for node in nodes
         )
@@ -133,9 +133,9 @@ class RoomSearch:
             The pod, and the others from the one that is moved last to the first one; empty where there is no order.
         """
         self._learn()
-        tenants = [tenant for there in self._tenants.values() for tenant in there if tenant.pod.key in pods]
+        occupants = [occupant for there in self._occupants.values() for occupant in there if occupant.pod.key in pods]
         try:
-            with closing(self._sequences(tuple(tenants))) as sequences:
+            with closing(self._sequences(tuple(occupants))) as sequences:
                 return next(sequences, ())
         except _OutOfQuestionsError:
             self.certain = False
@@ -143,7 +143,7 @@ class RoomSearch:
 
     def others(self, pods: Collection[str]) -> list[str]:
         """Return the pods that can be moved beside some, by namespace and name."""
-        return sorted({t.pod.key for there in self._tenants.values() for t in there}.difference(pods))
+        return sorted({t.pod.key for there in self._occupants.values() for t in there}.difference(pods))
 
     def clearing_plans(self) -> Iterator[tuple[Goal, ...]]:
         """Yield plans that clear one node of pods until the pod fits, the fewest moves first.
@@ -154,9 +154,9 @@ class RoomSearch:
         self._questions = 0
         sets = []
         with suppress(_OutOfQuestionsError):
-            for node, tenants in sorted(self._tenants.items()):
-                if self._fits(self._pod, node, tenants):
-                    sets.append(self._fewest(node, tenants))
+            for node, occupants in sorted(self._occupants.items()):
+                if self._fits(self._pod, node, occupants):
+                    sets.append(self._fewest(node, occupants))
         for victims in sorted(sets, key=lambda each: (len(each), each[0].pod.node_name))[:_MOST_NODES]:
             self._questions = 0
             goals: tuple[Goal, ...] = ()
@@ -174,8 +174,8 @@ class RoomSearch:
             return
         yield from self._without_moves(pods[0], pods[1:], left)
         for size in range(1, left + 1):
-            for node, tenants in sorted(self._tenants.items()):
-                for victims in self._sets(pods[0], node, tenants, size):
+            for node, occupants in sorted(self._occupants.items()):
+                for victims in self._sets(pods[0], node, occupants, size):
                     yield from self._with_moves(pods[0], pods[1:], node, victims, left - size)
 
     def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
@@ -194,15 +194,15 @@ class RoomSearch:
             yield from self._then(Goal(pod, placement), others, left)
 
     def _with_moves(
-        self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[Tenant], left: int
+        self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[Occupant], left: int
     ) -> Generator[tuple[Goal, ...]]:
         """Yield places for pods of which the first one goes to a node without some pods there."""
         with self._suspended(victims), ExitStack() as known:
-            needed = [tenant for tenant in victims if not self._fits_beside(pod, node, tenant)]
-            moved = tuple(known.enter_context(made_anew(self._world, [tenant.pod for tenant in victims])))
+            needed = [occupant for occupant in victims if not self._fits_beside(pod, node, occupant)]
+            moved = tuple(known.enter_context(made_anew(self._world, [occupant.pod for occupant in victims])))
             for placement in self._placements(pod, node):
                 goal = Goal(pod, placement)
-                if all(tenant in needed or not tenant.spots.isdisjoint(goal.spots) for tenant in victims):
+                if all(occupant in needed or not occupant.spots.isdisjoint(goal.spots) for occupant in victims):
                     yield from self._then(goal, (*others, *moved), left)
 
     def _then(self, goal: Goal, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
@@ -210,27 +210,27 @@ class RoomSearch:
             for found in self._solutions(others, left):
                 yield (goal, *found)
 
-    def _sequences(self, tenants: tuple[Tenant, ...]) -> Generator[tuple[Goal, ...]]:
+    def _sequences(self, occupants: tuple[Occupant, ...]) -> Generator[tuple[Goal, ...]]:
         """Yield places for some pods, moved one after the other, and at last for the pod."""
-        if not tenants:
+        if not occupants:
             placement = self._decided(self._pod)
             if placement is not None:
                 yield (Goal(self._pod, placement),)
             return
-        for number, tenant in enumerate(tenants):
-            with self._suspended([tenant]), made_anew(self._world, [tenant.pod]) as (moved,):
+        for number, occupant in enumerate(occupants):
+            with self._suspended([occupant]), made_anew(self._world, [occupant.pod]) as (moved,):
                 for node in sorted(self._world.nodes):
                     for placement in self._placements(moved, node):
                         goal = Goal(moved, placement)
                         with self._assumed(goal):
-                            for found in self._sequences(tenants[:number] + tenants[number + 1 :]):
+                            for found in self._sequences(occupants[:number] + occupants[number + 1 :]):
                                 yield (*found, goal)
 
     def _sets(
-        self, pod: Pod, node: str, tenants: Sequence[Tenant], size: int, chosen: tuple[Tenant, ...] = ()
-    ) -> Iterator[tuple[Tenant, ...]]:
+        self, pod: Pod, node: str, occupants: Sequence[Occupant], size: int, chosen: tuple[Occupant, ...] = ()
+    ) -> Iterator[tuple[Occupant, ...]]:
         """Yield sets of so many pods of a node without which a pod fits there."""
-        there = [tenant for tenant in tenants if self._state.reservation(tenant.pod.uid) is not None]
+        there = [occupant for occupant in occupants if self._state.reservation(occupant.pod.uid) is not None]
         more = size - len(chosen)
         if len(there) < more or not self._fits(pod, node, [*chosen, *largest_of(there, more)]):
             return
@@ -238,30 +238,30 @@ class RoomSearch:
             yield chosen
             return
         tried: set[object] = set()
-        for number, tenant in enumerate(there):
-            if tenant.alike not in tried:
-                tried.add(tenant.alike)
-                yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, tenant))
+        for number, occupant in enumerate(there):
+            if occupant.alike not in tried:
+                tried.add(occupant.alike)
+                yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, occupant))
 
-    def _fewest(self, node: str, tenants: Sequence[Tenant]) -> list[Tenant]:
+    def _fewest(self, node: str, occupants: Sequence[Occupant]) -> list[Occupant]:
         """Return pods without which the pod fits on a node and of which none could stay, those of low priority."""
-        leaving = list(tenants)
-        for tenant in reversed(tenants):
-            without = [other for other in leaving if other is not tenant]
+        leaving = list(occupants)
+        for occupant in reversed(occupants):
+            without = [other for other in leaving if other is not occupant]
             if self._fits(self._pod, node, without):
                 leaving = without
         return leaving
 
-    def _cleared(self, victims: Sequence[Tenant]) -> tuple[Goal, ...]:
+    def _cleared(self, victims: Sequence[Occupant]) -> tuple[Goal, ...]:
         """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
         placement = self._cycle.on_node.fits_without(self._pod, victims[0].pod.node_name, ())
         assert placement is not None
         goals = [Goal(self._pod, placement)]
-        largest_first = sorted(victims, key=lambda tenant: (-sum(tenant.held.values()), tenant.pod.key))
+        largest_first = sorted(victims, key=lambda occupant: (-sum(occupant.held.values()), occupant.pod.key))
         with ExitStack() as held:
             held.enter_context(self._assumed(goals[0]))
-            for tenant in largest_first:
-                (moved,) = held.enter_context(made_anew(self._world, [tenant.pod]))
+            for occupant in largest_first:
+                (moved,) = held.enter_context(made_anew(self._world, [occupant.pod]))
                 goes_to = self._decided(moved)
                 if goes_to is None:
                     return ()
@@ -280,13 +280,13 @@ class RoomSearch:
         if self._cycle.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
-    def _fits(self, pod: Pod, node: str, without: Iterable[Tenant]) -> bool:
+    def _fits(self, pod: Pod, node: str, without: Iterable[Occupant]) -> bool:
         self._ask(pod)
-        return self._cycle.on_node.fits_without(pod, node, [tenant.pod.uid for tenant in without]) is not None
+        return self._cycle.on_node.fits_without(pod, node, [occupant.pod.uid for occupant in without]) is not None
 
-    def _fits_beside(self, pod: Pod, node: str, tenant: Tenant) -> bool:
+    def _fits_beside(self, pod: Pod, node: str, occupant: Occupant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
-        with self._state.having(self._suspensions[tenant.pod.uid]):
+        with self._state.having(self._suspensions[occupant.pod.uid]):
             return self._fits(pod, node, ())
 
     def _decided(self, pod: Pod) -> Placement | None:
@@ -321,18 +321,18 @@ class RoomSearch:
 
     def _learn(self) -> None:
         """Read which pods can be moved, by node: those of low priority and with little first."""
-        by_node: dict[str, list[Tenant]] = {}
+        by_node: dict[str, list[Occupant]] = {}
         for pod in self._world.bound.values():
             held = self._state.reservation(pod.uid)
             if held is not None and held.uses_devices and not self._moves.why_not(pod):
-                by_node.setdefault(pod.node_name, []).append(tenant_of(self._world, pod))
-        for tenants in by_node.values():
-            tenants.sort(key=lambda tenant: (tenant.pod.priority, sum(tenant.held.values()), tenant.pod.key))
-        self._tenants = by_node
+                by_node.setdefault(pod.node_name, []).append(occupant_of(self._world, pod))
+        for occupants in by_node.values():
+            occupants.sort(key=lambda occupant: (occupant.pod.priority, sum(occupant.held.values()), occupant.pod.key))
+        self._occupants = by_node
 
     @contextmanager
-    def _suspended(self, tenants: Sequence[Tenant]) -> Iterator[None]:
-        uids = [tenant.pod.uid for tenant in tenants]
+    def _suspended(self, occupants: Sequence[Occupant]) -> Iterator[None]:
+        uids = [occupant.pod.uid for occupant in occupants]
         for uid in uids:
             held = self._state.reservation(uid)
             assert held is not None

@@ -1,6 +1,6 @@
 """Which pods on one card would have to end for a pod that takes one card: the set of them that costs least.
 
-Every set of the pods on a card is asked about, for up to :data:`MOST_TENANTS` of them; more are reprieved one by one.
+Every set of the pods on a card is asked about, for up to :data:`MOST_OCCUPANTS` of them; more are reprieved one by one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from vgpu_scheduler.engine.preemption.victims import (
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["MOST_TENANTS", "CardSearch"]
+__all__ = ["MOST_OCCUPANTS", "CardSearch"]
 
-MOST_TENANTS: Final = 12
+MOST_OCCUPANTS: Final = 12
 """Of how many pods on a card all sets are asked about: 4,095; those that end together count once."""
 
 
@@ -79,13 +79,13 @@ class CardSearch:
             not been asked.
         """
         may_use, by_count = self._allocator.may_use(self._matrix, self._cards), dict[int, list[_Card]]()
-        for number, tenants in self._by_card(lower).items():
+        for number, occupants in self._by_card(lower).items():
             if may_use[number - self._first]:
-                card = _Card(self, number, tenants, self._used[number - self._first])
-                by_count.setdefault(len(tenants), []).append(card)
+                card = _Card(self, number, occupants, self._used[number - self._first])
+                by_count.setdefault(len(occupants), []).append(card)
         found = []
         for count, cards in by_count.items():
-            if count <= MOST_TENANTS:
+            if count <= MOST_OCCUPANTS:
                 found.append(self._of_few(cards, budgets))
             else:
                 found += [card.reprieved(self._node, budgets) for card in cards]
@@ -132,16 +132,16 @@ class CardSearch:
         """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
         return self._allocator.fit_alone(self._matrix, cards, used)
 
-    def _by_card(self, units: Iterable[Unit]) -> dict[int, _Tenants]:
+    def _by_card(self, units: Iterable[Unit]) -> dict[int, _Occupants]:
         """Return which of some pods hold something of each device, the most important first, and how much."""
-        on_card: dict[int, _Tenants] = {}
+        on_card: dict[int, _Occupants] = {}
         for unit in units_by_importance(units):
             for pod in unit:
                 for card, amounts in self._charges(pod):
-                    tenants = on_card.setdefault(card, [])
-                    if not tenants or tenants[-1][0] is not unit:
-                        tenants.append((unit, np.zeros(self._matrix.dimensions, dtype=np.int64)))
-                    tenants[-1][1][: len(amounts)] += amounts
+                    occupants = on_card.setdefault(card, [])
+                    if not occupants or occupants[-1][0] is not unit:
+                        occupants.append((unit, np.zeros(self._matrix.dimensions, dtype=np.int64)))
+                    occupants[-1][1][: len(amounts)] += amounts
         return on_card
 
     def _charges(self, pod: Pod) -> Iterator[tuple[int, Sequence[int]]]:
@@ -155,7 +155,7 @@ class CardSearch:
             yield card, amounts
 
 
-_Tenants = list[tuple[Unit, NDArray[np.int64]]]
+_Occupants = list[tuple[Unit, NDArray[np.int64]]]
 """Pods on a card with what each holds of it, those that end together in one, the most important first."""
 
 
@@ -169,14 +169,14 @@ class _OnCard(NamedTuple):
 class _Card:
     """One card, with the pods on it that may end."""
 
-    def __init__(self, search: CardSearch, number: int, tenants: _Tenants, used: NDArray[np.int64]) -> None:
+    def __init__(self, search: CardSearch, number: int, occupants: _Occupants, used: NDArray[np.int64]) -> None:
         self.number = number
-        self.units = [unit for unit, _ in tenants]
+        self.units = [unit for unit, _ in occupants]
         self.used = used
-        self.amounts = np.stack([amounts for _, amounts in tenants])
+        self.amounts = np.stack([amounts for _, amounts in occupants])
         self._search = search
         self._unbound = unbound(search.state, pods_of(unit for unit in self.units if len(unit) > 1))
-        self._gone = np.ones(len(tenants), dtype=np.int64)
+        self._gone = np.ones(len(occupants), dtype=np.int64)
 
     def ending(self, unit: Unit) -> Unit:
         """Return which of some pods have to end; the others give their places back."""
@@ -216,7 +216,7 @@ class _Card:
         return np.array([len(violating_budgets(pods, concerned)) for pods in gone], dtype=np.int64)
 
 
-@lru_cache(maxsize=MOST_TENANTS)
+@lru_cache(maxsize=MOST_OCCUPANTS)
 def _all_sets(count: int) -> NDArray[np.int64]:
     """Return all sets of so many things but the empty one, a row each, with ones for what is in it.
 

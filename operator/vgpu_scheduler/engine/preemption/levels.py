@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.tenants import RequestTable, TenantTable
+from vgpu_scheduler.engine.preemption.occupants import OccupantTable, RequestTable
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor
 from vgpu_scheduler.kernels import NO_PRIORITY, explain_devices, latest_starts, take_off_below
 from vgpu_scheduler.state import HostPorts, InUse, State
@@ -56,17 +56,17 @@ class PriorityLevels:
         self._state = state
         self._disruption = disruption or GroupDisruption(state)
         self._requests = RequestTable(state, self._disruption)
-        self._tenants: dict[str, TenantTable] = {}
+        self._occupants: dict[str, OccupantTable] = {}
 
     def any_waiting(self, rows: NDArray[np.int64]) -> bool:
         """Tell whether a pod is known that only waits to be bound, once some node rows are up to date."""
         return self._requests.any_waiting(rows)
 
-    def tenants(self, dialect: str) -> TenantTable:
+    def occupants(self, dialect: str) -> OccupantTable:
         """Return who holds what of the devices of a dialect."""
-        if dialect not in self._tenants:
-            self._tenants[dialect] = TenantTable(self._state, dialect, self._disruption)
-        return self._tenants[dialect]
+        if dialect not in self._occupants:
+            self._occupants[dialect] = OccupantTable(self._state, dialect, self._disruption)
+        return self._occupants[dialect]
 
     def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[Lowest]:
         """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
@@ -139,8 +139,8 @@ class PriorityLevels:
         columns = live._replace(used=live.used.copy(), explained=live.explained.copy())
         of_row = np.zeros(state.nodes.capacity, dtype=np.int64)
         of_row[rows] = below
-        requests, tenants = self._requests.refresh(rows), self.tenants(dialect).refresh(rows)
-        take_off_below(rows, of_row, preemptor.pod.priority, requests, requested, tenants, columns)
+        requests, occupants = self._requests.refresh(rows), self.occupants(dialect).refresh(rows)
+        take_off_below(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
         explain_devices(columns)
         # Ports that pods hold who stay are looked at when the node is.
         return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

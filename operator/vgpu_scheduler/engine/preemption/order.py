@@ -23,8 +23,8 @@ from vgpu_scheduler.kernels import (
     CardAsk,
     Costs,
     DeviceColumns,
+    Occupants,
     SetScratch,
-    Tenants,
     cheapest_at_least,
     stale_rows,
     take_off_waiting,
@@ -125,7 +125,7 @@ class SearchOrder:
         part, state = preemptor.node, self._state
         allocator, matrix = part.allocator, state.matrix(part.dialect)
         assert allocator is not None
-        tenants = self._levels.tenants(part.dialect).refresh(rows)
+        occupants = self._levels.occupants(part.dialect).refresh(rows)
         kept = self._of_class(part, preemptor.pod.priority, matrix.layout)
         stale = np.empty_like(rows)
         count = stale_rows(rows, state.nodes.holders_version, kept.seen, stale)
@@ -142,25 +142,25 @@ class SearchOrder:
                 sets = 2**MOST_SETS
                 scratch = SetScratch(np.zeros((sets, dimensions), dtype=np.int64), np.zeros(sets, dtype=np.int64))
                 self._scratch[dimensions] = scratch
-            self._write_costs(matrix.columns, tenants, ask, stale[:count], scratch, kept.costs)
+            self._write_costs(matrix.columns, occupants, ask, stale[:count], scratch, kept.costs)
         return kept.costs
 
     def _write_costs(
         self,
         columns: DeviceColumns,
-        tenants: Tenants,
+        occupants: Occupants,
         ask: CardAsk,
         rows: NDArray[np.int64],
         scratch: SetScratch,
         into: Costs,
     ) -> None:
         if not self._levels.any_waiting(rows):
-            cheapest_at_least(columns, tenants, ask, rows, scratch, into)
+            cheapest_at_least(columns, occupants, ask, rows, scratch, into)
             return
         columns = columns._replace(used=columns.used.copy())
-        take_off_waiting(rows, tenants, ask, columns)
-        cheapest_at_least(columns, tenants, ask, rows, scratch, into)
-        without_waiting(columns, tenants, ask, rows, into)
+        take_off_waiting(rows, occupants, ask, columns)
+        cheapest_at_least(columns, occupants, ask, rows, scratch, into)
+        without_waiting(columns, occupants, ask, rows, into)
 
     def _of_class(self, part: NodePart, priority: int, layout: int) -> _OfClass:
         """Return what is kept of a class of pods of a priority; devices that were numbered anew make it void."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from vgpu_scheduler.kernels.application_classes import contention
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
-from vgpu_scheduler.kernels.tenants import contention
 
 
 @kernel
 def choose_least_contended(
     columns: DeviceColumns, _request: Request, scratch: Scratch, _here: ClaimOnNode, found: int
 ) -> int:
-    """Sort the candidates, stably, by what their tenants take from an online pod; see :mod:`kernels.choose`."""
+    """Sort the candidates, stably, by what their occupants take from an online pod; see :mod:`kernels.choose`."""
     device, chosen = scratch.candidates.device, scratch.chosen
     for number in range(found):
         place = number

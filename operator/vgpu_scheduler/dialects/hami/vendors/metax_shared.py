@@ -52,9 +52,9 @@ _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predic
 
 _CLASSES = ("", ONLINE, OFFLINE)
 _SCHEMA = Schema(classes=range(3, 6), qualities=range(6, 9))
-"""Tenants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
+"""Occupants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
 _ANY_NUMBER = INT32 + 1
-"""Tenants of a class or quality that a card may have: its slots are what bounds them."""
+"""Occupants of a class or quality that a card may have: its slots are what bounds them."""
 _GIB = 1024
 """MiB of a GiB."""
 _AFFINITY = 10000.0
@@ -73,7 +73,7 @@ def _mode(annotations: Mapping[str, str]) -> str:
 
 
 def _counted(mode: str, cores: int) -> Amounts:
-    """Return what a tenant is in the dimensions after shares, memory and cores: one of its class and quality.
+    """Return what an occupant is in the dimensions after shares, memory and cores: one of its class and quality.
 
     One that has all the compute shares it with nobody, so its quality is nobody's concern.
     """
@@ -146,9 +146,9 @@ class SharedNames(ShareNames):
                 f"an application class share theirs: leave out annotation {APP_CLASS}"
             )
         slots, memory, cores, *_ = claim.amounts
-        tenant = _counted(mode, cores)
-        amounts = (slots, memory, 0 if online else cores, *tenant)
-        return replace(claim, amounts=amounts, percent=(*claim.percent, *(0 for _ in tenant)))
+        occupant = _counted(mode, cores)
+        amounts = (slots, memory, 0 if online else cores, *occupant)
+        return replace(claim, amounts=amounts, percent=(*claim.percent, *(0 for _ in occupant)))
 
     def _memory(self, container: Container) -> int:
         amount = whole_amount(self._seen(container), self.memory)
@@ -204,7 +204,7 @@ class _Fit:
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return what the entries say; each is a tenant of the pod's application class and quality.
+    """Return what the entries say; each is an occupant of the pod's application class and quality.
 
     The quality counts until the pod runs: from then on the plugin reports what the card has, and what is written on the
     pod may be changed.
@@ -278,7 +278,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
             means={
                 APP_CLASS: "`online`: it must answer at once, and takes no compute of its own; `offline`: it works in "
                 "the background. Both may share a card, but not with pods that have no class",
-                QUALITY: "`best-effort`, `fixed-share` or `burst-share`; tenants of a card agree on it",
+                QUALITY: "`best-effort`, `fixed-share` or `burst-share`; pods of a card agree on it",
                 TOPOLOGY: "whether whole cards are chosen by their links (default: `sgpuTopologyAware`)",
             },
             notes="Memory without a unit is in GiB, with one in bytes (`8Gi`).",

@@ -234,7 +234,7 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         held=held,
         admit=nvidia_rule(names, admission),
         means={
-            names.priority: "a resource: which tenant of a card goes first; the plugin's alone",
+            names.priority: "a resource: which pod of a card goes first; the plugin's alone",
             MODE: "how cards may be shared: `hami-core`, `mig`, `mps`, or several of them; any, if it is not there",
             NUMA_BIND: "`true`: all cards of a container are on one NUMA node",
             CORDON_ANNOTATION: "of the node: UUIDs of cards that take no new pods",

@@ -105,7 +105,7 @@ class NvidiaNames(ShareNames):
     Attributes
     ----------
     priority
-        The resource that sets the priority between tenants of a card; the plugin's alone.
+        The resource that sets the priority between occupants of a card; the plugin's alone.
     mig_allowances
         Which MIG profiles are used: those of the first entry that names a part of a card's model; all, where none
         does. The device plugin has the same list (``migProfileAllowlist``) and registers no others.

@@ -11,7 +11,7 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.moving import Spot
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Tenant", "largest_of", "of_quotas", "tenant_of"]
+__all__ = ["Occupant", "largest_of", "occupant_of", "of_quotas"]
 
 _MIG: Final = "mig"
 
@@ -32,7 +32,7 @@ class _Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class Occupant:
     """A pod that can be moved.
 
     Attributes
@@ -53,7 +53,7 @@ class Tenant:
     alike: object
 
 
-def tenant_of(world: World, pod: Pod) -> Tenant:
+def occupant_of(world: World, pod: Pod) -> Occupant:
     """Return a bound pod with what it holds."""
     held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
@@ -69,7 +69,7 @@ def tenant_of(world: World, pod: Pod) -> Tenant:
             if amounts:
                 spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
     alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
-    return Tenant(pod, frozenset(spots), held, alike)
+    return Occupant(pod, frozenset(spots), held, alike)
 
 
 def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
@@ -84,14 +84,14 @@ def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
     return held
 
 
-def largest_of(tenants: Sequence[Tenant], most: int) -> list[Tenant]:
+def largest_of(occupants: Sequence[Occupant], most: int) -> list[Occupant]:
     """Return pods that hold as much as any so many others do, of everything that some pod holds."""
     by_kind: dict[_Kind, list[tuple[int, int]]] = {}
-    for number, tenant in enumerate(tenants):
-        for kind, amount in tenant.held.items():
+    for number, occupant in enumerate(occupants):
+        for kind, amount in occupant.held.items():
             by_kind.setdefault(kind, []).append((amount, number))
     chosen: set[int] = set()
     for kind, holders in by_kind.items():
         holders.sort(reverse=True)
         chosen |= {number for _, number in (holders if kind.whole else holders[:most])}
-    return [tenants[number] for number in sorted(chosen)]
+    return [occupants[number] for number in sorted(chosen)]

@@ -1,8 +1,9 @@
-"""Cards whose tenants have application classes and qualities of service: MetaX's shares (sGPU).
+"""Cards whose occupants have application classes and qualities of service: MetaX's shares (sGPU).
 
-Online tenants answer at once, offline ones work in the background, and both may share a card; tenants without a class
-keep to themselves. What is used of some dimensions of a card tells how many tenants of each class it has, and how many
-ask for each quality. Only other pods count, as the ledger has them: a pod is of one class, and agrees with itself.
+Online occupants answer at once, offline ones work in the background, and both may share a card; occupants without a
+class keep to themselves. What is used of some dimensions of a card tells how many occupants of each class it has, and
+how many ask for each quality. Only other pods count, as the ledger has them: a pod is of one class, and agrees with
+itself.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _QUALITY = int(CardReason.CardQosPolicyMismatch)
 _WITHOUT_CLASS, _ONLINE, _OFFLINE = int(Role.WITHOUT_CLASS), int(Role.ONLINE), int(Role.OFFLINE)
 _FIRST_QUALITY, _END_QUALITY = int(Role.FIRST_QUALITY), int(Role.END_QUALITY)
 _PER_ONLINE, _PER_OFFLINE, _PER_OTHER = 20, 2, 100
-"""How much each tenant of a card takes from an online pod, on HAMi's scale."""
+"""How much each occupant of a card takes from an online pod, on HAMi's scale."""
 
 
 @kernel
-def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
-    """Return why the other tenants of a card do not go together with a claim, ``NO_REASON`` if they do."""
+def refuses_occupant(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
+    """Return why the other occupants of a card do not go together with a claim, ``NO_REASON`` if they do."""
     used, role = columns.used[device], columns.roles[columns.schema[device]]
     if role[_WITHOUT_CLASS] < 0:
         return NO_REASON
@@ -46,7 +47,8 @@ def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device:
 def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
     """Tell whether a card in use gives another quality of service than the claim asks for.
 
-    It gives what those tenants ask for that do not run yet; else what the plugin says, which learns of them as they do.
+    It gives what those occupants ask for that do not run yet; else what the plugin says, which learns of them once they
+    do.
     """
     role = columns.roles[columns.schema[device]]
     asked, another = 0, 0
@@ -60,7 +62,7 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
 
 @kernel
 def contention(columns: DeviceColumns, device: int) -> int:
-    """Return how much the tenants of a card take from an online pod."""
+    """Return how much the occupants of a card take from an online pod."""
     used, role = columns.used[device], columns.roles[columns.schema[device]]
     if role[_WITHOUT_CLASS] < 0:
         return 0

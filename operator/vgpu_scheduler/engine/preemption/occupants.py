@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.victims import started, waits_to_be_bound
-from vgpu_scheduler.kernels import NEVER_BELOW, PodRequests, Tenants, stale_rows
+from vgpu_scheduler.kernels import NEVER_BELOW, Occupants, PodRequests, stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, State
 
-__all__ = ["RequestTable", "TenantTable", "is_evictable"]
+__all__ = ["OccupantTable", "RequestTable", "is_evictable"]
 
 _NEVER: Final = -1
 _FEWEST: Final = 1024
@@ -86,7 +86,7 @@ class _Segments:
         self._end = int(source.shape[0])
 
 
-class TenantTable:
+class OccupantTable:
     """The pods on the cards of one dialect; those that may never be evicted are left out.
 
     Parameters
@@ -108,7 +108,7 @@ class TenantTable:
             (np.int64, 0), (np.int64, 0), (np.float64, 0), (np.int64, self._matrix.dimensions), (np.int64, 0)
         )
 
-    def refresh(self, rows: NDArray[np.int64]) -> Tenants:
+    def refresh(self, rows: NDArray[np.int64]) -> Occupants:
         """Bring some node rows up to date; return the columns, which are valid until the next time."""
         segments = self._segments
         for row in segments.stale(self._state.nodes, rows):
@@ -120,7 +120,7 @@ class TenantTable:
                 segments.columns[3][number] = 0
                 segments.columns[3][number, : len(amounts)] = amounts
                 segments.columns[4][number] = waiting
-        return Tenants(segments.first, segments.last, *segments.columns)
+        return Occupants(segments.first, segments.last, *segments.columns)
 
     def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str, int], Sequence[int]]]:
         """Yield position, importance and amounts of each pod on each device of a node."""
