@@ -37,7 +37,7 @@ from typing import Any, cast
 from vgpu_scheduler import engine
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import decode_claim, decode_node, decode_pod, decode_volume
+from vgpu_scheduler.kube import decode_node, decode_pod, decode_volume, decode_volume_claim
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
 NAME = "vgpu-scheduler"
@@ -86,7 +86,7 @@ class Replay:
         elif kind == "Pod":
             self._engine.observe_pod(decode_pod(obj), self._now)
         elif kind == "PersistentVolumeClaim":
-            self._engine.kinds[kind].observe(decode_claim(obj), self._now)
+            self._engine.kinds[kind].observe(decode_volume_claim(obj), self._now)
         else:
             self._engine.kinds[kind].observe(decode_volume(obj), self._now)
 

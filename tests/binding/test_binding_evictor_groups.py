@@ -88,7 +88,7 @@ async def test_a_leader_that_takes_over_goes_on_for_the_whole_group(monkeypatch:
         ]
         b.see_pod("low-m")
         await b.evictor.take_over()
-        assert {hold.claim.pod: hold.node for hold in b.engine.state.holds} == {
+        assert {hold.reservation.pod: hold.node for hold in b.engine.state.holds} == {
             "default/gang-0": "m",
             "default/gang-1": "n",
         }

@@ -52,7 +52,7 @@ class Groups(Fleet):
 
     def kept(self) -> dict[str, str]:
         """Return the nodes on which room is kept, by pod."""
-        return {hold.claim.pod.partition("/")[2]: hold.node for hold in self.engine.state.holds}
+        return {hold.reservation.pod.partition("/")[2]: hold.node for hold in self.engine.state.holds}
 
     def where(self, number: int) -> list[str]:
         return [self.node_of(f"gang-{member}") for member in range(number)]

@@ -64,7 +64,9 @@ def test_whoever_has_others_evicted_is_placed_once_these_are_gone(seed: int) -> 
     preempting = {uid: found for uid, found in fleet.victims_of.items() if found.victims}
     assert (
         sum(
-            hold.claim.uses["hami"].charges[uuid][1] for hold in state.holds for uuid in hold.claim.uses["hami"].charges
+            hold.reservation.uses["hami"].charges[uuid][1]
+            for hold in state.holds
+            for uuid in hold.reservation.uses["hami"].charges
         )
         <= quota
     )

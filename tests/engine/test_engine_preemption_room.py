@@ -31,7 +31,7 @@ def test_a_pod_that_was_placed_on_another_card_than_was_kept_finds_that_one_agai
     fleet.decide()
     placed = fleet.engine.state.reservation("uid-high")
     assert placed is not None
-    assert placed.uses["hami"].charges.keys() != hold.claim.uses["hami"].charges.keys()
+    assert placed.uses["hami"].charges.keys() != hold.reservation.uses["hami"].charges.keys()
     fleet.come("rival", 5, asks(gpumem=8000), preemptionPolicy="Never")
     fleet.decide()
     assert fleet.node_of("rival") == "a"

@@ -311,7 +311,7 @@ def test_no_room_that_is_kept_is_given_to_others(steps: list[tuple[str, int]]) -
         assert engine.preemptions.waiting.keys() <= {hold.uid for hold in engine.state.holds}
         for hold in engine.state.holds:
             stay = [held for held in engine.state.reservations(hold.node) if held.uid not in hold.leaving]
-            assert not stay, f"{[held.pod for held in stay]} took room of {hold.claim.pod}"
+            assert not stay, f"{[held.pod for held in stay]} took room of {hold.reservation.pod}"
     for uid in list(engine.preemptions.waiting):
         pod_of = engine.state.pod(uid)
         assert pod_of is not None

@@ -12,18 +12,18 @@ from tests.kube.storage_objects import claim, claim_volume, storage_class, volum
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import (
     decode_attachment,
-    decode_claim,
     decode_csi_driver,
     decode_csi_node,
     decode_storage_capacity,
     decode_storage_class,
     decode_volume,
+    decode_volume_claim,
 )
 from vgpu_scheduler.model import NO_VOLUMES, Decision, VolumePlan
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 DECODE: dict[str, Callable[[Any], Any]] = {
-    CLAIM: decode_claim,
+    CLAIM: decode_volume_claim,
     VOLUME: decode_volume,
     CLASS: decode_storage_class,
     "CSINode": decode_csi_node,

@@ -21,7 +21,6 @@ from vgpu_scheduler.kube import (
     StorageObject,
     decode_attachment,
     decode_budget,
-    decode_claim,
     decode_csi_driver,
     decode_csi_node,
     decode_node,
@@ -29,13 +28,14 @@ from vgpu_scheduler.kube import (
     decode_storage_capacity,
     decode_storage_class,
     decode_volume,
+    decode_volume_claim,
 )
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.predicates import Rejection, unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation, State
 
 STORAGE: Mapping[str, Decode[StorageObject]] = {
-    "persistentvolumeclaims": decode_claim,
+    "persistentvolumeclaims": decode_volume_claim,
     "persistentvolumes": decode_volume,
     "storageclasses": decode_storage_class,
     "csinodes": decode_csi_node,

@@ -31,13 +31,13 @@ from vgpu_scheduler.kube import (
     NodeSelector,
     Volume,
     decode_attachment,
-    decode_claim,
     decode_csi_driver,
     decode_csi_node,
     decode_pod,
     decode_storage_capacity,
     decode_storage_class,
     decode_volume,
+    decode_volume_claim,
 )
 
 ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
@@ -47,7 +47,7 @@ EBS_ZONE, GKE_ZONE = "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"
 
 def test_claim() -> None:
     owners = [{"uid": "other"}, {"uid": "the-pod", "controller": True}]
-    found = decode_claim(
+    found = decode_volume_claim(
         claim(
             size="1500m",
             meta={"annotations": {SELECTED_NODE: "n1"}, "ownerReferences": owners, "deletionTimestamp": "2026"},
@@ -67,7 +67,7 @@ def test_claim() -> None:
 
 
 def test_a_claim_says_little() -> None:
-    found = decode_claim({"metadata": {"name": "c"}, "spec": {}})
+    found = decode_volume_claim({"metadata": {"name": "c"}, "spec": {}})
     assert (found.key, found.class_name, found.requested, found.selector) == ("default/c", None, None, None)
     assert (found.volume_mode, found.volume_name, found.selected_node) == ("Filesystem", "", None)
     assert (found.controller, found.attributes_class, found.access_modes) == ("", "", frozenset())
@@ -79,12 +79,12 @@ def test_a_claim_says_little() -> None:
 )
 def test_the_class_of_a_claim(annotated: str | None, said: str | None, means: str | None) -> None:
     meta = {} if annotated is None else {"annotations": {BETA_CLASS: annotated}}
-    assert decode_claim(claim(storage_class=said, meta=meta)).class_name == means
+    assert decode_volume_claim(claim(storage_class=said, meta=meta)).class_name == means
 
 
 def test_a_claim_is_bound_when_its_binding_is_complete() -> None:
-    assert decode_claim(claim(volume="v")).bound
-    assert not decode_claim(claim(volumeName="v")).bound
+    assert decode_volume_claim(claim(volume="v")).bound
+    assert not decode_volume_claim(claim(volumeName="v")).bound
 
 
 def test_volume() -> None:
@@ -125,7 +125,7 @@ def test_an_empty_affinity_matches_no_node() -> None:
 
 
 def test_a_reference_is_about_a_claim() -> None:
-    mine = decode_claim(claim("mine"))
+    mine = decode_volume_claim(claim("mine"))
     assert ClaimReference("ns", "mine", "").is_about(mine)
     assert ClaimReference("ns", "mine", "uid-mine").is_about(mine)
     assert not ClaimReference("ns", "mine", "of-an-earlier-one").is_about(mine)
@@ -266,8 +266,8 @@ def test_some_drivers_have_no_topology() -> None:
 
 def test_the_claims_of_a_pod() -> None:
     spec = decode_pod(pod(volumes=[{"name": "x", "emptyDir": {}}, claim_volume("data"), ephemeral_volume("tmp")])).spec
-    assert spec.claims == (ClaimVolume("data"), ClaimVolume("tmp", ephemeral=True))
-    assert [each.claim("web-0") for each in spec.claims] == ["data", "web-0-tmp"]
+    assert spec.volume_claims == (ClaimVolume("data"), ClaimVolume("tmp", ephemeral=True))
+    assert [each.claim("web-0") for each in spec.volume_claims] == ["data", "web-0-tmp"]
     assert (spec.disks, spec.unknown_volumes) == ((), ())
 
 
@@ -318,12 +318,12 @@ def spec_of(obj: Obj, **spec: Any) -> Obj:
 @pytest.mark.parametrize(
     ("decode", "obj", "name", "field"),
     [
-        (decode_claim, {"metadata": {"name": "c", "namespace": "ns"}}, "ns/c", "spec"),
-        (decode_claim, spec_of(claim(), accessModes="x"), "ns/c", "spec.accessModes"),
-        (decode_claim, claim(size="much"), "ns/c", r"spec.resources.requests\[storage\]"),
-        (decode_claim, claim(selector={"matchLabels": {"-": "x"}}), "ns/c", "spec.selector"),
-        (decode_claim, claim(meta={"resourceVersion": "x"}), "ns/c", "metadata.resourceVersion"),
-        (decode_claim, claim(meta={"annotations": {SELECTED_NODE: 3}}), "ns/c", "metadata.annotations"),
+        (decode_volume_claim, {"metadata": {"name": "c", "namespace": "ns"}}, "ns/c", "spec"),
+        (decode_volume_claim, spec_of(claim(), accessModes="x"), "ns/c", "spec.accessModes"),
+        (decode_volume_claim, claim(size="much"), "ns/c", r"spec.resources.requests\[storage\]"),
+        (decode_volume_claim, claim(selector={"matchLabels": {"-": "x"}}), "ns/c", "spec.selector"),
+        (decode_volume_claim, claim(meta={"resourceVersion": "x"}), "ns/c", "metadata.resourceVersion"),
+        (decode_volume_claim, claim(meta={"annotations": {SELECTED_NODE: 3}}), "ns/c", "metadata.annotations"),
         (decode_volume, volume(size="1 GB"), "v", r"spec.capacity\[storage\]"),
         (decode_volume, volume(claimRef="x"), "v", "spec.claimRef"),
         (decode_volume, volume(awsElasticBlockStore={}), "v", "spec.awsElasticBlockStore"),

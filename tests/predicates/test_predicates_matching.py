@@ -7,7 +7,7 @@ import pytest
 from tests.kube.objects import node, pod
 from tests.kube.storage_objects import claim, claim_volume, storage_class, volume
 
-from vgpu_scheduler.kube import decode_claim, decode_node, decode_pod, decode_storage_class, decode_volume
+from vgpu_scheduler.kube import decode_node, decode_pod, decode_storage_class, decode_volume, decode_volume_claim
 from vgpu_scheduler.predicates.volumes import VOLUME_BINDING_PLUGIN, volume_plan
 from vgpu_scheduler.state import State
 
@@ -53,7 +53,7 @@ def test_all_nodes_at_once_give_what_one_node_at_a_time_gives(kinds: int) -> Non
                 storage_class=CLASSES[of_class == 4],
                 accessModes=MODES[kind % kinds],
             )
-            state.volumes.observe(decode_claim(asked))
+            state.volumes.observe(decode_volume_claim(asked))
         found = decode_pod(pod(volumes=[claim_volume(name) for name in names]))
         rows = state.nodes.rows()
         codes = VOLUME_BINDING_PLUGIN.make(found, state).evaluate(found, rows)

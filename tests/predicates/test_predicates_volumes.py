@@ -86,7 +86,7 @@ def plan_agrees(incoming: Pod, name: str, world: World) -> None:
     row = world.state.nodes.row(name)
     assert row is not None
     plan, storage = volume_plan(incoming, row, world.state), world.as_decided()
-    keys = {f"ns/{each.claim(incoming.name)}" for each in incoming.spec.claims}
+    keys = {f"ns/{each.claim(incoming.name)}" for each in incoming.spec.volume_claims}
     unbound = [storage.claims[key] for key in keys if not naive.is_bound(storage.claims[key])]
     assert sorted([*plan.matched, *plan.provisioned]) == sorted(naive.key_of(claim) for claim in unbound)
     assert len(set(plan.matched.values())) == len(plan.matched)

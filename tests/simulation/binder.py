@@ -10,7 +10,7 @@ from tests.kube.objects import Obj
 from tests.kube.storage_objects import SELECTED_NODE
 from tests.simulation.cluster import SimPod
 from tests.simulation.leaders import LeadersWorld
-from tests.simulation.things import CLAIMS, VOLUMES, SimThing
+from tests.simulation.things import VOLUME_CLAIMS, VOLUMES, SimThing
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler.engine import Requeue
@@ -77,7 +77,7 @@ class BindingWorld(LeadersWorld):
             if claim.selected_node not in (None, placement.node):
                 raise VolumeError(f"the volume of {key} is made for {claim.selected_node}")
             if not claim.bound and claim.selected_node is None:
-                current = self._as_decided_on(CLAIMS, claim)
+                current = self._as_decided_on(VOLUME_CLAIMS, claim)
                 self._write(current, fate, noted(current, {SELECTED_NODE: placement.node}))
 
     def _as_decided_on(self, kind: Kind[Any], known: PersistentVolumeClaim | Volume) -> SimThing:

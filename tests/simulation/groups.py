@@ -258,7 +258,7 @@ class GroupsMachine(RestoringMachine):
         for hold in self.engine.state.holds:
             rests = queue.place(hold.uid) is Place.UNSCHEDULABLE
             known = hold.uid in preemptions.waiting or preemptions.of(hold.uid) is not None
-            assert known or not rests, f"room is kept for {hold.claim.pod}, and nobody knows why"
+            assert known or not rests, f"room is kept for {hold.reservation.pod}, and nobody knows why"
         no_member_is_forgotten(self.engine)
 
 

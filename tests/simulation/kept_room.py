@@ -174,7 +174,7 @@ def check_settled(machine: PreemptionMachine) -> None:
     else:
         raise AssertionError(f"it does not come to rest: {machine.under_way()}, {machine.requests()}")
     engine = machine.engine
-    assert not engine.state.holds, f"room is kept for {[hold.claim.pod for hold in engine.state.holds]}"
+    assert not engine.state.holds, f"room is kept for {[hold.reservation.pod for hold in engine.state.holds]}"
     waiting = [pod for pod in machine.api.pods.values() if _waits(pod)]
     for pod in waiting:
         known = engine.state.pod(pod.uid)

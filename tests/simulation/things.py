@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.kube.objects import Obj
 
-from vgpu_scheduler.intake import BUDGETS, CLAIMS, CLUSTER_POLICIES, NAMESPACES, POLICIES, STORAGE, VOLUMES, Kind
+from vgpu_scheduler.intake import BUDGETS, CLUSTER_POLICIES, NAMESPACES, POLICIES, STORAGE, VOLUME_CLAIMS, VOLUMES, Kind
 
 KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, NAMESPACES)}
 CLASSES, CSI_NODES, ATTACHMENTS = KINDS["StorageClass"], KINDS["CSINode"], KINDS["VolumeAttachment"]
@@ -61,7 +61,6 @@ __all__ = [
     "ATTACHMENTS",
     "BUDGETS",
     "CAPACITIES",
-    "CLAIMS",
     "CLASSES",
     "CLUSTER_POLICIES",
     "CSI_DRIVERS",
@@ -71,6 +70,7 @@ __all__ = [
     "POLICIES",
     "STORAGE",
     "VOLUMES",
+    "VOLUME_CLAIMS",
     "SimThing",
     "key_of",
 ]

@@ -21,7 +21,16 @@ from tests.kube.storage_objects import (
 from tests.simulation.asking import CLAIM_NAMES, HOST, ZONE
 from tests.simulation.binder import noted
 from tests.simulation.cluster import SimApi
-from tests.simulation.things import ATTACHMENTS, CAPACITIES, CLAIMS, CLASSES, CSI_DRIVERS, CSI_NODES, VOLUMES, SimThing
+from tests.simulation.things import (
+    ATTACHMENTS,
+    CAPACITIES,
+    CLASSES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    SimThing,
+)
 
 RWOP: Final = "ReadWriteOncePod"
 CLASS_OF: Final = dict(zip(CLAIM_NAMES, ("local", "local", "made", "made", "local", "now", "made"), strict=True))
@@ -49,22 +58,22 @@ class Storage:
 
     def make_claim(self, name: str, size: int, bound_at: Obj | None = None) -> None:
         """Make a claim that is not there; bound to a volume that is reached from some nodes, or not bound."""
-        if self._api.get(CLAIMS, f"default/{name}"):
+        if self._api.get(VOLUME_CLAIMS, f"default/{name}"):
             return
         modes = [RWOP] if name in EXCLUSIVE else ["ReadWriteOnce"]
         more: Obj = {"size": f"{size}Gi", "storage_class": CLASS_OF[name], "accessModes": modes}
         if bound_at is None:
-            self._api.put(CLAIMS, claim(name, "default", **more))
+            self._api.put(VOLUME_CLAIMS, claim(name, "default", **more))
             return
         pv = f"pv-{self._api.serial()}"
-        found = self._api.put(CLAIMS, claim(name, "default", volume=pv, **more))
+        found = self._api.put(VOLUME_CLAIMS, claim(name, "default", volume=pv, **more))
         self._api.put(VOLUMES, _made(pv, found, bound_at))
 
     def make_own_claim(self, pod: str, uid: str) -> None:
         """Make the claim of a pod's ephemeral volume."""
         owner = {"ownerReferences": [{"uid": uid, "controller": True}]}
-        if not self._api.get(CLAIMS, f"default/{pod}-own"):
-            self._api.put(CLAIMS, claim(f"{pod}-own", "default", storage_class="made", meta=owner))
+        if not self._api.get(VOLUME_CLAIMS, f"default/{pod}-own"):
+            self._api.put(VOLUME_CLAIMS, claim(f"{pod}-own", "default", storage_class="made", meta=owner))
 
     def make_volume(self, name: str, size: int, nodes: Obj | None, kept_for: str = "") -> None:
         """Make a volume of the class of local ones; it may be kept for a claim by name."""
@@ -108,7 +117,9 @@ class Storage:
     def delete(self, pick: int) -> None:
         """Delete something."""
         found = [
-            thing for kind in (CLAIMS, VOLUMES, CSI_NODES, CAPACITIES, ATTACHMENTS) for thing in self._api.of(kind)
+            thing
+            for kind in (VOLUME_CLAIMS, VOLUMES, CSI_NODES, CAPACITIES, ATTACHMENTS)
+            for thing in self._api.of(kind)
         ]
         if found:
             self._api.delete(found[pick % len(found)])
@@ -129,7 +140,7 @@ class Storage:
         return list(self._due())
 
     def _due(self) -> Iterator[Work]:
-        claims = {thing.key: thing for thing in self._api.of(CLAIMS)}
+        claims = {thing.key: thing for thing in self._api.of(VOLUME_CLAIMS)}
         for found in self._api.of(VOLUMES):
             reference = found.spec.get("claimRef")
             if reference is None or reference["namespace"] == "other":
@@ -158,14 +169,16 @@ class Storage:
         reference = {"namespace": "default", "name": about.content["metadata"]["name"], "uid": about.uid}
         self._put(found, phase="Bound", claimRef=reference)
         bound = noted(about, {BIND_COMPLETED: "yes"})
-        self._api.put(CLAIMS, {**bound, "spec": {**about.spec, "volumeName": found.key}, "status": {"phase": "Bound"}})
+        self._api.put(
+            VOLUME_CLAIMS, {**bound, "spec": {**about.spec, "volumeName": found.key}, "status": {"phase": "Bound"}}
+        )
 
     def _provision(self, about: SimThing, node: str | None) -> None:
         pv = f"pv-{self._api.serial()}"
         self._api.put(VOLUMES, _made(pv, about, {HOST: [node]} if node else {ZONE: ["a", "b"]}))
 
     def _give_up(self, about: SimThing) -> None:
-        self._api.put(CLAIMS, noted(about, {SELECTED_NODE: None}))
+        self._api.put(VOLUME_CLAIMS, noted(about, {SELECTED_NODE: None}))
 
     def _release(self, found: SimThing) -> None:
         self._put(found, phase="Released")
@@ -174,7 +187,7 @@ class Storage:
         self._put(found, phase="Available", claimRef=None)
 
     def _lose(self, about: SimThing) -> None:
-        self._api.put(CLAIMS, {**about.content, "status": {"phase": "Lost"}})
+        self._api.put(VOLUME_CLAIMS, {**about.content, "status": {"phase": "Lost"}})
 
     def _put(self, found: SimThing, phase: str, **spec: Any) -> None:
         merged = {key: value for key, value in {**found.spec, **spec}.items() if value is not None}

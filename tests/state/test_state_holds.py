@@ -73,12 +73,12 @@ def expected(state: State, node_name: str) -> dict[str, Kept]:
             card: tuple(
                 left_over(amount, cards, [(uid, card, number) for uid in uids]) for number, amount in enumerate(amounts)
             )
-            for usage in hold.claim.uses.values()
+            for usage in hold.reservation.uses.values()
             for card, amounts in usage.charges.items()
         }
         of_node = {
             name: left_over(amount, resources, [(uid, name) for uid in uids])
-            for name, amount in hold.claim.requests.items()
+            for name, amount in hold.reservation.requests.items()
         }
         without_pods = left_over(1, pods, uids)
         found[hold.uid] = (
@@ -106,8 +106,8 @@ def counted_in_quotas(state: State) -> dict[str, tuple[int, ...]]:
         left: dict[tuple[str, str, int], int] = {}
         for hold in holds:
             there = (leaving for uid in sorted(hold.leaving) if (leaving := state.reservation(uid)) is not None)
-            own = [each for each in there if (each.node, each.namespace) == (node_name, hold.claim.namespace)]
-            for usage in hold.claim.uses.values():
+            own = [each for each in there if (each.node, each.namespace) == (node_name, hold.reservation.namespace)]
+            for usage in hold.reservation.uses.values():
                 for card, amounts in usage.charges.items():
                     needed = list(amounts)
                     for each in own:
@@ -117,7 +117,7 @@ def counted_in_quotas(state: State) -> dict[str, tuple[int, ...]]:
                             taken = min(has, needed[number])
                             needed[number] -= taken
                             left[each.uid, card, number] = has - taken
-                    add(hold.claim.namespace, tuple(needed))
+                    add(hold.reservation.namespace, tuple(needed))
     return {namespace: tuple(found) for namespace, found in sums.items() if any(found)}
 
 

@@ -12,7 +12,7 @@ from tests.kube.objects import Obj, pod
 from tests.kube.storage_objects import SELECTED_NODE, claim, volume
 from tests.state.volumes_world import MOVES, Move, World
 
-from vgpu_scheduler.kube import decode_claim, decode_pod, decode_volume
+from vgpu_scheduler.kube import decode_pod, decode_volume, decode_volume_claim
 from vgpu_scheduler.model import Usage, VolumePlan
 from vgpu_scheduler.state import State, Volumes, Wanted, from_size
 
@@ -137,7 +137,7 @@ def kept(*volumes: Obj) -> Volumes:
     known = Volumes()
     for obj in volumes:
         known.observe(decode_volume(obj))
-    known.observe(decode_claim(MINE))
+    known.observe(decode_volume_claim(MINE))
     return known
 
 
@@ -146,7 +146,7 @@ FOR_MINE = {"claimRef": {"namespace": "ns", "name": "mine"}}
 
 
 def test_of_several_volumes_that_are_kept_for_a_claim_the_first_that_will_do_is_its_own() -> None:
-    mine = decode_claim(MINE)
+    mine = decode_volume_claim(MINE)
     known = kept(
         volume("a", size="1Gi", **FOR_MINE),
         volume("b", size="2Gi", bound_to=claim("mine", meta={"uid": "of-an-earlier-one"})),
@@ -166,13 +166,13 @@ def deciding(known: Volumes, name: str, **plan: Any) -> None:
 
 
 def test_what_several_reservations_have_decided_lasts_until_the_last_is_given_back() -> None:
-    known, mine = kept(volume("v", size="2Gi")), decode_claim(MINE)
+    known, mine = kept(volume("v", size="2Gi")), decode_volume_claim(MINE)
     free = known.free(Wanted.by(mine))
     assert free
     for name in ("one", "two"):
         deciding(known, name, matched={"ns/mine": "v"}, provisioned=("ns/other",))
     deciding(known, "odd", matched={"ns/a": "v"})
-    other = decode_claim(claim("other"))
+    other = decode_volume_claim(claim("other"))
     for gone, reference in (("two", "a"), ("odd", "mine")):
         found = known.reference(known.objects.volumes["v"])
         assert found is not None
@@ -200,13 +200,15 @@ def test_what_is_written_goes_before_what_was_decided() -> None:
     assert found is not None
     assert found.name == "another"
     for said in ("elsewhere", ""):
-        assert known.selected_node(decode_claim(claim("mine", meta={"annotations": {SELECTED_NODE: said}}))) == said
+        assert (
+            known.selected_node(decode_volume_claim(claim("mine", meta={"annotations": {SELECTED_NODE: said}}))) == said
+        )
 
 
 def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpu_scheduler.state.free_volumes._KIND", 2**30)  # two are kept of what is as heavy as that
     known = kept(volume("v", size="9Gi"))
-    wanted = [Wanted.by(decode_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
+    wanted = [Wanted.by(decode_volume_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
     first, second = known.free(wanted[0]), known.free(wanted[1])
     assert known.free(wanted[0]) is first
     known.free(wanted[2])
@@ -216,7 +218,7 @@ def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkey
 
 def test_claims_that_differ_in_size_alone_share_what_is_kept_up() -> None:
     known = kept(volume("v", size="9Gi"))
-    small, large = (Wanted.by(decode_claim(claim(size=size))) for size in ("1Gi", "20Gi"))
+    small, large = (Wanted.by(decode_volume_claim(claim(size=size))) for size in ("1Gi", "20Gi"))
     assert known.free(small) is known.free(large)
     assert indexed(known, small, [{}])
     assert not indexed(known, large, [{}])

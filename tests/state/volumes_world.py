@@ -28,7 +28,6 @@ from vgpu_scheduler.kube import (
     Decode,
     Pod,
     decode_attachment,
-    decode_claim,
     decode_csi_driver,
     decode_csi_node,
     decode_node,
@@ -36,6 +35,7 @@ from vgpu_scheduler.kube import (
     decode_storage_capacity,
     decode_storage_class,
     decode_volume,
+    decode_volume_claim,
 )
 from vgpu_scheduler.model import NO_VOLUMES, Placement, Usage, VolumePlan
 from vgpu_scheduler.state import State
@@ -153,7 +153,7 @@ class World:
                 self.nodes.pop(f"n{two % NODES}", None)
                 self.state.remove_node(f"n{two % NODES}")
             case 3 | 4 | 5 | 6:
-                self._put("claims", self._claim(one, two, three), decode_claim)
+                self._put("claims", self._claim(one, two, three), decode_volume_claim)
             case 7 | 8 | 9 | 10:
                 self._put("volumes", self._volume(one, two, three), decode_volume)
             case 11 | 12:
@@ -285,7 +285,7 @@ class World:
     def _assume(self, obj: Obj, name: str, how: int) -> None:
         """Reserve, with a plan that need not be a good one."""
         waiting = self._observe(obj)
-        keys = [f"ns/{each.claim(waiting.name)}" for each in waiting.spec.claims]
+        keys = [f"ns/{each.claim(waiting.name)}" for each in waiting.spec.volume_claims]
         matched = {key: f"v{how % VOLUMES}" for key in keys[:1] if how % 3 == 0}
         plan = VolumePlan(matched, tuple(keys[1:] if how % 2 else ())) if keys else NO_VOLUMES
         self.state.assume(waiting.uid, Placement(name, (), volumes=plan), Usage({}), waiting.spec.requests)

@@ -67,7 +67,7 @@ class Binder:
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
         context.port.node_moved.listen(self._node_moved)
-        context.port.claim_moved.listen(self._volumes.claim_moved)
+        context.port.volume_claim_moved.listen(self._volumes.volume_claim_moved)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ class Cycle:
         Quotas count it, and it keeps the pod from no other node.
         """
         holds, priority = self.state.holds, self.priority(pod)
-        lower = [hold for hold in holds if hold.claim.namespace == pod.namespace and hold.priority < priority]
+        lower = [hold for hold in holds if hold.reservation.namespace == pod.namespace and hold.priority < priority]
         own = holds.get(pod.uid)
         if own is not None:
             yield holds.kept(own.uid)

@@ -192,7 +192,7 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
             return  # the pods that wait for these objects are tried when all of them are known
         if event:
             for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
-                engine.storage.claim_changed(claim, now)
+                engine.storage.volume_claim_changed(claim, now)
         if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
             event &= ~ClusterEvent.VOLUMES  # it is there for those claims alone
         engine.queue.requeue(event, now)

@@ -59,7 +59,7 @@ class EventPort:
     ----------
     node_moved
         A node, by its name, or a pod on it, was observed anew or is gone.
-    claim_moved
+    volume_claim_moved
         A persistent volume claim, by its ``namespace/name``, or its volume was observed anew.
     storage_needed
         A pod that waits was observed that names claims or disks.
@@ -68,6 +68,6 @@ class EventPort:
     """
 
     node_moved: Signal[[str]] = field(default_factory=Signal)
-    claim_moved: Signal[[str]] = field(default_factory=Signal)
+    volume_claim_moved: Signal[[str]] = field(default_factory=Signal)
     storage_needed: Signal[[]] = field(default_factory=Signal)
     decide_again: Signal[[]] = field(default_factory=Signal)

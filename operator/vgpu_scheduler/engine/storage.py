@@ -9,7 +9,7 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, VolumePlan, WakeSet
 
-CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+VOLUME_CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
 
 _ANY = ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT
@@ -62,7 +62,7 @@ class StorageAccess:
             if not uids:
                 self._by_claim.pop(key, None)
 
-    def claim_changed(self, key: str, now: float) -> None:
+    def volume_claim_changed(self, key: str, now: float) -> None:
         """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
         self._queue.wake(self._by_claim.get(key, ()), now, QueueEvent.CLAIM_UPDATE)
 
@@ -124,13 +124,13 @@ class StorageAccess:
         if not self._denied:
             return ""
         needed = [(VOLUMES, "")] if plan.matched else []
-        needed += ((CLAIMS, claim.partition("/")[0]) for claim in plan.provisioned)
+        needed += ((VOLUME_CLAIMS, claim.partition("/")[0]) for claim in plan.provisioned)
         return next((self._denied[right] for right in needed if right in self._denied), "")
 
 
 def _claims(pod: Pod) -> Iterator[str]:
-    return (f"{pod.namespace}/{claim.claim(pod.name)}" for claim in pod.spec.claims)
+    return (f"{pod.namespace}/{claim.claim(pod.name)}" for claim in pod.spec.volume_claims)
 
 
 def _needs_storage(pod: Pod) -> bool:
-    return bool(pod.spec.claims) or any(disk.migrated for disk in pod.spec.disks)
+    return bool(pod.spec.volume_claims) or any(disk.migrated for disk in pod.spec.disks)

@@ -5,7 +5,6 @@ from vgpu_scheduler.intake.final_states import FinalStateReader
 from vgpu_scheduler.intake.kinds import (
     BOUND_PODS,
     BUDGETS,
-    CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
     NODES,
@@ -16,6 +15,7 @@ from vgpu_scheduler.intake.kinds import (
     SELECTING,
     STORAGE,
     SWEPT,
+    VOLUME_CLAIMS,
     VOLUMES,
     Kind,
     PodSelection,
@@ -33,7 +33,6 @@ from vgpu_scheduler.intake.supervised import end
 __all__ = [
     "BOUND_PODS",
     "BUDGETS",
-    "CLAIMS",
     "CLUSTER_POLICIES",
     "NAMESPACES",
     "NODES",
@@ -45,6 +44,7 @@ __all__ = [
     "STORAGE",
     "SWEPT",
     "VOLUMES",
+    "VOLUME_CLAIMS",
     "AdmissionEndpoint",
     "AdmissionServer",
     "FinalStateReader",

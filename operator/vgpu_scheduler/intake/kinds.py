@@ -26,7 +26,6 @@ from vgpu_scheduler.kube import (
     SelectingObject,
     Versioned,
     decode_budget,
-    decode_claim,
     decode_json,
     decode_namespace,
     decode_node,
@@ -34,6 +33,7 @@ from vgpu_scheduler.kube import (
     decode_quota,
     decode_selecting,
     decode_volume,
+    decode_volume_claim,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
 
@@ -116,7 +116,7 @@ CLUSTER_POLICIES = _policies(CLUSTER_KIND)
 POLICIES = _policies(NAMESPACED_KIND)
 
 _STORAGE = "/apis/storage.k8s.io/v1"
-CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_claim)
+VOLUME_CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_volume_claim)
 VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume)
 _STORAGE_KINDS = {
     "StorageClass": "storageclasses",
@@ -128,7 +128,7 @@ _STORAGE_KINDS = {
 STORAGE: tuple[Kind[Any], ...] = (
     *(Kind(name, f"{_STORAGE}/{plural}", STORAGE_DECODERS[name]) for name, plural in _STORAGE_KINDS.items()),
     VOLUMES,
-    CLAIMS,
+    VOLUME_CLAIMS,
 )
 """The kinds that say where volumes can be mounted; watched only while some pod needs them."""
 

@@ -205,9 +205,9 @@ class Observer:
             self.port.node_moved(found.name)
         elif isinstance(found, Pod) and found.node_name:
             self.port.node_moved(found.node_name)
-        elif isinstance(found, Pod) and (found.spec.claims or found.spec.disks):
+        elif isinstance(found, Pod) and (found.spec.volume_claims or found.spec.disks):
             self.port.storage_needed()
         elif isinstance(found, PersistentVolumeClaim):
-            self.port.claim_moved(found.key)
+            self.port.volume_claim_moved(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
-            self.port.claim_moved(f"{found.claim.namespace}/{found.claim.name}")
+            self.port.volume_claim_moved(f"{found.claim.namespace}/{found.claim.name}")

@@ -90,7 +90,7 @@ from vgpu_scheduler.kube.storage import (
     Volume,
     VolumeAttachment,
 )
-from vgpu_scheduler.kube.storagedecoding import decode_claim, decode_storage_class, decode_volume
+from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_volume, decode_volume_claim
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
 from vgpu_scheduler.kube.taints import (
     NO_EXECUTE,
@@ -177,7 +177,6 @@ __all__ = [
     "compile_label_selector",
     "decode_attachment",
     "decode_budget",
-    "decode_claim",
     "decode_csi_driver",
     "decode_csi_node",
     "decode_event",
@@ -195,6 +194,7 @@ __all__ = [
     "decode_storage_capacity",
     "decode_storage_class",
     "decode_volume",
+    "decode_volume_claim",
     "decode_whereabouts",
     "has_unit",
     "is_extended_resource",

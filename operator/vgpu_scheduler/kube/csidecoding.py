@@ -11,9 +11,9 @@ from vgpu_scheduler.kube.decoding import Decode, decoder_of
 from vgpu_scheduler.kube.storage import CSIDriver, CSINode, StorageCapacity, VolumeAttachment
 from vgpu_scheduler.kube.storagedecoding import (
     bytes_of,
-    decode_claim,
     decode_storage_class,
     decode_volume,
+    decode_volume_claim,
     label_selector,
 )
 from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
@@ -170,6 +170,6 @@ STORAGE_DECODERS: Final[Mapping[str, Decode[Any]]] = {
     "CSIStorageCapacity": decode_storage_capacity,
     "VolumeAttachment": decode_attachment,
     "PersistentVolume": decode_volume,
-    "PersistentVolumeClaim": decode_claim,
+    "PersistentVolumeClaim": decode_volume_claim,
 }
 """What reads the objects of each kind that says where volumes can be mounted."""

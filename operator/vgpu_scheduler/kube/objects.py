@@ -136,7 +136,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
         The required node affinity; None if there is none.
     host_ports
         Ports of the node that containers take.
-    claims
+    volume_claims
         The volumes that claims stand for, in the order of the pod.
     disks
         The in-tree disks that the pod names itself.
@@ -175,7 +175,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     node_affinity: NodeSelector | None = None
     scheduling_gates: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    claims: tuple[ClaimVolume, ...] = ()
+    volume_claims: tuple[ClaimVolume, ...] = ()
     disks: tuple[InlineDisk, ...] = ()
     unknown_volumes: tuple[tuple[int, str], ...] = ()
     required_pod_affinity: tuple[PodTerm, ...] = ()

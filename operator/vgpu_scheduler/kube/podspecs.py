@@ -154,7 +154,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes
         node_affinity=_node_affinity(wire),
         scheduling_gates=tuple(gate.name for gate in wire.scheduling_gates or ()),
         host_ports=tuple(_host_ports(wire)),
-        claims=volumes.claims,
+        volume_claims=volumes.claims,
         disks=volumes.disks,
         unknown_volumes=volumes.unknown,
         required_pod_affinity=affinity,

@@ -45,9 +45,9 @@ from vgpu_scheduler.kube.wire import (
 )
 
 __all__ = [
-    "decode_claim",
     "decode_storage_class",
     "decode_volume",
+    "decode_volume_claim",
 ]
 
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -137,7 +137,7 @@ def _claim(wire: _WireClaim) -> PersistentVolumeClaim:
     )
 
 
-decode_claim: Final[Decode[PersistentVolumeClaim]] = decoder_of("PersistentVolumeClaim", _WireClaim, _claim)
+decode_volume_claim: Final[Decode[PersistentVolumeClaim]] = decoder_of("PersistentVolumeClaim", _WireClaim, _claim)
 """Reads a PersistentVolumeClaim."""
 
 

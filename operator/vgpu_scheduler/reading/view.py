@@ -14,7 +14,6 @@ from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
-    CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
     NODES,
@@ -24,6 +23,7 @@ from vgpu_scheduler.intake import (
     QUOTAS,
     SELECTING,
     STORAGE,
+    VOLUME_CLAIMS,
     VOLUMES,
     Kind,
 )
@@ -45,7 +45,16 @@ OnProgress = Callable[[str], None]
 """Is called with what is being read, for a user who waits."""
 
 _AT_ONCE: Final = 8
-_OBSERVED: Final[Sequence[Kind[Any]]] = [CLUSTER_POLICIES, POLICIES, NODES, QUOTAS, PODS, CLAIMS, VOLUMES, *STORAGE]
+_OBSERVED: Final[Sequence[Kind[Any]]] = [
+    CLUSTER_POLICIES,
+    POLICIES,
+    NODES,
+    QUOTAS,
+    PODS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    *STORAGE,
+]
 LIST_PATHS: Final[Mapping[str, str]] = {
     NAMESPACES.name: NAMESPACES.path,
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",

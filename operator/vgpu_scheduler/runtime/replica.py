@@ -28,12 +28,12 @@ from vgpu_scheduler.binding import (
 from vgpu_scheduler.engine import Engine, EventPort, UsageMeter
 from vgpu_scheduler.intake import (
     BUDGETS,
-    CLAIMS,
     NODES,
     POD_GROUPS,
     PODS,
     SELECTING,
     SWEPT,
+    VOLUME_CLAIMS,
     VOLUMES,
     FinalStateReader,
     Kind,
@@ -59,7 +59,7 @@ from vgpu_scheduler.telemetry import OTHER, Metrics
 
 log = logging.getLogger(__name__)
 
-_KINDS: tuple[Kind[Any], ...] = (NODES, PODS, CLAIMS, VOLUMES, *POD_GROUPS)
+_KINDS: tuple[Kind[Any], ...] = (NODES, PODS, VOLUME_CLAIMS, VOLUMES, *POD_GROUPS)
 _ANSWERED = {kind.name: kind for kind in _KINDS}
 """The kinds that writes are answered with."""
 _GRACE = 5.0

@@ -25,7 +25,7 @@ class Hold:
 
     Attributes
     ----------
-    claim
+    reservation
         What the pod will hold: its phase is ``HELD``.
     priority
         That of the pod: only pods of this priority or a lower one are kept away.
@@ -33,19 +33,19 @@ class Hold:
         The UIDs of the pods that have to leave; those that hold nothing any more have left.
     """
 
-    claim: Reservation
+    reservation: Reservation
     priority: int
     leaving: frozenset[str] = frozenset()
 
     @property
     def uid(self) -> str:
         """The UID of the pod."""
-        return self.claim.uid
+        return self.reservation.uid
 
     @property
     def node(self) -> str:
         """The name of the node."""
-        return self.claim.node
+        return self.reservation.node
 
 
 class Holds:
@@ -96,7 +96,7 @@ class Holds:
 
     def add(self, hold: Hold, kept: Reservation) -> None:
         """Take a hold in, with what is kept now; the pod must have none."""
-        assert hold.uid not in self._holds, f"room is kept for pod {hold.claim.pod} already"
+        assert hold.uid not in self._holds, f"room is kept for pod {hold.reservation.pod} already"
         self._holds[hold.uid], self._kept[hold.uid] = hold, kept
         self._on_node.setdefault(hold.node, {})[hold.uid] = None
         for uid in sorted(hold.leaving):
@@ -139,8 +139,8 @@ def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Re
     found = []
     for hold in holds:
         leaving = [uid for uid in sorted(hold.leaving) if uid in left and left[uid].node == hold.node]
-        own = [of_quotas[uid] for uid in leaving if there[uid].namespace == hold.claim.namespace]
-        counted = _less_devices(hold.claim.uses, own)
+        own = [of_quotas[uid] for uid in leaving if there[uid].namespace == hold.reservation.namespace]
+        counted = _less_devices(hold.reservation.uses, own)
         found.append(replace(_kept(hold, [left[uid] for uid in leaving]), quota_uses=counted))
     return found
 
@@ -172,8 +172,8 @@ class _Left:
 
 
 def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
-    claim, pods = hold.claim, hold.claim.pods
-    requests, ports = dict(claim.requests), set(claim.ports)
+    reservation, pods = hold.reservation, hold.reservation.pods
+    requests, ports = dict(reservation.requests), set(reservation.ports)
     for left in leaving:
         taken = min(pods, left.pods)
         pods, left.pods = pods - taken, left.pods - taken
@@ -183,10 +183,10 @@ def _kept(hold: Hold, leaving: Sequence[_Left]) -> Reservation:
         for name in requests:
             left.take(requests, name)
     return replace(
-        claim,
-        uses=_less_devices(claim.uses, leaving),
+        reservation,
+        uses=_less_devices(reservation.uses, leaving),
         requests={name: amount for name, amount in requests.items() if amount > 0},
-        ports=tuple(port for port in claim.ports if port in ports),
+        ports=tuple(port for port in reservation.ports if port in ports),
         pods=pods,
     )
 
@@ -254,7 +254,7 @@ class KeptRoom:
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that is not there yet; what was kept for it before is given back."""
         self.give_up(hold.uid)
-        nothing = replace(hold.claim, uses={}, requests={}, ports=(), pods=0, quota_uses={})
+        nothing = replace(hold.reservation, uses={}, requests={}, ports=(), pods=0, quota_uses={})
         self.holds.add(hold, nothing)
         self._keep_anew(hold.node)
 

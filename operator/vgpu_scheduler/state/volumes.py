@@ -347,9 +347,9 @@ class Volumes:
 def _use_of(pod: Pod, node: str, plan: VolumePlan) -> _Use | None:
     """Return what a pod uses on a node; None if it is nothing."""
     spec = pod.spec
-    if not (spec.claims or spec.disks or plan):
+    if not (spec.volume_claims or spec.disks or plan):
         return None
-    claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
+    claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.volume_claims}
     return _Use(node, tuple(claims), spec.disks, plan)
 
 

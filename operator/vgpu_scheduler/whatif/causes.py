@@ -50,7 +50,7 @@ def _kept_for_others(world: World, answer: Answer) -> Iterator[str]:
         open_to = holds.open_to(node, ours.uid, world.engine.groups.priority(ours))
         for hold in holds.on(node) if node in answer.decision.verdicts else ():
             if hold.uid not in open_to:
-                nodes.setdefault(hold.claim.pod, []).append(node)
+                nodes.setdefault(hold.reservation.pod, []).append(node)
     for pod, names in list(nodes.items())[:_MOST_KEPT]:
         yield (
             f"Room on {few(names, 'nodes')} is kept for pod {pod}, which is served first and waits until others have"

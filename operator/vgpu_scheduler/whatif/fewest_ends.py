@@ -135,7 +135,9 @@ class _Search:
         self._budgets = waiting.world.engine.budgets.all()
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
         # What these count is no amount that a pod holds.
-        self._counts_amounts = not waiting.ours.spec.claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
+        self._counts_amounts = (
+            not waiting.ours.spec.volume_claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
+        )
         self._occupants: dict[tuple[str, bool], Occupant] = {}
         self._places = list(self._all_places(among))
 

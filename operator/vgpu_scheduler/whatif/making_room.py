@@ -232,7 +232,7 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> R
         return Room(pod.key, mine.node, mine.cards, steps, fewest)
     placed = [answer for answer in answers.values() if answer.node]
     there = [answer.pod.key for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
-    kept = [hold.claim.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
+    kept = [hold.reservation.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
     others = [answer.pod.key for answer in placed]
     return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(there or kept or others))
 

@@ -225,10 +225,10 @@ class Preemptions:
             }
             usage = replace(usage, charges={**usage.charges, **whole})
         uses = {placement.dialect: usage} if usage.charges else {}
-        claim = Reservation(
+        reservation = Reservation(
             pod.uid, pod.key, placement.node, Phase.HELD, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
-        return Hold(claim, self._ranked(pod).priority if priority is None else priority, frozenset(leaving))
+        return Hold(reservation, self._ranked(pod).priority if priority is None else priority, frozenset(leaving))
 
     def _ranked(self, pod: Pod) -> Pod:
         """Return a pod with the priority that counts where pods have others end."""
@@ -339,7 +339,7 @@ class Preemptions:
             return False
         return all(
             usage.charges.keys() <= self._cards_in_service(dialect, hold.node)
-            for dialect, usage in hold.claim.uses.items()
+            for dialect, usage in hold.reservation.uses.items()
         )
 
     def _cards_in_service(self, dialect: str, node: str) -> set[str]:

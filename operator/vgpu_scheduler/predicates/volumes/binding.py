@@ -326,7 +326,7 @@ def _reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
 
 def volume_plan(pod: Pod, row: int, state: State) -> VolumePlan:
     """Return what is to be done about the claims of a pod on a node that all filters let pass."""
-    if not pod.spec.claims:
+    if not pod.spec.volume_claims:
         return NO_VOLUMES
     unbound = _unbound(pod, state)
     if not unbound.selected and not unbound.others:

@@ -74,12 +74,12 @@ class NamedClaim(NamedTuple):
 def has_claims(pod: Pod, state: State) -> Hashable | None:
     """Return a key for pods with claims: one filter serves all of them."""
     del state
-    return () if pod.spec.claims else None
+    return () if pod.spec.volume_claims else None
 
 
 def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
     """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
-    for volume in pod.spec.claims:
+    for volume in pod.spec.volume_claims:
         key = f"{pod.namespace}/{volume.claim(pod.name)}"
         yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
 
@@ -166,7 +166,7 @@ _TOO_MANY: Final = 1
 
 def _limit_key(pod: Pod, state: State) -> Hashable | None:
     del state
-    return () if pod.spec.claims or any(disk.migrated for disk in pod.spec.disks) else None
+    return () if pod.spec.volume_claims or any(disk.migrated for disk in pod.spec.disks) else None
 
 
 class _Limits(VolumeFilter):
@@ -227,7 +227,7 @@ _DISK, _CLAIM = 1, 2
 
 def _restriction_key(pod: Pod, state: State) -> Hashable | None:
     del state
-    return () if pod.spec.claims or any(disk.keys for disk in pod.spec.disks) else None
+    return () if pod.spec.volume_claims or any(disk.keys for disk in pod.spec.disks) else None
 
 
 class _Restrictions(VolumeFilter):
