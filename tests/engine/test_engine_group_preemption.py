@@ -72,7 +72,7 @@ def test_room_is_made_for_all_pods_of_a_group_and_they_are_placed_at_once_when_t
     assert fleet.kept() == {"gang-0": "a", "gang-1": "b"}
     assert fleet.ending() == ["low-a", "low-b"]
     together = ("uid-gang-0", "uid-gang-1")
-    assert [fleet.engine.preemptions.of(uid).together for uid in together] == [together] * 2
+    assert [fleet.engine.preemptions.of(uid).gang for uid in together] == [together] * 2
     fleet.end("uid-low-a")
     fleet.decide()
     assert fleet.where(2) == ["", ""]

@@ -85,12 +85,12 @@ class GroupPreemptionMachine(PreemptionMachine):
                 fellows = self._ends_with(victim.uid)
                 assert fellows <= victims, f"{victim.pod} ends without {fellows - victims}"
                 REACHED["victims that end whole"] += len(fellows) > 1
-            if found.together:
+            if found.gang:
                 pod = self.engine.state.pod(decision.uid)
                 group = None if pod is None else self.engine.groups.group_of(pod)
                 assert group is not None
-                assert len(found.together) >= group.needed, f"{decision.pod} gets room with too few others"
-                REACHED["room for a group"] += len(found.together) > 1
+                assert len(found.gang) >= group.needed, f"{decision.pod} gets room with too few others"
+                REACHED["room for a group"] += len(found.gang) > 1
         super()._decided_together(decisions)
 
     def _ends_with(self, uid: str) -> set[str]:
@@ -111,7 +111,7 @@ class GroupPreemptionMachine(PreemptionMachine):
             assert body is not None
             victim, state = (body.get("deleteOptions") or body)["preconditions"]["uid"], leader.engine.state
             under_way = leader.engine.preemptions.under_way()
-            together = [found.together for _, found in under_way if victim in {one.uid for one in found.victims}]
+            together = [found.gang for _, found in under_way if victim in {one.uid for one in found.victims}]
             assert any(all(map(self._is_nominated(state), uids)) for uids in together), f"{victim}: {together}"
             REACHED["eviction for a group"] += any(len(uids) > 1 for uids in together)
 
@@ -131,7 +131,7 @@ class GroupPreemptionMachine(PreemptionMachine):
     def could_preempt(self, pod: Pod) -> object:
         """Return what a pod that waits could have of others; None if it is nothing."""
         attempts = self.engine.attempts
-        group = attempts.together(pod)
+        group = attempts.gang_of(pod)
         if group is None:
             return super().could_preempt(pod)
         asked = attempts.group_preemptions

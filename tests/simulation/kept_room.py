@@ -62,7 +62,7 @@ def _claims(
     """Yield what pods get of cards with those that leave it; of those that get it together, all in one."""
     together: dict[tuple[str, ...], list[tuple[str, Preemption]]] = {}
     for uid, preemption in under_way:
-        together.setdefault(preemption.together or (uid,), []).append((uid, preemption))
+        together.setdefault(preemption.gang or (uid,), []).append((uid, preemption))
     for members in together.values():
         claims: dict[Card, Amounts] = {}
         for uid, preemption in members:

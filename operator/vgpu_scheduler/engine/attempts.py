@@ -85,12 +85,12 @@ class Attempts:
             self._keep_no_room(pod)
             self._file(decision, now, alone=False)
             return (decision,)
-        group = self._groups.too_few(pod) or self.together(pod)
+        group = self._groups.too_few(pod) or self.gang_of(pod)
         if group is None:
             return self._attempt_alone(pod, now, explain=explain)
         return self._attempt_group(pod, group, now, explain=explain)
 
-    def together(self, pod: Pod) -> GroupStanding | None:
+    def gang_of(self, pod: Pod) -> GroupStanding | None:
         """Return the group that a pod is decided with; None for a pod that is placed by itself, wherever there is room.
 
         One that is placed by itself, and near others of its group, is decided as a group of its own.
@@ -112,7 +112,7 @@ class Attempts:
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
-        group = self.together(pod)
+        group = self.gang_of(pod)
         if group is None:
             return self._cycle.decide(pod, explain=True)
         if not group.schedules_as_gang:

@@ -190,7 +190,7 @@ class Preemption:
         At least one, unless others of its group have some, the most important first.
     policy
         The policy that allows it, as ``source_of`` names it.
-    together
+    gang
         The UIDs of the pods of its group, itself among them, that get room together; empty for one that gets it by
         itself. Each victim is one of one of them, and some of these may have none.
     """
@@ -199,7 +199,7 @@ class Preemption:
     placement: Placement
     victims: tuple[Victim, ...]
     policy: str = ""
-    together: tuple[str, ...] = ()
+    gang: tuple[str, ...] = ()
 
     @property
     def violations(self) -> int:

@@ -169,7 +169,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     turns = turns_around(world, pod)
-    group = world.engine.attempts.together(pod)
+    group = world.engine.attempts.gang_of(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
     with placed(world, turns.before) as going:

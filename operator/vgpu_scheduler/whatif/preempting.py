@@ -138,7 +138,7 @@ class WhoGoes:
     def _head(self, found: Preemption) -> str:
         """Say how many pods go, and for whom."""
         allowed = f" ({found.policy} allows it)" if found.policy else ""
-        count, more = len(found.victims), len(found.together) - 1
+        count, more = len(found.victims), len(found.gang) - 1
         if self.under_way:
             there = len(self.states or ())
             return f"Room is made for it on node {found.node}{allowed}: {there} of {counted(count, 'pod')} still there."
@@ -207,7 +207,7 @@ def who_goes_for_group(world: World, answer: Answer, group: GroupStanding) -> Wh
         return None
     uid = answer.pod.uid
     found = preemptions.with_others(uid)
-    if found is not None and (there := preemptions.still_there_together(uid)):
+    if found is not None and (there := preemptions.still_there_for_gang(uid)):
         states = {each.uid: _state(world, each) for each in there}
         return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
     plan = asked.search(group, 0.0)

@@ -39,7 +39,7 @@ def turns_around(world: World, pod: Pod) -> Turns:
     the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
     together have their turn when the first of them has; they are not among the others.
     """
-    group = world.engine.attempts.together(pod)
+    group = world.engine.attempts.gang_of(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
     rank = partial(_rank, world)
     listed = [each for each in _queue(world) if each.uid not in fellows]
@@ -99,7 +99,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             )
             if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
                 continue
-            group = world.engine.attempts.together(ours)
+            group = world.engine.attempts.gang_of(ours)
             if group is not None:
                 if group.schedules_as_gang:
                     decided = world.engine.attempts.decide_group(group)

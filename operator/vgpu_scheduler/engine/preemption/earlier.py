@@ -64,20 +64,20 @@ class EarlierNominations:
         for pod in sorted(waiting, key=lambda pod: (-self._ranked(pod).priority, pod.uid)):
             if pod.uid in done:
                 continue
-            group = self._together(pod)
+            group = self._gang_of(pod)
             with suppress(Exception):  # whatever it is, it is this pod's: it is told when it is decided
                 if group is None:
                     self._restore(pod, now)
                 else:
                     uids = {each.uid for each in group.waiting}
                     done |= uids
-                    self._restore_together(group, [each for each in waiting if each.uid in uids], now)
+                    self._restore_gang(group, [each for each in waiting if each.uid in uids], now)
 
     def restorable(self) -> list[tuple[str, str]]:
         """Return the pods that :meth:`restore` would look for room for, by UID, with the nodes of their nominations."""
         found = [pod for pod in self._nominated() if self._may_be_restored(pod)]
         wanted = {pod.uid for pod in found if self._ending(pod)}
-        groups = [group for pod in found if pod.uid in wanted and (group := self._together(pod)) is not None]
+        groups = [group for pod in found if pod.uid in wanted and (group := self._gang_of(pod)) is not None]
         wanted |= {pod.uid for group in groups for pod in group.waiting}
         return [(pod.uid, pod.nominated_node_name) for pod in found if pod.uid in wanted]
 
@@ -100,7 +100,7 @@ class EarlierNominations:
         is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
         return is_new and pod.preemption_policy != "Never" and self._preemptions.rules_of(pod.uid).may_preempt
 
-    def _together(self, pod: Pod) -> GroupStanding | None:
+    def _gang_of(self, pod: Pod) -> GroupStanding | None:
         """Return the group with which a pod is placed together; None for one that is placed by itself."""
         group = self._groups.group_of(pod)
         return None if group is None or group.schedules_individually else group
@@ -113,21 +113,21 @@ class EarlierNominations:
         if answer.preemption is not None:
             self._preemptions.begin(pod, answer.preemption, now)
 
-    def _restore_together(self, group: GroupStanding, pods: Sequence[Pod], now: float) -> None:
+    def _restore_gang(self, group: GroupStanding, pods: Sequence[Pod], now: float) -> None:
         """Keep room for all of some nominated pods of a group, if that is enough of them, or for none."""
         if len(pods) < group.needed or not any(map(self._ending, pods)):
             return
-        together, priority, seen = tuple(pod.uid for pod in pods), self._groups.priority(pods[0]), set[str]()
+        gang, priority, seen = tuple(pod.uid for pod in pods), self._groups.priority(pods[0]), set[str]()
         for pod in pods:
             found = self._of_member(pod, now, priority)
             if found is None:
-                for uid in together:
+                for uid in gang:
                     self._preemptions.withdraw(uid)
                 return
             leaving = [victim.uid for victim in found.victims]
             theirs = tuple(victim for victim in found.victims if victim.uid not in seen)
             seen.update(leaving)
-            whole = replace(found, victims=theirs, together=together)
+            whole = replace(found, victims=theirs, gang=gang)
             self._preemptions.begin(pod, whole, now, leaving, priority)
 
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:

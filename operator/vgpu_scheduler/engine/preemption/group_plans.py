@@ -71,9 +71,9 @@ class GroupPlan:
         theirs: list[list[Victim]] = [[] for _ in self.members]
         for victim in self.victims:
             theirs[first.get(victim.node, 0)].append(victim)
-        together = tuple(each.pod.uid for each in self.members)
+        gang = tuple(each.pod.uid for each in self.members)
         return [
-            Preemption(each.placement.node, each.placement, tuple(victims), source, together)
+            Preemption(each.placement.node, each.placement, tuple(victims), source, gang)
             for each, victims, source in zip(self.members, theirs, sources, strict=True)
         ]
 

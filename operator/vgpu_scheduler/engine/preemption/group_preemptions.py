@@ -63,7 +63,7 @@ class GroupPreemptions:
         if outcomes & {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
             return decisions
         uids = {pod.uid for pod in group.waiting}
-        if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.waits_together(uids, group.needed):
+        if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.gang_waits(uids, group.needed):
             return tuple(replace(each, equivalence=None) for each in _with_reason(decisions, TERMINATING))
         for uid in uids:
             self._preemptions.stop(uid)
@@ -82,7 +82,7 @@ class GroupPreemptions:
                 for each in _with_reason(decisions, found.reason)
             )
         preemptions = self._of_members(found)
-        self._preemptions.begin_together(found, preemptions, self._priority(group.waiting[0]), now)
+        self._preemptions.begin_gang(found, preemptions, self._priority(group.waiting[0]), now)
         theirs = {member.pod.uid: each for member, each in zip(found.members, preemptions, strict=True)}
         return tuple(replace(each, preemption=theirs.get(each.uid), equivalence=None) for each in decisions)
 

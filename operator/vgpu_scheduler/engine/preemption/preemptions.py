@@ -70,7 +70,7 @@ class Preemptions:
         For pods that get room together it is under way for all of them, or for none.
         """
         found = self._under_way.get(uid)
-        return found if found is not None and all(map(self._is_kept, found.together or (uid,))) else None
+        return found if found is not None and all(map(self._is_kept, found.gang or (uid,))) else None
 
     def _is_kept(self, uid: str) -> bool:
         found, hold = self._under_way.get(uid), self._state.holds.get(uid)
@@ -79,9 +79,9 @@ class Preemptions:
     def with_others(self, uid: str) -> Preemption | None:
         """Return the same with the victims of all pods that get room together with it."""
         found = self.of(uid)
-        if found is None or not found.together:
+        if found is None or not found.gang:
             return found
-        victims = (victim for each in found.together for victim in self._under_way[each].victims)
+        victims = (victim for each in found.gang for victim in self._under_way[each].victims)
         return replace(found, victims=tuple(victims))
 
     def under_way(self) -> list[tuple[str, Preemption]]:
@@ -149,16 +149,16 @@ class Preemptions:
     def _is_waiting_for_victims(self, uid: str) -> bool:
         return self.of(uid) is not None and any(self.still_there(uid))
 
-    def waits_together(self, uids: Collection[str], needed: int) -> bool:
+    def gang_waits(self, uids: Collection[str], needed: int) -> bool:
         """Tell whether victims are still there of the preemption for so many of some pods.
 
         Not if one of them could not be placed on its room, once the victims have left.
         """
         found = [preemption for uid in uids if (preemption := self.of(uid)) is not None]
-        if len(found) < needed or not set(found[0].together) <= set(uids):
+        if len(found) < needed or not set(found[0].gang) <= set(uids):
             return False
-        holds = map(self._state.holds.get, found[0].together)
-        return any(map(self.still_there, found[0].together)) and all(map(self.can_be_placed_on, holds))
+        holds = map(self._state.holds.get, found[0].gang)
+        return any(map(self.still_there, found[0].gang)) and all(map(self.can_be_placed_on, holds))
 
     def still_there(self, uid: str) -> list[Victim]:
         """Return the victims of the preemption for a pod that have not left yet."""
@@ -168,13 +168,13 @@ class Preemptions:
         held = ((victim, self._state.reservation(victim.uid)) for victim in found.victims)
         return [victim for victim, there in held if there is not None and there.node == found.node]
 
-    def still_there_together(self, uid: str) -> list[Victim]:
+    def still_there_for_gang(self, uid: str) -> list[Victim]:
         """Return the same of all pods that get room together with one."""
         found = self.of(uid)
-        uids = () if found is None else found.together or (uid,)
+        uids = () if found is None else found.gang or (uid,)
         return [victim for each in uids for victim in self.still_there(each)]
 
-    def begin_together(self, plan: GroupPlan, preemptions: Iterable[Preemption], priority: int, now: float) -> None:
+    def begin_gang(self, plan: GroupPlan, preemptions: Iterable[Preemption], priority: int, now: float) -> None:
         """Keep the room for pods of a group of some priority, as it was planned."""
         for each, preemption in zip(plan.members, preemptions, strict=True):
             self.begin(each.pod, preemption, now, plan.leaving(preemption.node), priority)
@@ -274,7 +274,7 @@ class Preemptions:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
         for uid in kept_for:
             pod, found = self._state.pod(uid), self.of(uid)
-            has_all = found is not None and not self.still_there_together(uid)
+            has_all = found is not None and not self.still_there_for_gang(uid)
             if pod is not None and (has_all or uid in self.waiting):
                 self._activate(pod, now)
 
@@ -315,7 +315,7 @@ class Preemptions:
     def withdraw(self, uid: str) -> None:
         """Keep no room for a pod any more, nor for those that get it together with this one."""
         found = self._under_way.get(uid)
-        for each in (uid,) if found is None else found.together or (uid,):
+        for each in (uid,) if found is None else found.gang or (uid,):
             self._withdraw(each)
 
     def _withdraw(self, uid: str) -> None:
