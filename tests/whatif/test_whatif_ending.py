@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from copy import deepcopy
 from functools import cache
 from itertools import combinations
@@ -60,6 +61,42 @@ def drawn(seed: int) -> list[Object]:
     objects += [budget(app, app, int(rng.integers(0, 3))) for app in "abc" if rng.random() < 0.5]
     limits = {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(7000, 16385))}
     return [*objects, pod("asked", limits, priority=int(rng.integers(0, 4)))]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_are_named_that_anti_affinity_keeps_a_pod_away_from_across_nodes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    is_own = bool(rng.random() < 0.5)
+    nodes = [node(f"n{n}", 1) for n in range(int(rng.integers(2, 5)))]
+    for each in nodes:
+        each["metadata"]["labels"] = {"zone": str(rng.choice(["x", "y"])), "pool": str(rng.choice(["x", "y"]))}
+    guards = []
+    for name in sorted(each["metadata"]["name"] for each in nodes if rng.random() < 0.7):
+        spec = {} if is_own else {"affinity": apart}
+        guards.append(running(f"guard-{name}", name, f"GPU-{name}-0", int(rng.integers(1000, 16384)), **spec))
+        guards[-1]["metadata"]["labels"] = {"app": "a"}
+    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16385))}, **({"affinity": apart} if is_own else {}))
+    asked["metadata"]["labels"] = {"app": "a"}
+    if rng.random() < 0.5:
+        asked["spec"]["nodeSelector"] = {"pool": "x"}
+    world = world_of(*nodes, *guards, asked)[0]
+    (waiting,) = world.pending.values()
+    if ask(world, waiting).node:
+        return
+    ends = [remedy for remedy in remedies(world, waiting) if remedy.kind is RemedyKind.END_PODS]
+
+    def helps(gone: Collection[str]) -> bool:
+        kept = [guard for guard in guards if guard["metadata"]["name"] not in gone]
+        without, again = world_of(*nodes, *kept, asked)
+        return bool(ask(without, again).node)
+
+    told = [{world.bound[uid].name for uid in remedy.ended} for remedy in ends]
+    assert bool(told) is helps([guard["metadata"]["name"] for guard in guards])
+    for gone in told:
+        assert helps(gone)
+        assert not any(helps(gone - {name}) for name in gone)
 
 
 def is_ending(obj: Object) -> bool:

@@ -18,7 +18,7 @@ from tests.whatif.test_whatif_turns import waits
 from vgpu_scheduler.engine import event_note, quotas_told_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
-from vgpu_scheduler.whatif import World, explain_pod, make_room, simulate
+from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
 from vgpu_scheduler.whatif.turns import turns_around
 
 Object = dict[str, Any]
@@ -125,6 +125,11 @@ def of_groups(seed: int) -> list[Object]:
         )
     if rng.random() < 0.3:
         objects.append(waits("earlier", {GPU: 1, MEMORY: int(rng.integers(1000, 16000))}, 1))
+    if rng.random() < 0.3:
+        objects.append(waits("later", {GPU: 1, MEMORY: int(rng.integers(1000, 16000))}, 50))
+    if rng.random() < 0.2:
+        limits = {"limits": {"memoryPerPod": f"{int(rng.integers(1000, 16000))}Mi"}}
+        objects.append({"kind": "ClusterVGPUPolicy", "metadata": {"name": "limits"}, "spec": limits})
     return [*objects, *(member(f"p{n}", 5 + n, count, memory=memory) for n in range(count))]
 
 
@@ -138,10 +143,30 @@ def test_whoever_does_what_a_group_is_told_sees_all_of_it_placed(seed: int) -> N
     if found.answer.node:
         return
     for remedy in found.remedies:
-        placed = turns.done(objects, remedy, set())
+        placed = turns.done(objects, remedy, {world.bound[uid].name for uid in remedy.ended})
         assert placed.get("p0") == remedy.node, remedy.text
         assert {name for name in placed if name.startswith("p")} >= {each["metadata"]["name"] for each in objects[-2:]}
     assert found.remedies or "was tried" in found.text() or "were tried" in found.text()
+
+
+def test_the_limit_that_refuses_a_group_is_raised_for_the_pod_that_asks_the_most() -> None:
+    limits = {"limits": {"memoryPerPod": "8Gi"}}
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "limits"}, "spec": limits}
+    members = [member(f"p{n}", n, 2, memory=9000 + 1000 * n) for n in range(2)]
+    world = world_of(node("a", 2), policy, *members)
+    for name in ("p0", "p1"):
+        texts = [remedy.text for remedy in explain_pod(world, named(world, name)).remedies]
+        assert texts == ["have limits.memoryPerPod of ClusterVGPUPolicy limits raised to 10000Mi (it is 8Gi)"]
+
+
+def test_a_pod_is_named_without_which_a_group_fits() -> None:
+    held = [running(f"r{n}", "a", f"GPU-a-{n}", 9000) for n in range(2)]
+    world = world_of(node("a", 3), *held, *(member(f"p{n}", n, 2, memory=9000) for n in range(2)))
+    ends = [r for r in explain_pod(world, named(world, "p1")).remedies if r.kind is RemedyKind.END_PODS]
+    assert [(remedy.text, remedy.node) for remedy in ends] == [
+        ("end pod default/r0 on node a", "a"),
+        ("end pod default/r1 on node a", "a"),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(50))

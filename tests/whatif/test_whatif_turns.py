@@ -103,6 +103,26 @@ def test_a_remedy_helps_after_those_that_are_served_before(seed: int) -> None:
         assert done(objects, remedy, ended).get("asked") == remedy.node, remedy.text
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_what_helps_beside_the_correction_of_a_policy_leaves_others_that_it_lets_in_their_places(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def limits(most: int) -> dict[str, Any]:
+        return {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(1000, most))}
+
+    broken = {"kind": "VGPUPolicy", "metadata": {"name": "keep", "namespace": "default"}}
+    broken["spec"] = {"preemption": {"preemptible": False}}
+    objects = [node("a", cards=int(rng.integers(1, 4))), broken]
+    objects += [
+        waits(f"w{n}", limits(16000), int(rng.integers(0, 60)), priority=int(rng.integers(0, 3)))
+        for n in range(int(rng.integers(1, 4)))
+    ]
+    objects.append(waits("asked", limits(30000), 30, priority=1))
+    world = world_of(*deepcopy(objects))
+    for remedy in (each for each in explain_pod(world, asked_of(world)).remedies if each.node):
+        assert done(objects, remedy, set()).get("asked") == remedy.node, remedy.text
+
+
 def preempting(*objects: Object) -> World:
     """Return a world whose pods may preempt others."""
     made = World(EngineOptions([make_dialect("hami")], preemption=True))

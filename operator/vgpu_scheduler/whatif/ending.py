@@ -12,14 +12,16 @@ from typing import Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.controllers import controller_of
+from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.fewest_ends import Ending, fewest_ends
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.turns import made_anew, placed
 
-__all__ = ["end_pods"]
+__all__ = ["end_one_pod", "end_pods"]
 
 _MOST_OF_A_KIND: Final = 3
+_MOST_ENDS: Final = 64
+"""Pods that are tried, one at a time, where each question is about a whole group."""
 
 
 def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
@@ -32,6 +34,24 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     if found and all(back for _, back in found):
         found += _followed(waiting, fewest_ends(waiting, lambda pod: not _comes_back_first(waiting, pod)))
     for ending, back in sorted(found, key=lambda each: (bool(each[1]), *each[0].rank))[:_MOST_OF_A_KIND]:
+        yield _remedy(waiting, ending, back)
+
+
+def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Search single pods without which the pod would fit, of the lowest priorities: for a pod of a group."""
+    world, found = waiting.world, list[Ending]()
+    budgets = world.engine.budgets.all()
+    may_end = [
+        pod
+        for pod in world.bound.values()
+        if not is_node_bound(pod) and (pod.deleting or all(budget.allows([pod]) for budget in budgets))
+    ]
+    for pod in sorted(may_end, key=lambda pod: (not pod.deleting, pod.priority, pod.key))[:_MOST_ENDS]:
+        with world.engine.state.without([pod.uid]):
+            found += [Ending("", [pod])] if waiting.node() else []
+        if len(found) == _MOST_OF_A_KIND:
+            break
+    for ending, back in sorted(_followed(waiting, found), key=lambda each: (bool(each[1]), *each[0].rank)):
         yield _remedy(waiting, ending, back)
 
 

@@ -190,7 +190,6 @@ def _explain_together(
     """Explain a pod that is placed together with others of its group."""
     with placed(world, turns.before) as going:
         answer = ask(world, pod)
-        served = others_worded(world, pod, turns, len(going), changes=False)
         with fellows_placed(world, group, answer) as is_same:
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
@@ -199,7 +198,10 @@ def _explain_together(
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
-        helps = changes_for_group(world, pod, group, others) if searched else []
+        own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
+        with placed(world, [*own, *turns.after]):
+            helps = changes_for_group(world, pod, group, others) if searched else []
+        served = others_worded(world, pod, turns, len(going), changes=bool(helps))
         why = not_found(group) if searched and not helps else ""
         goes = who_goes_for_group(world, answer, group)
         return Explanation(

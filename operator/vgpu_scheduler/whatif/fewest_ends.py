@@ -1,4 +1,7 @@
-"""The fewest pods without which a pod that waits would fit: of one node, and of its namespace where quotas count.
+"""The fewest pods without which a pod that waits would fit.
+
+These are pods of one node, those near it that anti-affinity keeps apart from the pod, and those of its namespace where
+quotas count.
 
 Sets of pods are tried by their size, and of one size those of low priority first. A set of which more would have to be
 gone than those that hold the most of everything is left out untried.
@@ -17,6 +20,7 @@ from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, of_quotas
 from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.repelling import repelling_pods
 
 __all__ = ["Ending", "fewest_ends"]
 
@@ -93,7 +97,7 @@ class _Place:
     node
         The node; empty for any.
     own
-        Pods that hold something there.
+        Pods that hold something there, and those near it whose anti-affinity, or that of the pod, keeps the pod away.
     beside
         Pods elsewhere that hold what a quota leaves too little of.
     """
@@ -151,13 +155,17 @@ class _Search:
                 held = state.reservation(pod.uid)
                 if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:
                     holding.append(pod)
+        for node, near in repelling_pods(waiting.world, waiting.ours).items():
+            may_end = [pod for pod in near if not is_node_bound(pod) and among(pod) and _allowed(self._budgets, [pod])]
+            by_node[node] = [*by_node.get(node, ()), *may_end]
         for pods in by_node.values():
             pods.sort(key=self._last_to_stay)
         holding.sort(key=self._last_to_stay)
         if holding:
             yield _Place(waiting, "", holding, ())
         for node, pods in islice(by_node.items(), waiting.most_nodes):
-            yield _Place(waiting, node, pods, [pod for pod in holding if pod.node_name != node])
+            own = {pod.uid for pod in pods}
+            yield _Place(waiting, node, pods, [pod for pod in holding if pod.uid not in own])
 
     def _last_to_stay(self, pod: Pod) -> tuple[bool, int, int, str]:
         """Rank pods: those that end anyway first, then by priority, and of the same those that hold the most."""

@@ -9,12 +9,15 @@ from typing import Final
 from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.ending import end_one_pod
+from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
 from vgpu_scheduler.whatif.remedy import Remedy, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
+from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.together import objects_replaced
 from vgpu_scheduler.whatif.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world import World
@@ -35,10 +38,16 @@ class _WaitingInGroup(WaitingPod):
 
     together = True
 
-    def __init__(self, world: World, pod: Pod, before: Sequence[Pod], size: int) -> None:
+    def __init__(self, world: World, pod: Pod, before: Sequence[Pod], group: Sequence[Pod]) -> None:
         super().__init__(world, pod, before)
         self.most_nodes = _MOST_NODES
-        self._left = max(_MOST_DECISIONS // size, _FEWEST_QUESTIONS)
+        self._group = tuple(created(world, each, each.uid) for each in group) or (self.ours,)
+        self._left = max(_MOST_DECISIONS // len(self._group), _FEWEST_QUESTIONS)
+
+    @property
+    def at_once(self) -> Sequence[Pod]:
+        """The pods of its group that wait."""
+        return self._group
 
     def closed_by_cards(self) -> list[str]:
         """Return the first nodes with cordoned cards: what one of its pods fits on may have too little for all."""
@@ -56,7 +65,7 @@ class _WaitingInGroup(WaitingPod):
 
 
 def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequence[Pod]) -> list[Remedy]:
-    """Return changes of nodes, quotas and policies, each alone, after which a pod is placed with its group.
+    """Return changes of the cluster, each alone, after which a pod is placed with its group.
 
     What its pods ask is not searched: they would have to be made anew, all of them. Of a large cluster not everything
     is tried: each question decides all pods of the group.
@@ -66,7 +75,7 @@ def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequ
     before
         The pods that wait, too, are served before it, and fit nowhere as the cluster is.
     """
-    waiting = _WaitingInGroup(world, pod, before, max(len(group.waiting), 1))
+    waiting = _WaitingInGroup(world, pod, before, group.waiting)
     return [remedy for search in _SEARCHES for remedy in islice(search(waiting), _MOST_OF_A_KIND)]
 
 
@@ -83,7 +92,9 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _uncordon_nodes,
     uncordon_cards,
     repair_nodes,
+    end_one_pod,
     raise_quotas,
+    raise_limits,
     lift_restrictions,
     add_nodes,
 )

@@ -5,7 +5,7 @@ A limit is never to be got around: a pod that may have no card for itself is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
@@ -139,7 +139,7 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
     texts: dict[str, str] = {}
     try:
         for _ in range(_MOST_ROUNDS):
-            beyond = breaches_of(waiting.world, waiting.ours) or _on_the_cards_there_are(waiting)
+            beyond = _furthest_beyond(waiting) or _on_the_cards_there_are(waiting)
             if not beyond:
                 break
             for breach in beyond:
@@ -157,6 +157,17 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
     finally:
         for written in before.values():
             waiting.world.replace_policy(written)
+
+
+def _furthest_beyond(waiting: WaitingPod) -> Sequence[Breach]:
+    """Return the limits that pods are beyond which are placed at once, each with what asks the most."""
+    found: dict[tuple[str, str], Breach] = {}
+    for pod in waiting.at_once:
+        for breach in breaches_of(waiting.world, pod):
+            key = breach.field, breach.bound.source
+            if key not in found or breach.asked > found[key].asked:
+                found[key] = breach
+    return tuple(found.values())
 
 
 def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:

@@ -94,8 +94,12 @@ def _found(waiting: WaitingPod) -> list[Remedy]:
 def _once_corrected(waiting: WaitingPod, first: Remedy) -> Iterator[Remedy]:
     """Yield what helps beside the correction of policies, which does not suffice, each with that."""
     with objects_replaced(waiting.world, first.objects):
-        found = _searched(waiting)
-    yield from (both(first, remedy, remedy.node) for remedy in found if remedy.node)
+        with waiting.before_placed(made_anew=True):
+            found = [remedy for remedy in _searched(waiting) if remedy.node]
+        if not found:  # a pod that stays as it is need not leave those of its priority their places that came later
+            with waiting.before_placed():
+                found = [remedy for remedy in _searched(waiting) if remedy.node and remedy.pod is None]
+    yield from (both(first, remedy, remedy.node) for remedy in found)
 
 
 def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:

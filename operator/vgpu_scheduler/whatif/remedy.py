@@ -119,6 +119,11 @@ class WaitingPod:
         self._names = card_names(world.engine.dialects)
 
     @property
+    def at_once(self) -> Sequence[Pod]:
+        """The pods that are placed at once with it, or none is; itself among them."""
+        return (self.ours,)
+
+    @property
     def limited(self) -> bool:
         """Whether a quota counts the cards of its namespace."""
         return bool(self.world.engine.quotas.limited({self.pod.namespace}))
