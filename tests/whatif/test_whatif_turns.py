@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from vgpu_scheduler.whatif import (
     Remedy,
     RemedyKind,
     World,
+    explain_bound,
     explain_pod,
     make_dialect,
     make_room,
@@ -121,6 +123,27 @@ def test_what_helps_beside_the_correction_of_a_policy_leaves_others_that_it_lets
     world = world_of(*deepcopy(objects))
     for remedy in (each for each in explain_pod(world, asked_of(world)).remedies if each.node):
         assert done(objects, remedy, set()).get("asked") == remedy.node, remedy.text
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_bound_pod_that_is_created_anew_comes_after_those_that_wait(seed: int) -> None:
+    *objects, asked = drawn(seed)
+    holds = int(np.random.default_rng(seed).integers(1000, 16000))
+    name = next(each["metadata"]["name"] for each in objects if each["kind"] == "Node")
+    bound = running("asked", name, f"GPU-{name}-0", holds, priority=asked["spec"]["priority"])
+    bound["spec"] = {**deepcopy(asked["spec"]), "nodeName": name}
+    bound["metadata"]["creationTimestamp"] = "2025-12-01T00:00:00Z"
+    world = world_of(*objects, bound)
+    (pod_now,) = [each for each in world.bound.values() if each.name == "asked"]
+    found = explain_bound(world, pod_now)
+    for remedy in found.remedies:
+        ended = {world.bound[uid].name for uid in remedy.ended}
+        written = remedy.pod or bound
+        spec = {key: value for key, value in written["spec"].items() if key != "nodeName"}
+        kept = ("name", "namespace", "labels")
+        metadata = {key: value for key, value in written["metadata"].items() if key in kept}
+        anew = replace(remedy, pod={"kind": "Pod", "metadata": metadata, "spec": spec})
+        assert done([*objects, asked], anew, ended).get("asked") == remedy.node, remedy.text
 
 
 def preempting(*objects: Object) -> World:

@@ -240,7 +240,8 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+    is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
+    helps = remedies(world, pod, made_anew=True) if is_searched else []
     return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, displaced_by=displaced)
 
 

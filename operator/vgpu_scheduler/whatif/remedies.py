@@ -56,14 +56,19 @@ _KIND_LABELS: Final = (
 """Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
 
 
-def remedies(world: World, pod: Pod) -> list[Remedy]:
+def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]:
     """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
 
     Where no single change helps, two are searched that do together; three are not. What is hardly meant comes first:
     the others are those of the pod as it is meant. The pods that wait and fit now have their places first, and those
     that are served before the pod take theirs of what a change frees.
+
+    Parameters
+    ----------
+    made_anew
+        The pod would be created now: it comes after all of its priority.
     """
-    before, after = turns_around(world, pod)
+    before, after = turns_around(world, pod, made_anew=made_anew)
     own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
     with placed(world, [*before, *own, *after]) as going:
         there = {each.uid for each in going}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -31,19 +32,24 @@ class Turns(NamedTuple):
     after: list[Pod]
 
 
-def turns_around(world: World, pod: Pod) -> Turns:
+def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> Turns:
     """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
 
     Pods behind scheduling gates have no turn, nor have those that are refused for what they say of their group, and
     those of other schedulers have none here. Of pods that came within
     the same second nobody can say which is served first: the pod is taken to be the last of them. Pods that are placed
     together have their turn when the first of them has; they are not among the others.
+
+    Parameters
+    ----------
+    made_anew
+        The pod is another one, which comes after all of its priority.
     """
     group = world.engine.attempts.gang_of(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
     rank = partial(_rank, world)
     listed = [each for each in _queue(world) if each.uid not in fellows]
-    mine = min(map(rank, fellows.values()))
+    mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, fellows.values()))
     return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
 
 
