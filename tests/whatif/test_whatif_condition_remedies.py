@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.whatif.test_whatif_remedies import node, pod, world_of
+from tests.whatif.test_whatif_remedies import node, pod, running, world_of
 from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_told_in
-from vgpu_scheduler.model import NearMiss, Shortage
+from vgpu_scheduler.model import CardReason, NearMiss, Shortage
 from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
 
 Object = dict[str, Any]
@@ -127,6 +127,51 @@ def test_the_nearest_card_is_one_that_the_pod_may_use() -> None:
     denied = {"metadata": {"annotations": {"nvidia.com/use-gputype": "T4"}}}
     _, told = answer(world_of(node, pod("asked", {HAMI[0]: 1, HAMI[1]: 17000}, **denied))[0])
     assert str(told.near_miss) == "nearest: 9000 of 17000 MiB memory free on n/T"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_nearest_card_is_on_a_node_that_keeps_the_pod_away_by_its_cards(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    about = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+    spread = [{**about, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    rules = [
+        {"topologySpreadConstraints": spread},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [about]}}},
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [about]}}},
+    ]
+    objects = []
+    for number in range(int(rng.integers(2, 5))):
+        name = f"n{number}"
+        objects.append(node(name, cards=1))
+        objects[-1]["metadata"]["labels"] = {"zone": str(rng.choice(["x", "y"]))}
+        objects.append(running(f"r{number}", name, f"GPU-{name}-0", int(rng.integers(9000, 16000))))
+        objects[-1]["metadata"]["labels"] = {"app": str(rng.choice(["a", "b"]))}
+    asked = pod("asked", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8000}, **rules[rng.integers(3)])
+    asked["metadata"]["labels"] = {"app": "a"}
+    world, waiting = world_of(*objects, asked)
+    decision = ask(world, waiting).decision
+    assert decision.near_miss == world.engine.cycle.nearest(waiting)
+    for_cards = {
+        name for name, verdict in decision.verdicts.items() if CardReason.CardInsufficientMemory.text in verdict.reasons
+    }
+    assert (decision.near_miss.node if decision.near_miss else None) in (for_cards or {None})
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Too many pods",
+        "node(s) were unschedulable",
+        "CardCordoned",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    ],
+)
+def test_whoever_can_change_nothing_is_told_so(reason: str) -> None:
+    world, waiting = world_of(node("a"), pod("asked", {"nvidia.com/gpu": 1}))
+    told = remedies_from_condition(world, waiting, f"0/3 nodes are available: 3 {reason}.", "").remedies
+    assert [text.partition(":")[0] for text in told] == ["wait until the nodes or the pods on them change"]
+    both = f"0/3 nodes are available: 1 {reason}, 2 node(s) had untolerated taint(s)."
+    assert all("taint" in text for text in remedies_from_condition(world, waiting, both, "").remedies)
 
 
 def quota(name: str, hard: dict[str, int]) -> Object:

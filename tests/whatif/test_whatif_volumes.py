@@ -8,7 +8,7 @@ import pytest
 from tests.kube import storage_objects as storage
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Answer, World, WorldError, claims_of, make_dialect, pods_of, simulate
+from vgpu_scheduler.whatif import Answer, World, WorldError, claims_of, explain_pod, make_dialect, pods_of, simulate
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -50,6 +50,9 @@ def claimed(name: str, storage_class: str = "fast", **more: Any) -> dict[str, An
     return kind("PersistentVolumeClaim", storage.claim(name, "default", storage_class=storage_class, **more))
 
 
+DATA = claimed("data", volume="disk")
+
+
 def answers(made: World, *pods: dict[str, Any], **how: Any) -> list[Answer]:
     return simulate(made, map(made.pod, pods), **how)
 
@@ -59,6 +62,53 @@ def test_a_pod_goes_where_its_volume_is() -> None:
     disk = kind("PersistentVolume", storage.volume("disk", bound_to=claim, nodes={ZONE: ["zone-b"]}))
     (answer,) = answers(world(CLASS, claim, disk), asked(volumes=[storage.claim_volume("data")]))
     assert answer.node == "b"
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        (
+            [DATA, kind("PersistentVolume", storage.volume("disk", bound_to=DATA, nodes={ZONE: ["zone-c", "zone-d"]}))],
+            f"Its claim default/data is bound to volume disk, which nodes with {ZONE} in (zone-c, zone-d) reach.",
+        ),
+        (
+            [kind("StorageClass", storage.storage_class("fast", topologies=[{ZONE: ["c"]}])), claimed("data")],
+            f"Class fast of its claim default/data makes volumes for nodes with {ZONE} in (c) (allowedTopologies).",
+        ),
+        (
+            [
+                kind("StorageClass", storage.storage_class("fast", provisioner="kubernetes.io/no-provisioner")),
+                claimed("data"),
+            ],
+            (
+                "Its claim default/data waits for a volume of class fast, which makes none: somebody has to provide one"
+                " that is free, large enough and reached from a node that fits."
+            ),
+        ),
+        (
+            [
+                CLASS,
+                claimed("data", size="9Ti"),
+                kind("CSIDriver", storage.csi_driver()),
+                kind("CSIStorageCapacity", storage.storage_capacity(storage_class="fast", capacity="1Gi")),
+            ],
+            (
+                "Driver csi.example.com of its claim default/data says that nodes have no room for a volume of that"
+                " size (CSIStorageCapacity)."
+            ),
+        ),
+    ],
+)
+def test_the_claim_that_keeps_a_pod_away_is_named_with_what_its_volume_or_class_says(
+    objects: list[dict[str, Any]], said: str
+) -> None:
+    pod = asked(volumes=[storage.claim_volume("data")])
+    pod["metadata"]["namespace"] = "default"
+    made = world(*objects, pod)
+    (waiting,) = made.pending.values()
+    found = explain_pod(made, waiting)
+    assert not found.answer.node
+    assert found.causes[0] == said
 
 
 def test_what_is_to_be_bound_and_made_is_told() -> None:

@@ -273,11 +273,15 @@ class Cycle:
         return replace(decision, placement=placement, annotations=annotations, sources=sources)
 
     def nearest(self, pod: Pod) -> NearMiss | None:
-        """Return which card came closest to fitting a pod that was found unschedulable."""
+        """Return which card came closest to fitting a pod that fits nowhere, of the nodes that pass its filters."""
         pod_class, rows = self.classes.of(pod, beyond_any_card=True), self.state.nodes.rows()
         if isinstance(pod_class, Refused):
             return None
         pod_class.node.refresh(self.state, rows)
+        try:
+            rows = self._filtered(pod, pod_class, rows).passing
+        except FilterError:
+            return None
         walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
         own = self.classes.transient(pod)  # what a pod lacks follows from its own claims
         if isinstance(own, Refused) or not walked.size:
@@ -370,7 +374,9 @@ class Cycle:
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
-            near_miss=self._nearest(pod_class, part.allocator, rows) if explain and lacks_amounts(counts) else None,
+            near_miss=self._nearest(pod_class, part.allocator, found.passing)
+            if explain and lacks_amounts(counts)
+            else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, pod_class, found),
             helped_by=events | ClusterEvent.POD,

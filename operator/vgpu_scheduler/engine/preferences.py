@@ -149,7 +149,7 @@ class Filtered:
 
     Attributes
     ----------
-    turned_away
+    pre_filter_reason
         Why no node is tried; None if they are.
     passing
         The rows that no filter rejects, cards aside, where there is a cluster part; else all rows.

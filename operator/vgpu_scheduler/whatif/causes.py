@@ -10,8 +10,10 @@ from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_b
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device, counted
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.expressions import worded_expression
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few
+from vgpu_scheduler.whatif.volume_causes import volume_causes
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
@@ -23,8 +25,6 @@ _MOST_NODES: Final = 64
 _MOST_KEPT: Final = 3
 """Pods for which room is kept that are named."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_ONE_OF: Final = {"In": "in", "NotIn": "notin"}
-_COMPARED: Final = {"Gt": ">", "Lt": "<"}
 
 
 def causes(world: World, answer: Answer) -> tuple[str, ...]:
@@ -37,6 +37,7 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
         found += _selectors_of_policies(world, answer)
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
+    found += volume_causes(world, answer.pod, told)
     return (*found, *_not_offered(world, answer), *_kept_for_others(world, answer))
 
 
@@ -89,7 +90,9 @@ def _of_pod(written: Object) -> Iterator[str]:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
     words = [
-        ", ".join(_expression(each) for kind in ("matchExpressions", "matchFields") for each in term.get(kind) or ())
+        ", ".join(
+            worded_expression(each) for kind in ("matchExpressions", "matchFields") for each in term.get(kind) or ()
+        )
         for term in terms
     ]
     if words:
@@ -182,19 +185,9 @@ def _in_force(world: World, answer: Answer, section: str) -> Iterator[tuple[str,
 def worded_selector(selector: Object) -> str:
     """Word a label selector as kubectl has it."""
     parts = [_labels(selector.get("matchLabels") or {})]
-    parts += [_expression(each) for each in selector.get("matchExpressions") or ()]
+    parts += [worded_expression(each) for each in selector.get("matchExpressions") or ()]
     return ", ".join(filter(None, parts))
 
 
 def _labels(selector: Object) -> str:
     return ", ".join(f"{key}={value}" for key, value in selector.items())
-
-
-def _expression(term: Object) -> str:
-    """Word one expression of a selector as kubectl has it."""
-    key, operator, values = term.get("key", ""), term.get("operator", ""), term.get("values") or ()
-    if operator in _ONE_OF:
-        return f"{key} {_ONE_OF[operator]} ({', '.join(map(str, values))})"
-    if operator in _COMPARED:
-        return f"{key} {_COMPARED[operator]} {', '.join(map(str, values))}"
-    return f"!{key}" if operator == "DoesNotExist" else str(key)

@@ -62,6 +62,10 @@ _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
+_NODES: Final = (
+    "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
+    " the nodes can say more"
+)
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
 _UNSEEN_QUOTA: Final = (
     "have the quota of the namespace raised, or end pods of it: how much it leaves is in its ResourceQuotas, and in the"
@@ -158,6 +162,8 @@ def remedies_from_condition(
         remedies[:0] = quotas.alone
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
+    if not remedies and Rejections.told_in(message).counts:
+        remedies.append(_NODES)
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
