@@ -87,10 +87,11 @@ def test_a_budget_that_goes_wakes_somebody_once(engine: Engine) -> None:
     assert engine.budgets.remove(budget(version=2)) == ClusterEvent.NONE
 
 
-def test_the_queue_hears_of_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_who_wait_hear_of_it(engine: Engine) -> None:
     heard: list[ClusterEvent] = []
-    monkeypatch.setattr(engine.queue, "requeue", lambda event, now: heard.append(event))
     for found in (budget(), budget(version=2, allowed=1)):
         observe(engine, found)
+        heard.append(engine.state.wakes.take().events)
     engine.kinds["PodDisruptionBudget"].remove(budget(version=3), 3, 0.0)
+    heard.append(engine.state.wakes.take().events)
     assert heard == [ClusterEvent.BUDGET_TIGHTENED, ClusterEvent.BUDGET, ClusterEvent.BUDGET]

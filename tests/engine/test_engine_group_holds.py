@@ -85,7 +85,7 @@ def test_a_group_whose_node_goes_begins_anew(fleet: Fleet) -> None:
     fleet.come(member("g0"), member("g1"))
     fleet.tried(0.0)
     fleet.tried(AFTER)
-    fleet.engine.remove_node("a", now=AFTER + 1)
+    fleet.engine.remove_node("a")
     fleet.tried(AFTER + 20)
     assert fleet.kept_for() == {}
     fleet.engine.observe_node(node("c", cards("c", 1)), AFTER + 21)

@@ -41,7 +41,7 @@ def test_a_node_that_is_gone_keeps_no_room() -> None:
     fleet.engine.observe_node(node("b", [card("b-gpu-0")], version=2), fleet.now)
     fleet.come("rival", 9, asks(gpumem=8000))
     fleet.decide()
-    fleet.engine.remove_node("a", 900, fleet.now)
+    fleet.engine.remove_node("a", 900)
     assert not fleet.engine.state.holds
     assert fleet.engine.state.quotas.as_values() == fleet.engine.state.rebuild().quotas.as_values()
     fleet.end("uid-rival")
@@ -89,7 +89,7 @@ def test_what_ends_on_a_node_that_is_gone_is_not_waited_for(group: str, *, comes
     fleet.decide()
     nominated_where_a_pod_ends(fleet, "b", group)
     assert fleet.last["high"].message.endswith("not eligible due to a terminating pod on the nominated node.")
-    fleet.engine.remove_node("b", now=fleet.now)
+    fleet.engine.remove_node("b")
     fleet.engine.remove_pod("uid-drained", fleet.now)
     if comes_back:
         fleet.engine.observe_node(node("b", []), fleet.now)
@@ -291,7 +291,7 @@ def test_who_waits_for_an_excluded_pod_is_tried_again_once_its_budget_allows_few
 
 def test_nothing_is_restored_on_a_node_that_is_gone_while_its_pods_are_there() -> None:
     fleet = preempting()
-    fleet.engine.remove_node("a", 900, fleet.now)
+    fleet.engine.remove_node("a", 900)
     fleet.engine.observe_pod(nominated("high", "a"), fleet.now)
     fleet.engine.earlier_nominations.restore(fleet.now)
     assert not fleet.engine.state.holds

@@ -65,7 +65,7 @@ def test_it_adds_up_what_is_held_at_every_moment(seed: int) -> None:
         if pods and rng.random() < 0.7:
             engine.remove_pod(str(rng.choice(pods)), now)
         elif rng.random() < 0.3 and (names := sorted(each.name for each in engine.state.all_nodes())):
-            engine.remove_node(str(rng.choice(names)), now=now)
+            engine.remove_node(str(rng.choice(names)))
         meter.advance(now)  # what changed is looked at
     found = {(each.namespace, each.model): (each.byte_seconds, each.card_seconds) for each in meter.metered()}
     for key, (memory, part) in expected.items():

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from tests.engine.builders import make_engine, pod
 
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, Place, QueueEvent
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import ClusterEvent, WakeSet
 
@@ -59,7 +59,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
     engine = engine_with_parked(pods)
     named = changed["pods"]
     assert isinstance(named, set)
-    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": ClusterEvent.VOLUMES for number in named}})  # type: ignore[arg-type]
+    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": QueueEvent.STORAGE_UPDATE for number in named}})  # type: ignore[arg-type]
     wakes = engine.state.wakes
     wakes.events |= found.events
     wakes.every_policy |= found.every_policy

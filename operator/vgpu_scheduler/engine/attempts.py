@@ -201,7 +201,7 @@ class Attempts:
         uid = decision.uid
         if decision.outcome is Outcome.PLACED:
             self._queue.placed(uid, now)
-            self._preemptions.placed(decision, now)
+            self._preemptions.placed(decision)
         elif decision.outcome is Outcome.ERROR:
             self._queue.back_off(uid, now)
         elif decision.outcome is Outcome.WAITING:

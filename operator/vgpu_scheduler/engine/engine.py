@@ -86,7 +86,7 @@ class Engine:
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         rejected = RejectedNodes(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)
-        self.storage = StorageAccess(self.queue, wakes)
+        self.storage = StorageAccess(wakes)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
         self.effective_policies = EffectivePolicies(classes)
@@ -233,7 +233,7 @@ class Engine:
         event = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             event |= ClusterEvent.NODE
-        self.preemptions.node_changed(node.name, now)
+        self.preemptions.node_changed(node.name)
         self._requeuer.requeue(event, now)
         return problems
 
@@ -246,12 +246,12 @@ class Engine:
         known = self.state.node(node)
         return () if known is None else self.observe_node(known, now)
 
-    def remove_node(self, name: str, version: int | None = None, now: float = 0.0) -> None:
+    def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
         self.state.wakes.events |= self.state.remove_node(name, version)
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
-            self.preemptions.node_gone(name, now)
+            self.preemptions.node_gone(name)
             for held in self.state.reservations(name):
                 self.groups.given_back(held.uid)
 

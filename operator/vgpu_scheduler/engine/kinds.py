@@ -11,7 +11,6 @@ from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kube import (
@@ -22,9 +21,7 @@ from vgpu_scheduler.kube import (
     NodeInventory,
     PersistentVolumeClaim,
     Pod,
-    PodGroup,
     ResourceQuota,
-    SelectingObject,
     StorageObject,
     Versioned,
     VersionedStore,
@@ -46,7 +43,6 @@ class Observing(Protocol):
     groups: PodGroups
     policies: Policies
     effective_policies: EffectivePolicies
-    queue: SchedulingQueue
     system_spread: bool
     preemption: bool
 
@@ -62,7 +58,7 @@ class Observing(Protocol):
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node."""
 
-    def remove_node(self, name: str, version: int | None = None, now: float = 0.0) -> None:
+    def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone."""
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -71,6 +67,7 @@ class Observing(Protocol):
 
 def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in each kind, by the name of the kind."""
+    selecting = engine.state.selecting
     return {
         "Pod": _pods(engine),
         "Node": _nodes(engine),
@@ -78,9 +75,15 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
         **{kind.name: _beside(engine) for kind in engine.dialects.beside},
-        **{kind: _pod_groups(engine.groups, kind) for kind in engine.groups.stores},
+        **{
+            kind: _stored(store, engine.groups.observe_object, engine.groups.remove_object)
+            for kind, store in engine.groups.stores.items()
+        },
         **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
-        **{name: _selecting(engine, name) for name in (SELECTING_KINDS if engine.system_spread else ())},
+        **{
+            name: _stored(selecting.stores[name], selecting.observe, selecting.forget)
+            for name in (SELECTING_KINDS if engine.system_spread else ())
+        },
         **({"PodDisruptionBudget": _budgets(engine)} if engine.preemption else {}),
     }
 
@@ -103,11 +106,11 @@ def _pods(engine: Observing) -> ObservedKind[Pod]:
 def _nodes(engine: Observing) -> ObservedKind[Node]:
     state = engine.state
 
-    def remove(node: Node, version: int, now: float) -> None:
+    def remove(node: Node, version: int, _: float) -> None:
         """Forget a node; one of the same name may have come since."""
         known = state.node(node.name)
         if known is not None and known.uid == node.uid:
-            engine.remove_node(node.name, version, now)
+            engine.remove_node(node.name, version)
 
     return ObservedKind(
         key=lambda node: node.name,
@@ -147,15 +150,10 @@ def _beside(engine: Observing) -> ObservedKind[NodeInventory]:
 def _namespaces(engine: Observing) -> ObservedKind[Namespace]:
     catalogue = engine.policies.catalogue
 
-    def observe(namespace: Namespace, now: float) -> tuple[Problem, ...]:
-        del now
-        engine.effective_policies.observe_namespace(namespace)
-        return ()
-
     return ObservedKind(
         key=lambda namespace: namespace.name,
         title=lambda namespace: namespace.name,
-        observe=observe,
+        observe=_understood(engine.effective_policies.observe_namespace),
         remove=lambda namespace, version, _: engine.effective_policies.remove_namespace(namespace, version),
         missing=catalogue.missing_namespaces,
         forget_versions=catalogue.forget_versions,
@@ -165,18 +163,13 @@ def _namespaces(engine: Observing) -> ObservedKind[Namespace]:
 def _policies(engine: Observing, kind: str) -> ObservedKind[PolicyResource]:
     catalogue = engine.policies.catalogue
 
-    def observe(policy: PolicyResource, now: float) -> tuple[Problem, ...]:
-        del now
-        engine.effective_policies.observe(policy)
-        return ()
-
     def missing(listed: Collection[PolicyKey], version: int) -> Iterable[PolicyResource]:
         return [policy for policy in catalogue.missing(listed, version) if policy.kind == kind]
 
     return ObservedKind(
         key=key_of,
         title=lambda policy: f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name,
-        observe=observe,
+        observe=_understood(engine.effective_policies.observe),
         remove=lambda policy, version, _: engine.effective_policies.remove(policy, version),
         missing=missing,
         forget_versions=catalogue.forget_versions,
@@ -187,61 +180,29 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
-    def changed(before: StorageObject | None, found: StorageObject, event: ClusterEvent, now: float) -> None:
-        if not engine.storage.synced:
-            return  # the pods that wait for these objects are tried when all of them are known
-        if event:
-            for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
-                engine.storage.volume_claim_changed(claim, now)
+    def changed(before: StorageObject | None, found: StorageObject, event: ClusterEvent) -> None:
+        claims = {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)} if event else ()
         if isinstance(found, PersistentVolumeClaim) or (isinstance(found, Volume) and found.claim is not None):
             event &= ~ClusterEvent.VOLUMES  # it is there for those claims alone
-        engine.queue.requeue(event, now)
+        engine.storage.changed(event, claims)
 
-    def observe(found: StorageObject, now: float) -> tuple[Problem, ...]:
-        before = store.get(found.key)
-        changed(before, found, volumes.observe(found), now)
-        return ()
+    def observe(found: StorageObject) -> None:
+        changed(store.get(found.key), found, volumes.observe(found))
 
-    def remove(found: StorageObject, version: int, now: float) -> None:
-        changed(None, found, volumes.forget(found, version), now)
-
-    return _stored(store, observe, remove)
-
-
-def _selecting(engine: Observing, kind: str) -> ObservedKind[SelectingObject]:
-    selecting = engine.state.selecting
-    store = selecting.stores[kind]
-
-    def observe(found: SelectingObject, now: float) -> tuple[Problem, ...]:
-        """Take in an object; it ranks nodes, and so can help nobody who waits."""
-        del now
-        selecting.observe(found)
-        return ()
-
-    return _stored(store, observe, lambda found, version, _: selecting.forget(found, version))
+    return _stored(store, observe, lambda found, version: changed(None, found, volumes.forget(found, version)))
 
 
 def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
     budgets = engine.budgets
 
-    def observe(budget: DisruptionBudget, now: float) -> tuple[Problem, ...]:
-        engine.queue.requeue(budgets.observe(budget), now)
-        return ()
+    def changed(event: ClusterEvent) -> None:
+        engine.state.wakes.events |= event
 
-    def remove(budget: DisruptionBudget, version: int, now: float) -> None:
-        engine.queue.requeue(budgets.remove(budget, version), now)
-
-    return _stored(budgets.store, observe, remove)
-
-
-def _pod_groups(groups: PodGroups, kind: str) -> ObservedKind[PodGroup]:
-    def observe(group: PodGroup, now: float) -> tuple[Problem, ...]:
-        """Take in an object; its pods are woken with what else has changed."""
-        del now
-        groups.observe_object(group)
-        return ()
-
-    return _stored(groups.stores[kind], observe, lambda group, version, _: groups.remove_object(group, version))
+    return _stored(
+        budgets.store,
+        lambda budget: changed(budgets.observe(budget)),
+        lambda budget, version: changed(budgets.remove(budget, version)),
+    )
 
 
 class _Keyed(Versioned, Protocol):
@@ -252,23 +213,35 @@ class _Keyed(Versioned, Protocol):
         """``namespace/name``, or the name of an object without a namespace."""
 
 
+_Observed = TypeVar("_Observed")
 _Stored = TypeVar("_Stored", bound=_Keyed)
 
 
 def _stored(
     store: VersionedStore[str, _Stored],
-    observe: Callable[[_Stored, float], tuple[Problem, ...]],
-    remove: Callable[[_Stored, int, float], None],
+    observe: Callable[[_Stored], None],
+    remove: Callable[[_Stored, int], None],
 ) -> ObservedKind[_Stored]:
     """Return how objects are taken in that are kept in a store by their namespace and name."""
     return ObservedKind(
         key=lambda found: found.key,
         title=lambda found: found.key,
-        observe=observe,
-        remove=remove,
+        observe=_understood(observe),
+        remove=lambda found, version, _: remove(found, version),
         missing=store.missing,
         forget_versions=store.forget_versions,
     )
+
+
+def _understood(observe: Callable[[_Observed], None]) -> Callable[[_Observed, float], tuple[Problem, ...]]:
+    """Return how objects are taken in of which nothing can be unclear, at any time."""
+
+    def taken_in(found: _Observed, now: float) -> tuple[Problem, ...]:
+        del now
+        observe(found)
+        return ()
+
+    return taken_in
 
 
 def _quotas(quotas: Quotas) -> ObservedKind[ResourceQuota]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from vgpu_scheduler.engine.group_standing import DOES_NOT_EXIST, GroupStanding
+from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.groups import (
     GROUP_SOURCES,
     POD_GROUP_KINDS,
@@ -17,7 +18,7 @@ from vgpu_scheduler.groups import (
     topology,
 )
 from vgpu_scheduler.kube import Pod, PodGroup, VersionedStore
-from vgpu_scheduler.model import ClusterEvent, TopologyConstraint
+from vgpu_scheduler.model import TopologyConstraint
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.state import Phase, State
 
@@ -196,7 +197,7 @@ class PodGroups:
         self._touch(key)
         for uid in self._members.get(key, ()):
             if self._state.reservation(uid) is None:
-                self._state.wakes.pods[uid] = ClusterEvent.GROUP
+                self._state.wakes.pods[uid] = QueueEvent.POD_GROUP_UPDATE
 
     def _touch(self, key: GroupKey) -> None:
         if self._touched is not None:

@@ -84,8 +84,8 @@ class Requeuer:
             if found.every_policy or found.policies:
                 self._wake_by_policy(None if found.every_policy else found.policies, now)
             self._wake_by_quota(found.quotas | self._quotas.limited(found.returned), now)
-            for uid, changed in found.pods.items():
-                self._queue.wake([uid], now, QueueEvent.of(changed))
+            for uid, event in found.pods.items():
+                self._queue.wake([uid], now, QueueEvent(event))
             self.requeue(found.events, now)
         if self._state.interpod.any_forgotten and not self._queue.anybody_waits_for(ClusterEvent.AFFINITY):
             self._state.interpod.nobody_waits()

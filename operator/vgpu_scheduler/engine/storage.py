@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, VolumePlan, WakeSet
@@ -21,10 +20,8 @@ class StorageAccess:
 
     Parameters
     ----------
-    queue
-        The pods that wait.
     wakes
-        Where it is noted what may help them.
+        Where it is noted what may help the pods that wait.
 
     Attributes
     ----------
@@ -35,10 +32,9 @@ class StorageAccess:
         Why they cannot become known; pods that need them then say so. Empty if nothing stands in the way.
     """
 
-    def __init__(self, queue: SchedulingQueue, wakes: WakeSet) -> None:
+    def __init__(self, wakes: WakeSet) -> None:
         self.synced = True
         self.unreadable = ""
-        self._queue = queue
         self._wakes = wakes
         self._pods: set[str] = set()
         self._by_claim: dict[str, dict[str, None]] = {}
@@ -62,9 +58,15 @@ class StorageAccess:
             if not uids:
                 self._by_claim.pop(key, None)
 
-    def volume_claim_changed(self, key: str, now: float) -> None:
-        """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
-        self._queue.wake(self._by_claim.get(key, ()), now, QueueEvent.CLAIM_UPDATE)
+    def changed(self, event: ClusterEvent, claims: Iterable[str] = ()) -> None:
+        """Take in that an object has changed that some claims depend on, by ``namespace/name``, and whom it may help.
+
+        A claim means nothing to pods that do not name it.
+        """
+        if self.synced:  # else the pods that wait for these objects are tried when all of them are known
+            for key in claims:
+                self._wakes.pods.update(dict.fromkeys(self._by_claim.get(key, ()), QueueEvent.CLAIM_UPDATE))
+            self._wakes.events |= event
 
     @property
     def needed(self) -> bool:
@@ -98,7 +100,8 @@ class StorageAccess:
         more: each is tried.
         """
         if not self.synced:
-            self._wakes.pods.update((uid, ClusterEvent.VOLUMES) for uids in self._by_claim.values() for uid in uids)
+            for uids in self._by_claim.values():
+                self._wakes.pods.update(dict.fromkeys(uids, QueueEvent.STORAGE_UPDATE))
         self.synced, self.unreadable = True, ""
         self._wakes.events |= _ANY
 

@@ -171,7 +171,7 @@ class WakeSet:
     every_policy
         Whether that is so for all namespaces.
     pods
-        The UIDs of pods that are to be tried whatever they wait for, with what has changed.
+        The UIDs of pods that are to be tried whatever they wait for, with what the queue calls the change.
     """
 
     events: ClusterEvent = ClusterEvent.NONE
@@ -179,7 +179,7 @@ class WakeSet:
     returned: set[str] = field(default_factory=set)
     policies: set[str] = field(default_factory=set)
     every_policy: bool = False
-    pods: dict[str, ClusterEvent] = field(default_factory=dict)
+    pods: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Tell whether anything has changed."""

@@ -120,7 +120,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
             decision = cycle.decide(ours)
             if decision.outcome is Outcome.PLACED:
                 reserver.reserve(ours, decision)
-                preemptions.placed(decision, 0.0)
+                preemptions.placed(decision)
                 decisions.append(decision)
                 found.append(pod)
             elif preempting and preemptions.post_filter(ours, decision, 0.0).preemption is not None:

@@ -193,7 +193,7 @@ class Preemptions:
         priority = self._ranked(pod).priority if priority is None else priority
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < priority:
-                self.displace(hold.uid, now)
+                self.displace(hold.uid)
         if pod.uid in self.waiting:
             self._withdraw(pod.uid)
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
@@ -264,11 +264,11 @@ class Preemptions:
         if hold.node == given_back.node and self._cycle.classes.claimed(pod) is not None:
             self._state.keep(self.room_for(pod, given_back.placement, ()))
 
-    def placed(self, decision: Decision, now: float) -> None:
+    def placed(self, decision: Decision) -> None:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
         self.withdraw(decision.uid)
         for uid in decision.displaces:
-            self.displace(uid, now)
+            self.displace(uid)
 
     def left(self, kept_for: Iterable[str], now: float) -> None:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
@@ -326,11 +326,11 @@ class Preemptions:
             shared = {victim.uid for _, other in self.under_way() for victim in other.victims}
             self.evaluator.limits.release({victim.uid for victim in found.victims} - shared)
 
-    def node_changed(self, node: str, now: float) -> None:
+    def node_changed(self, node: str) -> None:
         """Take in that a node is another: whom it does not take any more, whoever leaves, is decided anew."""
         for hold in self._state.holds.on(node):
             if not self.can_be_placed_on(hold):
-                self.displace(hold.uid, now)
+                self.displace(hold.uid)
 
     def can_be_placed_on(self, hold: Hold | None) -> bool:
         """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
@@ -347,13 +347,14 @@ class Preemptions:
         devices = () if row is None else self._state.matrix(dialect).devices(row)
         return {device.uuid for device in devices if device.healthy and not device.cordoned}
 
-    def node_gone(self, node: str, now: float) -> None:
+    def node_gone(self, node: str) -> None:
         """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""
         for hold in self._state.holds.on(node):
-            self.displace(hold.uid, now)
-        self._queue.wake(sorted(self._state.nominations.on(node)), now, QueueEvent.ASSIGNED_POD_DELETE)
+            self.displace(hold.uid)
+        nominated = sorted(self._state.nominations.on(node))
+        self._state.wakes.pods.update(dict.fromkeys(nominated, QueueEvent.ASSIGNED_POD_DELETE))
 
-    def displace(self, uid: str, now: float) -> None:
+    def displace(self, uid: str) -> None:
         """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""
         self.withdraw(uid)
-        self._queue.wake([uid], now, QueueEvent.ATTEMPT_FAILURE)
+        self._state.wakes.pods[uid] = QueueEvent.ATTEMPT_FAILURE
