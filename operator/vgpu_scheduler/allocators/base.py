@@ -1,16 +1,18 @@
-"""What every allocator offers, and the columns that it writes."""
+"""What every allocator offers, the columns that it writes, and what those have in common that fit by a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.kernels import COUNTED_AS_NONE, REASONS, DeviceColumns, FitResult
-from vgpu_scheduler.model import Amounts, CardReason, ContainerAssignments, NodeVerdict
+from vgpu_scheduler.model import Amounts, Assignment, CardReason, Claim, ContainerAssignments, NodeVerdict, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
 
 ALL_DEVICES: Final = slice(None)
@@ -215,6 +217,109 @@ class Allocator(Protocol):
             Per device, shape (n,): the missing part of what is asked (0 where nothing lacks), the dimension it is
             missing in, the amount asked there, and the amount free.
         """
+
+
+_Request = TypeVar("_Request")
+_Scratch = TypeVar("_Scratch")
+_Kernel = Callable[[DeviceColumns, _Request, _Scratch, NDArray[np.int64], FitResult], None]
+
+
+class KernelAllocator(ABC, Generic[_Request, _Scratch]):
+    """Fits one pod's claims on nodes by a kernel.
+
+    Parameters
+    ----------
+    claims
+        What each container claims; at least one container claims something.
+    choice
+        What policies say about cards.
+    kernel
+        What fits them.
+    """
+
+    def __init__(self, claims: PodClaims, choice: CardChoice, kernel: _Kernel[_Request, _Scratch]) -> None:
+        self._kernel = kernel
+        self._claims = claims
+        self._choice = choice
+        self._flat = [(number, claim) for number, c in enumerate(claims) for claim in c.claims]
+        """The claims, each with the number of its container."""
+        self._prepared: tuple[_Request, _Scratch] | None = None
+        self._layout = -1
+        self._found: tuple[int, bytes] | None = None
+        """The node row whose devices are in the scratch, and what was used of them then."""
+
+    def fit(
+        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
+    ) -> None:
+        """Fit the claims on each of the node rows; see :class:`Allocator`."""
+        columns = columns or devices.columns
+        self._kernel(columns, *self._prepare(devices), rows, into.result())
+        last = int(rows[-1]) if rows.size else -1
+        self._found = (last, _in_use(columns, last)) if last >= 0 and into.fits[last] else None
+
+    def place(
+        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
+    ) -> tuple[ContainerAssignments, ...] | None:
+        """Return the devices of each container on one node row; see :class:`Allocator`."""
+        _, scratch = self._prepare(devices)
+        columns = columns or devices.columns
+        if self._found != (row, _in_use(columns, row)):  # a search among linked cards is not done twice for a node
+            own = FitColumns.empty(row + 1)
+            self.fit(devices, np.array([row], dtype=np.int64), own, columns)
+            if not own.fits[row]:
+                return None
+        containers: list[list[Assignment]] = [[] for _ in self._claims]
+        for number, (container, claim) in enumerate(self._flat):
+            containers[container] += self._assignments(devices, row, scratch, number, claim)
+        return tuple(map(tuple, containers))
+
+    @property
+    def takes_one_card(self) -> bool:
+        """Whether all that the pod claims is one device, or a part of one."""
+        return len(self._flat) == 1 and self._flat[0][1].count == 1
+
+    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of single devices whether the pod fits there; see :class:`Allocator`."""
+        request, scratch = self._prepare(devices)
+        into = FitColumns.empty(cards.shape[0])
+        rows = np.arange(cards.shape[0])
+        self._kernel(devices.each_alone(cards, used), self._about(request, cards), scratch, rows, into.result())
+        self._found = None
+        return into.fits
+
+    def _prepare(self, devices: DeviceMatrix) -> tuple[_Request, _Scratch]:
+        if self._prepared is None or self._layout != devices.layout:
+            self._prepared = self._make_request(devices), self._make_scratch(devices)
+            self._layout, self._found = devices.layout, None
+        return self._prepared
+
+    @abstractmethod
+    def _make_request(self, devices: DeviceMatrix) -> _Request:
+        """Return what the kernel is asked about devices of one layout."""
+
+    @abstractmethod
+    def _make_scratch(self, devices: DeviceMatrix) -> _Scratch:
+        """Return its work space."""
+
+    @abstractmethod
+    def _about(self, request: _Request, cards: NDArray[np.int64]) -> _Request:
+        """Return a request about some devices, each as if it were a node by itself."""
+
+    @abstractmethod
+    def _assignments(
+        self, devices: DeviceMatrix, row: int, scratch: _Scratch, number: int, claim: Claim
+    ) -> Iterable[Assignment]:
+        """Yield what the claim of a number gets of the node row that was fitted last."""
+
+
+def _in_use(columns: DeviceColumns, row: int) -> bytes:
+    """Return what is used of the devices of a node row, to be compared with what it was."""
+    return columns.used[columns.first[row] : columns.last[row]].tobytes()
+
+
+def kept(barred: NDArray[np.int8], cards: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return the marks of some devices; empty where there are none."""
+    return barred[cards] if barred.shape[0] else barred
 
 
 def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:

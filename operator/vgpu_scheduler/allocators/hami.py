@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, Lacking, Shortfall
+from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, KernelAllocator, Lacking, Shortfall, kept
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
@@ -47,7 +47,6 @@ from vgpu_scheduler.model import (
     Assignment,
     CardReason,
     Claim,
-    ContainerAssignments,
     DeviceResource,
     PodClaims,
 )
@@ -101,7 +100,7 @@ class CardRules(Protocol):
         """Tell whether cards of a model and mode may be used."""
 
 
-class HamiAllocator:
+class HamiAllocator(KernelAllocator[Request, Scratch]):
     """Fits one pod's claims on nodes.
 
     Parameters
@@ -129,71 +128,22 @@ class HamiAllocator:
         resources: Mapping[str, DeviceResource] = _NO_RESOURCES,
         checks: Mapping[str, FitRules] = _NO_CHECKS,
     ) -> None:
-        self._claims = claims
+        super().__init__(claims, choice, fit_nodes)
         self._rules = rules
         self._numa_bind = rules.numa_bind or choice.numa_bind
         self._order = order if choice.share is None else share_card_order(numa_bind=self._numa_bind)
         self._topology = self._order.topology or choice.topology
-        self._choice = choice
         self._resources = resources
         self._checks = checks
         self._weights = np.array(choice.weights, dtype=np.float32)
-        self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
-        self._request: Request | None = None
-        self._scratch: Scratch | None = None
-        self._layout = -1
-        self._found: tuple[int, bytes] | None = None
-        """The node row whose cards are in the scratch, and what was used of them then."""
-
-    def fit(
-        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
-    ) -> None:
-        """Fit the claims on each of the node rows; see :class:`Allocator`."""
-        request, scratch = self._prepare(devices)
-        columns = columns or devices.columns
-        fit_nodes(columns, request, scratch, rows, into.result())
-        last = int(rows[-1]) if rows.size else -1
-        self._found = (last, _in_use(columns, last)) if last >= 0 and into.fits[last] else None
 
     def fit_arguments(self, devices: DeviceMatrix) -> tuple[DeviceColumns, Request, Scratch, FitResult]:
         """Return what the kernel is called with, for room for one node: what is compiled ahead has these types."""
         return devices.columns, *self._prepare(devices), FitColumns.empty(1).result()
 
-    def place(
-        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
-    ) -> tuple[ContainerAssignments, ...] | None:
-        """Return the cards of each container on one node row; see :class:`Allocator`."""
-        _, scratch = self._prepare(devices)
-        columns = columns or devices.columns
-        if self._found != (row, _in_use(columns, row)):  # a search among linked cards is not done twice for a node
-            own = FitColumns.empty(row + 1)
-            self.fit(devices, np.array([row], dtype=np.int64), own, columns)
-            if not own.fits[row]:
-                return None
-        containers: list[list[Assignment]] = [[] for _ in self._claims]
-        for number, (container, _, claim) in enumerate(self._flat):
-            picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
-            for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
-                containers[container].append(_assignment(devices, row, claim, device, piece))
-        return tuple(tuple(assignments) for assignments in containers)
-
-    @property
-    def takes_one_card(self) -> bool:
-        """Whether all that the pod claims is one card, or a part of one."""
-        return len(self._flat) == 1 and self._flat[0][2].count == 1
-
-    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of single cards whether the pod fits there; see :class:`Allocator`."""
-        request, scratch = self._prepare(devices)
-        barred = request.cards.barred[cards] if request.cards.barred.shape[0] else request.cards.barred
-        alone, into = request._replace(cards=request.cards._replace(barred=barred)), FitColumns.empty(cards.shape[0])
-        fit_nodes(devices.each_alone(cards, used), alone, scratch, np.arange(cards.shape[0]), into.result())
-        self._found = None
-        return into.fits
-
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices the pod may use at all; see :class:`Allocator`."""
-        vendors = {claim.vendor for _, _, claim in self._flat}
+        vendors = {claim.vendor for _, claim in self._flat}
         allowed = [
             vendor in vendors and self._allows(vendor, model, mode) == 1 for vendor, model, mode in devices.models
         ]
@@ -203,7 +153,7 @@ class HamiAllocator:
 
     def need(self) -> CardNeed | None:
         """Return what some card must have free; see :class:`Allocator`."""
-        hardest = max((claim for _, _, claim in self._flat), key=lambda claim: (claim.amounts[MEMORY], claim.percent))
+        hardest = max((claim for _, claim in self._flat), key=lambda claim: (claim.amounts[MEMORY], claim.percent))
         rules = self._rules_of(hardest.vendor)
         # What a card has of compute is not its column where it is counted in percent.
         counted = {dimension for dimension in rules.counted if dimension != CORES or Check.PERCENT not in rules.checks}
@@ -218,10 +168,10 @@ class HamiAllocator:
     ) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         shortfall = Shortfall(devices.shape[0], reasons)
-        if self._request is None:  # no node was looked at
+        if self._prepared is None:  # no node was looked at
             return shortfall.result()
         vendor = columns.vendor[devices]
-        for number, (_, _, claim) in zip(self._request.claims.vendor.tolist(), self._flat, strict=True):
+        for number, (_, claim) in zip(self._prepared[0].claims.vendor.tolist(), self._flat, strict=True):
             own, rules = vendor == number, self._rules_of(claim.vendor)
             for dimension in rules.counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
@@ -235,16 +185,18 @@ class HamiAllocator:
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 
-    def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:
-        if self._request is None or self._scratch is None or self._layout != devices.layout:
-            self._request = self._make_request(devices)
-            self._scratch = self._make_scratch(devices)
-            self._layout = devices.layout
-            self._found = None
-        return self._request, self._scratch
+    def _about(self, request: Request, cards: NDArray[np.int64]) -> Request:
+        return request._replace(cards=request.cards._replace(barred=kept(request.cards.barred, cards)))
+
+    def _assignments(
+        self, devices: DeviceMatrix, row: int, scratch: Scratch, number: int, claim: Claim
+    ) -> Iterable[Assignment]:
+        picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
+        for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
+            yield _assignment(devices, row, claim, device, piece)
 
     def _make_request(self, devices: DeviceMatrix) -> Request:
-        claims = [claim for _, _, claim in self._flat]
+        claims = [claim for _, claim in self._flat]
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
         fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
         # A policy means the cards of all makers, the annotation of a pod NVIDIA's.
@@ -352,11 +304,6 @@ class HamiAllocator:
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
             quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.remainders else NO_QUOTA,
         )
-
-
-def _in_use(columns: DeviceColumns, row: int) -> bytes:
-    """Return what is used of the devices of a node row, to be compared with what it was."""
-    return columns.used[columns.first[row] : columns.last[row]].tobytes()
 
 
 def _numbers(devices: DeviceMatrix, vendor: str, uuids: Iterable[str]) -> NDArray[np.int64]:

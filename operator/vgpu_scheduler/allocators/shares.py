@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import ALL_DEVICES, FitColumns, Lacking, Shortfall
+from vgpu_scheduler.allocators.base import ALL_DEVICES, KernelAllocator, Lacking, Shortfall, kept
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
@@ -19,7 +19,7 @@ from vgpu_scheduler.kernels import (
     ShareScratch,
     fit_shares,
 )
-from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, ContainerAssignments, DeviceResource, PodClaims
+from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, Claim, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
 
 
@@ -49,7 +49,7 @@ class ShareDimensions:
     fill: Callable[[Amounts, Amounts], Amounts]
 
 
-class ShareAllocator:
+class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
     """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
 
     Only the amounts of a claim are compared. Its percentages say what is booked beside them and what limits are held
@@ -68,55 +68,13 @@ class ShareAllocator:
     """
 
     def __init__(self, claims: PodClaims, order: ShareOrder, choice: CardChoice, dimensions: ShareDimensions) -> None:
-        self._claims = claims
+        super().__init__(claims, choice, fit_shares)
         self._order = order
-        self._choice = choice
         self._dimensions = dimensions
-        self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
-        self._request: ShareRequest | None = None
-        self._scratch: ShareScratch | None = None
-        self._layout = -1
-
-    def fit(
-        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
-    ) -> None:
-        """Fit the claims on each of the node rows; see :class:`Allocator`."""
-        request, scratch = self._prepare(devices)
-        fit_shares(columns or devices.columns, request, scratch, rows, into.result())
-
-    def place(
-        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
-    ) -> tuple[ContainerAssignments, ...] | None:
-        """Return the devices of each container on one node row; see :class:`Allocator`."""
-        request, scratch = self._prepare(devices)
-        own = FitColumns.empty(row + 1)
-        fit_shares(columns or devices.columns, request, scratch, np.array([row], dtype=np.int64), own.result())
-        if not own.fits[row]:
-            return None
-        containers: list[list[Assignment]] = [[] for _ in self._claims]
-        for number, (container, _, claim) in enumerate(self._flat):
-            for device in scratch.picks[number, : claim.count]:
-                total = tuple(int(amount) for amount in devices.columns.total[device][: len(claim.amounts)])
-                booked = self._dimensions.fill(claim.amounts, total)
-                containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), booked))
-        return tuple(tuple(assignments) for assignments in containers)
-
-    @property
-    def takes_one_card(self) -> bool:
-        """Whether all that the pod claims is one device, or a part of one."""
-        return len(self._flat) == 1 and self._flat[0][2].count == 1
-
-    def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell of single devices whether the pod fits there; see :class:`Allocator`."""
-        request, scratch = self._prepare(devices)
-        barred = request.device_barred[cards] if request.device_barred.shape[0] else request.device_barred
-        alone, into = request._replace(device_barred=barred), FitColumns.empty(cards.shape[0])
-        fit_shares(devices.each_alone(cards, used), alone, scratch, np.arange(cards.shape[0]), into.result())
-        return into.fits
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
-        vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]
+        vendors = [devices.vendor_number(claim.vendor) for _, claim in self._flat]
         return np.isin(devices.columns.vendor[within], vendors)
 
     def need(self) -> None:
@@ -129,21 +87,25 @@ class ShareAllocator:
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
-        vendors = () if self._request is None else self._request.claims.vendor
+        vendors = () if self._prepared is None else self._prepared[0].claims.vendor
         shortfall, about = Shortfall(devices.shape[0], reasons), self._dimensions.reasons
-        for vendor, (_, _, claim) in zip(vendors, self._flat, strict=False):
+        for vendor, (_, claim) in zip(vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
             for dimension, amount in enumerate(claim.amounts):
                 reason = about[dimension] if dimension < len(about) else CardReason.CardInsufficientMemory
                 shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
-    def _prepare(self, devices: DeviceMatrix) -> tuple[ShareRequest, ShareScratch]:
-        if self._request is None or self._scratch is None or self._layout != devices.layout:
-            self._request = self._make_request(devices)
-            self._scratch = self._make_scratch(devices)
-            self._layout = devices.layout
-        return self._request, self._scratch
+    def _about(self, request: ShareRequest, cards: NDArray[np.int64]) -> ShareRequest:
+        return request._replace(device_barred=kept(request.device_barred, cards))
+
+    def _assignments(
+        self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
+    ) -> Iterable[Assignment]:
+        del row
+        for device in scratch.picks[number, : claim.count].tolist():
+            total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
+            yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
 
     def _make_request(self, devices: DeviceMatrix) -> ShareRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
