@@ -5,17 +5,15 @@ Pods that end together are taken for single ones here: what is counted of them o
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
-from vgpu_scheduler.engine.preemption.refusals import Refusals
+from vgpu_scheduler.engine.preemption.refusals import PerClass, Refusals
 from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, NOTHING, Cost, Preemptor
 from vgpu_scheduler.kernels import (
     MOST_SETS,
@@ -61,7 +59,7 @@ class SearchOrder:
         self._state = state
         self._levels = PriorityLevels(state, disruption)
         self.refusals = Refusals(state, self._levels)
-        self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
+        self._kept = PerClass(_OfClass, _MOST_KEPT)
         self._scratch: dict[int, SetScratch] = {}
 
     def by_level(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
@@ -126,7 +124,7 @@ class SearchOrder:
         allocator, matrix = part.allocator, state.matrix(part.dialect)
         assert allocator is not None
         occupants = self._levels.occupants(part.dialect).refresh(rows)
-        kept = self._of_class(part, preemptor.pod.priority, matrix.layout)
+        kept = self._kept.of(preemptor, state.nodes.capacity, matrix.layout)
         stale = np.empty_like(rows)
         count = stale_rows(rows, state.nodes.holders_version, kept.seen, stale)
         if count:
@@ -162,22 +160,11 @@ class SearchOrder:
         cheapest_at_least(columns, occupants, ask, rows, scratch, into)
         without_waiting(columns, occupants, ask, rows, into)
 
-    def _of_class(self, part: NodePart, priority: int, layout: int) -> _OfClass:
-        """Return what is kept of a class of pods of a priority; devices that were numbered anew make it void."""
-        kept = self._kept.pop((part, priority), None)
-        if kept is None or kept.layout != layout or kept.seen.shape[0] != self._state.nodes.capacity:
-            kept = _OfClass(self._state.nodes.capacity, layout)
-        self._kept[part, priority] = kept
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
-        return kept
-
 
 class _OfClass:
     """What victims cost at least for the pods of one class and priority."""
 
-    def __init__(self, capacity: int, layout: int) -> None:
-        self.layout = layout
+    def __init__(self, capacity: int, _layout: int) -> None:
         self.seen = np.full(capacity, _NEVER, dtype=np.int64)
         highest, total, pods = (np.zeros(capacity, dtype=np.int64) for _ in range(3))
         self.costs = Costs(highest, total, pods, np.zeros(capacity))

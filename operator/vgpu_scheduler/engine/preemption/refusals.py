@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,43 @@ from vgpu_scheduler.kernels import REASONS, stale_rows
 from vgpu_scheduler.predicates import Rejections
 from vgpu_scheduler.state import State
 
-__all__ = ["Refusals"]
+__all__ = ["PerClass", "Refusals"]
+
+_Kept = TypeVar("_Kept")
 
 _NEVER: Final = -1
 _BITS: Final = np.int64(1) << np.arange(REASONS, dtype=np.int64)
 """One for each reason of cards."""
 _MOST_KEPT: Final = 32
 """Of how many classes it is kept what nodes say; each takes 12 bytes per node."""
+
+
+class PerClass(Generic[_Kept]):
+    """What is kept of the classes of pods, each with their priority, that were asked about last.
+
+    Parameters
+    ----------
+    make
+        Makes it for nodes and devices that are numbered in some way.
+    most
+        Of how many classes it is kept.
+    """
+
+    def __init__(self, make: Callable[..., _Kept], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._kept: OrderedDict[tuple[NodePart, int], tuple[tuple[int, ...], _Kept]] = OrderedDict()
+
+    def of(self, preemptor: Preemptor, *numbering: int) -> _Kept:
+        """Return what is kept for a pod; rows and devices that are numbered otherwise than before make it void."""
+        key = preemptor.node, preemptor.pod.priority
+        entry = self._kept.pop(key, None)
+        if entry is None or entry[0] != numbering:
+            entry = numbering, self._make(*numbering)
+        self._kept[key] = entry
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return entry[1]
 
 
 class _OfClass:
@@ -52,7 +83,7 @@ class Refusals:
         self._levels = levels
         self._rejections = Rejections()
         self._no_victims = self._rejections.code(NO_VICTIMS_THERE)
-        self._kept: OrderedDict[tuple[NodePart, int], _OfClass] = OrderedDict()
+        self._kept = PerClass(_OfClass, _MOST_KEPT)
 
     def count(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> dict[str, int]:
         """Count some nodes under each reason; a node counts once under each of its own.
@@ -65,23 +96,13 @@ class Refusals:
         rows
             Node rows on which victims were searched and not found, shape (n,).
         """
-        kept = self._of_class(preemptor)
+        kept = self._kept.of(preemptor, self._state.nodes.capacity)
         stale = np.empty_like(rows)
         count = stale_rows(rows, self._state.nodes.holders_version, kept.seen, stale)
         if count:
             kept.codes[stale[:count]] = self._codes(preemptor, stale[:count])
         counts = self._rejections.count(kept.codes[rows])
         return {reason.text: found for reason, found in counts.items()}
-
-    def _of_class(self, preemptor: Preemptor) -> _OfClass:
-        key, capacity = (preemptor.node, preemptor.pod.priority), self._state.nodes.capacity
-        kept = self._kept.pop(key, None)
-        if kept is None or kept.seen.shape[0] != capacity:
-            kept = _OfClass(capacity)
-        self._kept[key] = kept
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
-        return kept
 
     def _codes(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the code of what each of some nodes says; shape (n,)."""
