@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -27,12 +26,12 @@ from vgpu_scheduler.reading import (
     add_copies,
     answers_to,
     at_home,
-    keep_room,
-    leave_out,
+    change_nodes,
     namespaces_of,
     namespaces_to_delete_pods_in,
     new_pods,
     nothing_to_place,
+    number_of_copies,
     read_cluster,
     read_files,
     read_policies,
@@ -53,7 +52,6 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.groups import group_named_by
 
 _NO_PLACE: Final = 1
-_AS_MANY_AS_FIT: Final = "max"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,13 +232,10 @@ def _answer_without_nodes(
 
 
 def _count(text: str | None) -> int:
-    if text is None:
-        return 0
-    if text == _AS_MANY_AS_FIT:
-        return MOST_COPIES
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_COPIES:
-        raise click.UsageError(f"--count: {text!r} is neither a number from 1 to {MOST_COPIES} nor max")
-    return int(text)
+    try:
+        return 0 if text is None else number_of_copies(text)
+    except WorldError as error:
+        raise click.UsageError(f"--count: {error}") from None
 
 
 # The cluster ---------------------------------------------------------------------------------------------------------
@@ -254,37 +249,22 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
         warn("the setting preemption is off: nobody is evicted until manifests/preemption is installed")
     policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
     world.add(policies)
-    for text in scenario.added:
-        _add_nodes(world, text)
-    for text in scenario.without:
-        with _told_of(f"--without {text}"):
-            leave_out(world, text)
-    keep_room(world, view)
+    options = "--add-node", "--without"
+    change_nodes(world, view, scenario.added, scenario.without, options=options, add=_add_nodes)
     return world, view, policies
 
 
 def _add_nodes(world: World, text: str) -> None:
     """Add the nodes of a file, or copies of one that is there."""
-    name, _, number_of = text.partition("=")
-    if name in world.nodes:
-        with _told_of(f"--add-node {text}"):
-            add_copies(world, name, number_of)
+    if text.partition("=")[0] in world.nodes:
+        add_copies(world, text)
         return
     if not Path(text).exists():
-        raise WorldError(f"--add-node {text}: there is neither such a node nor such a file")
+        raise WorldError("there is neither such a node nor such a file")
     objects = read_files([Path(text)])
     if not any(obj.get("kind") == "Node" for obj in objects):
         raise FileError(f"{text}: there is no node in it")
     world.add(objects)
-
-
-@contextmanager
-def _told_of(option: str) -> Iterator[None]:
-    """Name the option in an error."""
-    try:
-        yield
-    except WorldError as error:
-        raise WorldError(f"{option}: {error}") from None
 
 
 # The pods ------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
     from vgpu_scheduler.reading.policies import policies_among, read_policies, title
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
-    from vgpu_scheduler.reading.scenario import Asked, add_copies, answers_to, leave_out
+    from vgpu_scheduler.reading.scenario import Asked, add_copies, answers_to, change_nodes, number_of_copies
     from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -80,6 +80,7 @@ __all__ = [
     "as_if_it_named_ours",
     "at_home",
     "card_places",
+    "change_nodes",
     "connect_to",
     "documents",
     "documents_of",
@@ -93,7 +94,6 @@ __all__ = [
     "is_optional",
     "is_ours",
     "keep_room",
-    "leave_out",
     "left_to_whom",
     "list_objects",
     "list_paths",
@@ -104,6 +104,7 @@ __all__ = [
     "namespaces_to_delete_pods_in",
     "new_pods",
     "nothing_to_place",
+    "number_of_copies",
     "objects_of_text",
     "pod_warnings",
     "policies_among",

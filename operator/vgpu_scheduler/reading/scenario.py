@@ -8,14 +8,17 @@ from itertools import count, islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading.asked import Warn, new_pods, nothing_to_place
 from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.view import ClusterView
+from vgpu_scheduler.reading.world import keep_room
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.whatif import Answer, World, WorldError, Written, copy_of, simulate, with_displaced
+from vgpu_scheduler.whatif import MOST_COPIES, Answer, World, WorldError, Written, copy_of, simulate, with_displaced
 
-__all__ = ["Asked", "add_copies", "answers_to", "leave_out"]
+__all__ = ["Asked", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
 
+_AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
 
 
@@ -98,19 +101,72 @@ def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: 
         warn(f"Pod {keys[0]}{more}: {text}")
 
 
-def add_copies(world: World, name: str, number_of: str = "") -> None:
-    """Add nodes like one that is there; one where no number is written.
+def number_of_copies(text: str) -> int:
+    """Return how many copies are asked for: a number, or ``max`` for as many as fit.
+
+    Raises
+    ------
+    WorldError
+        If it is neither.
+    """
+    if text == _AS_MANY_AS_FIT:
+        return MOST_COPIES
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST_COPIES:
+        raise WorldError(f"{quoted(text)} is neither a number from 1 to {MOST_COPIES} nor max")
+    return int(text)
+
+
+def add_copies(world: World, text: str) -> None:
+    """Add nodes like one that is there.
+
+    Parameters
+    ----------
+    text
+        ``NAME``, or ``NAME=NUMBER`` for more than one.
 
     Raises
     ------
     WorldError
         If there is no such node, the number is none, or nobody knows what a new node would offer.
     """
+    name, _, number_of = text.partition("=")
     if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
         raise WorldError(f"{number_of!r} is no number from 1 to {_MOST_NODES}")
     free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
     for copy in islice(free, int(number_of or 1)):
         world.add(copy_of(world, name, copy))
+
+
+def change_nodes(
+    world: World,
+    view: ClusterView,
+    added: Sequence[str],
+    without: Sequence[str],
+    *,
+    options: tuple[str, str] = ("add", "without"),
+    add: Callable[[World, str], None] = add_copies,
+) -> None:
+    """Add nodes, take nodes and pods away, and keep room for those that wait for it in what is then there.
+
+    Parameters
+    ----------
+    options
+        What added ones and those taken away are called in errors.
+    add
+        Adds what one of ``added`` says.
+
+    Raises
+    ------
+    WorldError
+        If one cannot be understood.
+    """
+    for option, change, texts in zip(options, (add, leave_out), (added, without), strict=True):
+        for text in texts:
+            try:
+                change(world, text)
+            except WorldError as error:
+                raise WorldError(f"{option} {text}: {error}") from None
+    keep_room(world, view)
 
 
 def leave_out(world: World, text: str) -> None:

@@ -9,19 +9,17 @@ from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import (
     TOO_DEEP,
     Asked,
     ClusterView,
     FileError,
-    add_copies,
     answers_to,
     at_home,
-    keep_room,
-    leave_out,
+    change_nodes,
     new_pods,
     nothing_to_place,
+    number_of_copies,
     objects_of_text,
     pod_warnings,
     policies_among,
@@ -31,7 +29,6 @@ from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, Spot, heat_map
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.supposing import until_too_long
 from vgpu_scheduler.whatif import (
-    MOST_COPIES,
     Answer,
     Capacity,
     World,
@@ -48,7 +45,6 @@ from vgpu_scheduler.whatif.groups import group_named_by
 TEXTS: Final = ("manifest", "policy")
 PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "namespace", "add", "without", "by")
 _WAITING: Final = ("", "namespace", "all")
-_AS_MANY_AS_FIT: Final = "max"
 _MANIFEST: Final = "the manifest"
 _POLICY: Final = "the policy"
 _MOST_TILES: Final = 2048
@@ -133,13 +129,10 @@ class Supposed:
         BadQueryError
             If it is no number.
         """
-        if not self.count:
-            return 0
-        if self.count == _AS_MANY_AS_FIT:
-            return MOST_COPIES
-        if not (self.count.isascii() and self.count.isdecimal()) or not 1 <= int(self.count) <= MOST_COPIES:
-            raise BadQueryError(f"count: {quoted(self.count)} is neither a number from 1 to {MOST_COPIES} nor max")
-        return int(self.count)
+        try:
+            return number_of_copies(self.count) if self.count else 0
+        except WorldError as error:
+            raise BadQueryError(f"count: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +198,7 @@ def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES)
     before = State(heat, usage.summed("before", cards))
     with told():
-        policies = _change(world, supposed)
-        keep_room(world, view)
+        policies = _change(world, view, supposed)
         asked = _asked(world, supposed)
         found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
         pods = [answer.pod for answer in found.answers] or found.counted
@@ -256,17 +248,17 @@ def _nodes(world: World) -> list[str]:
 
 
 @contextmanager
-def told(name: str = "") -> Iterator[None]:
-    """Say what cannot be understood, and where it is."""
+def told() -> Iterator[None]:
+    """Say what cannot be understood."""
     try:
         yield
     except (WorldError, FileError) as error:
-        raise BadQueryError(f"{name}: {error}" if name else str(error)) from None
+        raise BadQueryError(str(error)) from None
     except RecursionError:
         raise BadQueryError(TOO_DEEP) from None
 
 
-def _change(world: World, supposed: Supposed) -> list[Written]:
+def _change(world: World, view: ClusterView, supposed: Supposed) -> list[Written]:
     """Change a world, and return the policies that are supposed."""
     policies: list[Written] = []
     if supposed.policy:
@@ -278,13 +270,7 @@ def _change(world: World, supposed: Supposed) -> list[Written]:
     numbers = [text.partition("=")[2] or "1" for text in supposed.add]
     if len(numbers) > 1 and sum(int(number) for number in numbers if number.isdecimal()) > _MOST_ADDED:
         raise BadQueryError(f"add: these are more than {_MOST_ADDED} nodes in all")
-    for text in supposed.add:
-        name, _, number_of = text.partition("=")
-        with told(f"add {text}"):
-            add_copies(world, name, number_of)
-    for text in supposed.without:
-        with told(f"without {text}"):
-            leave_out(world, text)
+    change_nodes(world, view, supposed.add, supposed.without)
     return policies
 
 
