@@ -8,16 +8,14 @@ itself.
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, Role
 from vgpu_scheduler.kernels.request import OTHER_MODE, WHOLE, Request, claimed_cores
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_REASON
-from vgpu_scheduler.model import CardReason
 
 _CHECK_QUALITY = int(Check.QUALITY)
-_APP_CLASS = int(CardReason.CardAppClassMismatch)
-_QUALITY = int(CardReason.CardQosPolicyMismatch)
 _WITHOUT_CLASS, _ONLINE, _OFFLINE = int(Role.WITHOUT_CLASS), int(Role.ONLINE), int(Role.OFFLINE)
 _FIRST_QUALITY, _END_QUALITY = int(Role.FIRST_QUALITY), int(Role.END_QUALITY)
 _PER_ONLINE, _PER_OFFLINE, _PER_OTHER = 20, 2, 100
@@ -32,14 +30,14 @@ def refuses_occupant(columns: DeviceColumns, request: Request, claim: int, devic
         return NO_REASON
     without = request.claims.amounts[claim, role[_WITHOUT_CLASS]] > 0
     if (used[role[_ONLINE]] + used[role[_OFFLINE]] if without else used[role[_WITHOUT_CLASS]]) > 0:
-        return _APP_CLASS
+        return reasons.OTHER_CLASS
     if (
         request.rules.checks[claim] & _CHECK_QUALITY
         and used[SLOTS] > 0
         and claimed_cores(request, claim, columns.total, device) != WHOLE
         and _is_of_another_quality(columns, request, claim, device)
     ):
-        return _QUALITY
+        return reasons.OTHER_QUALITY
     return NO_REASON
 
 

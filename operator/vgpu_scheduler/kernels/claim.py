@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
 from vgpu_scheduler.kernels.choose.first import choose_first
@@ -10,10 +11,6 @@ from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.quotas import keep_within_quota, raise_peak
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import NO_PIECE
-from vgpu_scheduler.model import CardReason
-
-_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
-_QUOTA = int(CardReason.ResourceQuotaNotFit)
 
 
 @inlined_kernel
@@ -26,7 +23,7 @@ def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
         kept = _choose_within_quota(columns, request, scratch, here, found, kept)
     if kept < wanted:
         if kept > 0:
-            here.counts[_TOO_FEW] = kept
+            here.counts[reasons.TOO_FEW] = kept
         return False
     book(columns, request, scratch, here)
     return True
@@ -45,12 +42,12 @@ def _choose_within_quota(
     if keep_within_quota(columns, request, scratch, here, wanted) == wanted:
         return wanted  # type: ignore[no-any-return]
     if is_strict(request.rules.selection[here.claim]):
-        here.counts[_QUOTA] += kept
+        here.counts[reasons.QUOTA] += kept
         return 0
     choose_first(columns, request, scratch, here, found)
     kept = keep_within_quota(columns, request, scratch, here, found)
     if kept < wanted:
-        here.counts[_QUOTA] += found - kept
+        here.counts[reasons.QUOTA] += found - kept
     return kept
 
 

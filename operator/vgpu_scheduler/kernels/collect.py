@@ -5,6 +5,7 @@ The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.application_classes import refuses_occupant
 from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
@@ -25,7 +26,7 @@ from vgpu_scheduler.kernels.request import (
 )
 from vgpu_scheduler.kernels.rules import Check, Selection
 from vgpu_scheduler.kernels.sentinels import NO_NUMA_NODE, NO_PIECE, NO_REASON, NOT_COUNTED, ZERO
-from vgpu_scheduler.model import CardReason, ContainerKind
+from vgpu_scheduler.model import ContainerKind
 
 _NUMA = int(Check.NUMA)
 _SLOTS = int(Check.SLOTS)
@@ -42,22 +43,6 @@ _ONE_PIECE = int(Check.ONE_PIECE)
 _PERCENT = int(Check.PERCENT)
 _FIRST, _LINKED = int(Selection.FIRST), int(Selection.LINKED)
 _INIT = int(ContainerKind.INIT)
-
-_NOT_HEALTHY = int(CardReason.CardNotHealth)
-_UNHEALTHY = int(CardReason.CardUnhealthy)
-_CORDONED = int(CardReason.CardCordoned)
-_OTHER_TYPE = int(CardReason.CardTypeMismatch)
-_OTHER_NUMA = int(CardReason.NumaNotFit)
-_OTHER_UUID = int(CardReason.CardUuidMismatch)
-_DENIED = int(CardReason.CardDeniedByPolicy)
-_EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
-_IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
-_QUOTA = int(CardReason.ResourceQuotaNotFit)
-_TOO_LITTLE_MEMORY = int(CardReason.CardInsufficientMemory)
-_TOO_FEW_CORES = int(CardReason.CardInsufficientCore)
-_NO_COMPUTE = int(CardReason.CardComputeUnitsExhausted)
-_NO_PLACE = int(CardReason.CardMigTopologyInfeasible)
-_OTHER_CARD = int(CardReason.CardNotFoundCustomFilterRule)
 
 
 @inlined_kernel
@@ -88,7 +73,7 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cl
             if _is_numa_node_enough(columns, request, scratch, here, found):
                 break
             if not request.order.topology:  # as documented: candidates of other nodes are no picks (D2-39)
-                here.counts[_OTHER_NUMA] += found
+                here.counts[reasons.OTHER_NUMA] += found
             if limited:
                 open_claim(columns, request, scratch, here)
             found = ZERO
@@ -113,13 +98,13 @@ def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, de
     """Return why a card is out of the question, whatever is left of it."""
     classes = request.rules.checks[claim] & _CLASSES != 0
     if not (columns.healthy[device] and columns.explained[device]):
-        return _UNHEALTHY if classes else _NOT_HEALTHY
+        return reasons.UNHEALTHY if classes else reasons.NOT_HEALTHY
     if columns.cordoned[device]:
-        return _CORDONED
+        return reasons.CORDONED
     if request.cards.models[columns.model[device]] == 0:
-        return _OTHER_TYPE
+        return reasons.OTHER_TYPE
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_POLICY:
-        return _DENIED
+        return reasons.DENIED
     return refuses_occupant(columns, request, claim, device) if classes else NO_REASON
 
 
@@ -162,9 +147,9 @@ def offer_card(
         open_card(columns, scratch, here, device)
     # Of cards that are given out in pieces each piece is held against the quotas, below.
     if limited and not partitioned and not is_within_quota(columns, request, scratch, here, offer):
-        reason = _QUOTA
+        reason = reasons.QUOTA
     elif one_piece and offer.piece == NO_PIECE:
-        reason = _TOO_FEW_CORES
+        reason = reasons.TOO_FEW_CORES
     else:
         reason = _why_no_room(columns, request, scratch, here, offer)
     if reason == NO_REASON and partitioned and not one_piece:
@@ -183,7 +168,7 @@ def _count_within_quota(
 ) -> int:
     """Count what a card would give as picked, if quotas allow it beside the picks before; else return the reason."""
     if not is_within_quota(columns, request, scratch, here, offer):
-        return _QUOTA
+        return reasons.QUOTA
     count_pick(scratch)
     return NO_REASON
 
@@ -209,13 +194,13 @@ def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode,
     """Return why a card takes no other occupant, or not this one."""
     position, checks = device - here.base, request.rules.checks[here.claim]
     if request.cards.barred.shape[0] > 0 and request.cards.barred[device] == BARRED_BY_UUID:
-        return _OTHER_UUID
+        return reasons.OTHER_UUID
     occupants = here.used[position, SLOTS]
     if checks & _SLOTS and columns.total[device, SLOTS] <= occupants:
-        return _EXHAUSTED
+        return reasons.EXHAUSTED
     idle = checks & _IDLE or (request.cards.mutex and not checks & _EQUAL_SHARES)
     if idle and (occupants > 0 or (checks & _IDLE_GROUP and _is_group_used(columns, here, device))):
-        return _IN_USE
+        return reasons.IN_USE
     return NO_REASON
 
 
@@ -239,15 +224,15 @@ def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, her
     used = here.used[offer.device - here.base]
     cores = WHOLE if checks & _PERCENT else total[CORES]
     if checks & _MEMORY and total[MEMORY] - used[MEMORY] < offer.memory:
-        return _TOO_LITTLE_MEMORY
+        return reasons.TOO_LITTLE_MEMORY
     if checks & _CORES and cores - used[CORES] < offer.cores:
-        return _TOO_FEW_CORES
+        return reasons.TOO_FEW_CORES
     if checks & _EXCLUSIVE and cores == WHOLE and offer.cores == WHOLE and used[SLOTS] > 0:
-        return _IN_USE
+        return reasons.IN_USE
     if checks & _COMPUTE and cores != 0 and used[CORES] == cores and offer.cores == 0:
-        return _NO_COMPUTE
+        return reasons.NO_COMPUTE
     if offer.piece != NO_PIECE and total[SLOTS] - used[SLOTS] < columns.pieces[offer.piece, SLOTS]:
-        return _EXHAUSTED
+        return reasons.EXHAUSTED
     return _why_not_beside(request, scratch, here, offer)
 
 
@@ -259,9 +244,9 @@ def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer
         if used[MEMORY] // used[SLOTS] != offer.memory:
             return NOT_COUNTED
         if request.cards.mutex:
-            return _IN_USE
+            return reasons.IN_USE
     if checks & _SAME_CARDS and _is_elsewhere(request, scratch, here.claim, offer.device):
-        return _OTHER_CARD
+        return reasons.OTHER_CARD
     return NO_REASON
 
 
@@ -292,10 +277,10 @@ def _offer_pieces(
     while found < most:
         offer = _piece_of(columns, request, scratch, here, device)
         if offer.piece == NO_PIECE:
-            return found, _NO_PLACE
+            return found, reasons.NO_PLACE
         if request.quota_left.shape[0] > 0:
             if not is_within_quota(columns, request, scratch, here, offer):
-                return found, _QUOTA
+                return found, reasons.QUOTA
             if not every:
                 count_pick(scratch)
         taken += columns.pieces[offer.piece]

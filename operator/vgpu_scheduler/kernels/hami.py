@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.affinity import add_affinity
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, inlined_kernel, kernel
@@ -28,13 +29,10 @@ from vgpu_scheduler.kernels.request import (
 )
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_LOAD, NO_REASON
-from vgpu_scheduler.model import CardReason, ContainerKind
+from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
 _MODE, _ONE_PIECE = int(Check.MODE), int(Check.ONE_PIECE)
-_OTHER_MODE = int(CardReason.ModeNotFit)
-_TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
-_UNREGISTERED = int(CardReason.NodeUnregistered)
 _RUNNING, _OWN = 0, 1
 """The rows of the work space: of what runs, and of an init container beside it."""
 
@@ -99,14 +97,14 @@ def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode)
             offered = offered or (one_piece and offers_piece(columns, request, claim, device))
     here.cards[0] = theirs
     if theirs < request.claims.wanted[claim] and not (request.cards.pieces and divided and not one_piece):
-        return _TOO_FEW_CARDS
+        return reasons.TOO_FEW_CARDS
     if (
         request.rules.checks[claim] & _MODE
         and first != NO_CARD
         and request.cards.models[columns.model[first]] == OTHER_MODE
     ):
-        return _OTHER_MODE
-    return _OTHER_MODE if one_piece and not offered else NO_REASON
+        return reasons.OTHER_MODE
+    return reasons.OTHER_MODE if one_piece and not offered else NO_REASON
 
 
 @inlined_kernel
@@ -114,7 +112,7 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
     base, counts = columns.first[row], result.counts[row]
     cards = columns.last[row] - base
     if cards == 0:
-        counts[_UNREGISTERED] = 1
+        counts[reasons.UNREGISTERED] = 1
         return False
     _open_node(columns, request, scratch, base, cards)
     container = NO_CONTAINER

@@ -12,23 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
 from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, FitResult, PodDemand
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON
-from vgpu_scheduler.model import CardReason, ContainerKind
+from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
-_NOT_HEALTHY = int(CardReason.CardNotHealth)
-_CORDONED = int(CardReason.CardCordoned)
-_DENIED = int(CardReason.CardDeniedByPolicy)
-_EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
-_EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
-_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
-_TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
-_UNREGISTERED = int(CardReason.NodeUnregistered)
 
 
 class ShareRequest(NamedTuple):
@@ -54,11 +47,11 @@ class ShareScratch(NamedTuple):
 def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
     """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is what is used of it, shape (K,)."""
     if not columns.healthy[device]:
-        return _NOT_HEALTHY
+        return reasons.NOT_HEALTHY
     if columns.cordoned[device]:
-        return _CORDONED
+        return reasons.CORDONED
     if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
-        return _DENIED
+        return reasons.DENIED
     return _why_no_room(request, claim, columns.total[device], used)
 
 
@@ -76,8 +69,8 @@ def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], us
         anything_left = anything_left or free > 0
         anything_used = anything_used or used[dimension] > 0
     if not anything_left:
-        return _EXHAUSTED
-    return _EXCLUSIVE if request.idle and anything_used else NO_REASON
+        return reasons.EXHAUSTED
+    return reasons.IN_USE if request.idle and anything_used else NO_REASON
 
 
 @entry_kernel
@@ -151,7 +144,7 @@ def _fit_claim(
         position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
     if picked < request.claims.wanted[claim]:
         if picked > 0:
-            counts[_TOO_FEW] = picked
+            counts[reasons.TOO_FEW] = picked
         return False
     for i in range(picked):
         for dimension in range(used.shape[1]):
@@ -171,7 +164,7 @@ def _fit_node(
     base = columns.first[row]
     devices = columns.last[row] - base
     if devices == 0:
-        counts[_UNREGISTERED] = 1
+        counts[reasons.UNREGISTERED] = 1
         return False
     running = scratch.used[0, :devices]
     own = scratch.used[1, :devices]
@@ -193,7 +186,7 @@ def _fit_node(
                 choice += 1
         result.cards[row] = choice
         if choice < request.claims.wanted[claim]:
-            counts[_TOO_FEW_CARDS] = 1
+            counts[reasons.TOO_FEW_CARDS] = 1
             return False
         if not _fit_claim(columns, request, claim, base, used, scratch, counts):
             return False

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import count_of
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.request import BARRED_BY_UUID, ClaimOnNode, Request, Scratch, is_last_of_vendor, is_pick
 from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.kernels.sentinels import NO_CARD
-from vgpu_scheduler.model import CardReason
 
 _HALF = 4
 _SERVER = 2 * _HALF
@@ -29,14 +29,11 @@ _FRAGMENTS = (1, 2, 1, 1, 0)
 _SCORES = (3.0, 2.0, 1.0, 0.0)
 """The score of a choice that leaves one fragment less, as many, one more, two more."""
 _OTHER_SCORE = 1.0
-_UUID = int(CardReason.CardUuidMismatch)
-_NUMA = int(CardReason.NumaNotFit)
 _NOT_TOLD = (
-    int(CardReason.CardNotHealth),
-    int(CardReason.CardTimeSlicingExhausted),
-    int(CardReason.CardInsufficientMemory),
+    reasons.NOT_HEALTHY,
+    reasons.EXHAUSTED,
+    reasons.TOO_LITTLE_MEMORY,
 )
-_IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
 
 
 @kernel
@@ -137,15 +134,15 @@ def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> No
     counts = here.counts
     for reason in _NOT_TOLD:
         counts[reason] = 0
-    counts[_UUID] = 0
+    counts[reasons.OTHER_UUID] = 0
     if request.cards.barred.shape[0] > 0:
         for device in range(here.base, here.base + here.used.shape[0]):
             if columns.vendor[device] == request.claims.vendor[here.claim]:
-                counts[_UUID] += int(request.cards.barred[device] == BARRED_BY_UUID)
+                counts[reasons.OTHER_UUID] += int(request.cards.barred[device] == BARRED_BY_UUID)
     if request.rules.checks[here.claim] & _IDLE:
-        counts[_IN_USE] = 0
+        counts[reasons.IN_USE] = 0
     if count_of(counts, 0) == counts.shape[0]:
-        counts[_NUMA] = 1
+        counts[reasons.OTHER_NUMA] = 1
 
 
 @kernel

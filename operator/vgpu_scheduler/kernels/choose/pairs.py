@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import COUNTED_AS_NONE, NO_CARD
-from vgpu_scheduler.model import CardReason
-
-_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 
 
 @kernel
@@ -32,5 +30,5 @@ def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, her
                 break
     here.cards[0] = request.claims.wanted[here.claim]
     if kept == 0:
-        here.counts[_TOO_FEW] = COUNTED_AS_NONE
+        here.counts[reasons.TOO_FEW] = COUNTED_AS_NONE
     return kept

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy, count_of
 from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
 from vgpu_scheduler.kernels.sentinels import NO_CARD
-from vgpu_scheduler.model import CardReason
 
-_NUMA = int(CardReason.NumaNotFit)
 _LINKED = (4, 8, 16)
 
 
@@ -33,5 +32,5 @@ def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here:
                 copy(number_at[start : start + wanted], scratch.chosen)
                 return wanted  # type: ignore[no-any-return]
     here.counts[:] = 0
-    here.counts[_NUMA] = 1
+    here.counts[reasons.OTHER_NUMA] = 1
     return 0

@@ -1,0 +1,25 @@
+"""The reasons for which cards are passed over, as the numbers of the counters that kernels write."""
+
+from vgpu_scheduler.model import CardReason
+
+NOT_HEALTHY = int(CardReason.CardNotHealth)
+CORDONED = int(CardReason.CardCordoned)
+OTHER_TYPE = int(CardReason.CardTypeMismatch)
+OTHER_NUMA = int(CardReason.NumaNotFit)
+OTHER_UUID = int(CardReason.CardUuidMismatch)
+EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
+IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
+QUOTA = int(CardReason.ResourceQuotaNotFit)
+TOO_LITTLE_MEMORY = int(CardReason.CardInsufficientMemory)
+TOO_FEW_CORES = int(CardReason.CardInsufficientCore)
+NO_COMPUTE = int(CardReason.CardComputeUnitsExhausted)
+NO_PLACE = int(CardReason.CardMigTopologyInfeasible)
+TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
+TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
+UNREGISTERED = int(CardReason.NodeUnregistered)
+DENIED = int(CardReason.CardDeniedByPolicy)
+OTHER_CARD = int(CardReason.CardNotFoundCustomFilterRule)
+OTHER_MODE = int(CardReason.ModeNotFit)
+UNHEALTHY = int(CardReason.CardUnhealthy)
+OTHER_CLASS = int(CardReason.CardAppClassMismatch)
+OTHER_QUALITY = int(CardReason.CardQosPolicyMismatch)
