@@ -14,9 +14,9 @@ from tests.simulation.cluster import MIG
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, Victims
-from vgpu_scheduler.engine.preemption.cards import MOST_OCCUPANTS
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
+from vgpu_scheduler.kernels import MOST_SETS
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Phase
 
@@ -179,7 +179,7 @@ def shared(rng: np.random.Generator, tenants: int) -> Engine:
     "worlds",
     [pytest.param(5, id="few"), pytest.param(40, id="many", marks=(pytest.mark.long, pytest.mark.timeout(900)))],
 )
-@pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_OCCUPANTS + 1))
+@pytest.mark.parametrize("tenants", range(TENANTS + 1, MOST_SETS + 1))
 def test_nobody_who_costs_less_would_do_on_a_card_that_many_share(tenants: int, worlds: int) -> None:
     compared = 0
     for seed in range(worlds):

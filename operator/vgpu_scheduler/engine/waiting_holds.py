@@ -28,6 +28,7 @@ from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.search import VictimSearch
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.groups import GroupKey
+from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, TopologyConstraint, Victim, counted
 from vgpu_scheduler.state import Hold, Phase, Reservation
@@ -36,8 +37,6 @@ __all__ = ["HELD_FOR", "WaitingHolds"]
 
 HELD_FOR: Final = 3600.0
 """Seconds for which room is kept at most; after that its pods wait as long as before until some is kept again."""
-_ABOVE_ALL: Final = 2**31
-"""Higher than any priority: whoever is there leaves at some time."""
 _FRUITLESS_FOR: Final = 60.0
 """Seconds for which no room is looked for again after there was none, whoever left."""
 _Plan = Callable[[], GroupPlan | PreemptionResult]
@@ -86,7 +85,7 @@ class WaitingHolds:
         """Return the decision about a pod that fits nowhere with what is kept for it from now on, if anything is."""
 
         def plan() -> GroupPlan | PreemptionResult:
-            return self._planner.plan((pod,), 1, _ABOVE_ALL, self._open(self._state.nodes.rows()), now)
+            return self._planner.plan((pod,), 1, NEVER_BELOW, self._open(self._state.nodes.rows()), now)
 
         return self._for((pod,), 1, (decision,), plan, now)[0]
 
@@ -98,7 +97,7 @@ class WaitingHolds:
 
         def plan() -> GroupPlan | PreemptionResult:
             near = self._constraints(group)
-            return plan_in_a_domain(self._cycle, self._planner, group, near, _ABOVE_ALL, now, self._open)
+            return plan_in_a_domain(self._cycle, self._planner, group, near, NEVER_BELOW, now, self._open)
 
         return self._for(group.waiting, group.needed, decisions, plan, now)
 

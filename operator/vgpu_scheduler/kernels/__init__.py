@@ -53,6 +53,8 @@ from vgpu_scheduler.kernels.rules import Check, Selection
 from vgpu_scheduler.kernels.select import select_best, stale_rows
 from vgpu_scheduler.kernels.sentinels import (
     COUNTED_AS_NONE,
+    LOWEST_PRIORITY,
+    NEVER_BELOW,
     NO_CARD,
     NO_GROUP,
     NO_LINE,
@@ -66,7 +68,6 @@ from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
-    NEVER_BELOW,
     CardAsk,
     Costs,
     Occupants,
@@ -91,6 +92,7 @@ __all__ = [
     "KEY_SCORE",
     "KEY_USED",
     "KEY_USED_MEMORY",
+    "LOWEST_PRIORITY",
     "MEMORY",
     "MOST_SETS",
     "NEVER_BELOW",

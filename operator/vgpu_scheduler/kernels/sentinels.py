@@ -21,8 +21,11 @@ NO_LINE = -1
 """A resource of which the node table has no line."""
 NO_VENDOR = -1
 
-NO_PRIORITY = -(2**31) - 1
-"""Below the lowest priority that there is."""
+LOWEST_PRIORITY = -(2**31)
+"""The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
+NO_PRIORITY = LOWEST_PRIORITY - 1
+NEVER_BELOW = 2**31
+"""Above every priority: what stands in the place of one that does not count, or of whoever is to leave at some time."""
 
 NO_REASON = -1
 NOT_COUNTED = -2

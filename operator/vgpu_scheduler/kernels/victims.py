@@ -15,14 +15,10 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.sentinels import NO_PRIORITY
+from vgpu_scheduler.kernels.sentinels import LOWEST_PRIORITY, NO_PRIORITY
 
 MOST_SETS = 12
 """Up to how many pods on a card all sets of them are compared; of more pods the cost of one alone is the bound."""
-LOWEST_PRIORITY = -(2**31)
-"""The lowest priority that there is."""
-NEVER_BELOW = 2**31
-"""Above every priority: what stands in the place of one that does not count."""
 
 
 class Occupants(NamedTuple):

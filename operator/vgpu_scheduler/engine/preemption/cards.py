@@ -1,19 +1,18 @@
 """Which pods on one card would have to end for a pod that takes one card: the set of them that costs least.
 
-Every set of the pods on a card is asked about, for up to :data:`MOST_OCCUPANTS` of them; more are reprieved one by one.
+Every set of the pods on a card is asked about, for up to :data:`MOST_SETS` of them; more are reprieved one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.victims import (
-    MIN_PRIORITY,
     Preemptor,
     Unit,
     Victims,
@@ -23,13 +22,11 @@ from vgpu_scheduler.engine.preemption.victims import (
     unbound,
     units_by_importance,
 )
+from vgpu_scheduler.kernels import LOWEST_PRIORITY, MOST_SETS
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["MOST_OCCUPANTS", "CardSearch"]
-
-MOST_OCCUPANTS: Final = 12
-"""Of how many pods on a card all sets are asked about: 4,095; those that end together count once."""
+__all__ = ["CardSearch"]
 
 
 class CardSearch:
@@ -85,7 +82,7 @@ class CardSearch:
                 by_count.setdefault(len(occupants), []).append(card)
         found = []
         for count, cards in by_count.items():
-            if count <= MOST_OCCUPANTS:
+            if count <= MOST_SETS:
                 found.append(self._of_few(cards, budgets))
             else:
                 found += [card.reprieved(self._node, budgets) for card in cards]
@@ -184,7 +181,7 @@ class _Card:
 
     def total(self, unit: Unit) -> int:
         """Return the sum of the priorities of those that have to end."""
-        return sum(pod.priority - MIN_PRIORITY for pod in self.ending(unit))
+        return sum(pod.priority - LOWEST_PRIORITY for pod in self.ending(unit))
 
     def gone(self, of_set: Sequence[int]) -> list[Unit]:
         """Return the pods of a set of them."""
@@ -216,7 +213,7 @@ class _Card:
         return np.array([len(violating_budgets(pods, concerned)) for pods in gone], dtype=np.int64)
 
 
-@lru_cache(maxsize=MOST_OCCUPANTS)
+@lru_cache(maxsize=MOST_SETS)
 def _all_sets(count: int) -> NDArray[np.int64]:
     """Return all sets of so many things but the empty one, a row each, with ones for what is in it.
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.occupants import OccupantTable, RequestTable
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, Preemptor
-from vgpu_scheduler.kernels import NO_PRIORITY, explain_devices, latest_starts, take_off_below
+from vgpu_scheduler.engine.preemption.victims import Preemptor
+from vgpu_scheduler.kernels import LOWEST_PRIORITY, NO_PRIORITY, explain_devices, latest_starts, take_off_below
 from vgpu_scheduler.state import HostPorts, InUse, State
 
 __all__ = ["PriorityLevels"]
@@ -83,7 +83,7 @@ class PriorityLevels:
         levels = self._requests.priorities(rows)
         levels = levels[levels < preemptor.pod.priority]
         if rows.size and self._requests.any_waiting(rows):
-            fits = self._fits(preemptor, rows, np.full(rows.shape[0], MIN_PRIORITY))
+            fits = self._fits(preemptor, rows, np.full(rows.shape[0], LOWEST_PRIORITY))
             enough = rows[fits]
             yield Lowest(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
             rows = rows[~fits]

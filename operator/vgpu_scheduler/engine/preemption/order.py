@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.engine.preemption.refusals import PerClass, Refusals
-from vgpu_scheduler.engine.preemption.victims import MIN_PRIORITY, NOTHING, Cost, Preemptor
+from vgpu_scheduler.engine.preemption.victims import NOTHING, Cost, Preemptor
 from vgpu_scheduler.kernels import (
+    LOWEST_PRIORITY,
     MOST_SETS,
     NO_PRIORITY,
     CardAsk,
@@ -80,7 +81,7 @@ class SearchOrder:
         for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
             for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
-                least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - MIN_PRIORITY, 1, -start)
+                least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - LOWEST_PRIORITY, 1, -start)
                 yield least, nodes.name(int(found.rows[number]))
 
     def _with_room_kept(self, rows: NDArray[np.int64]) -> list[int]:

@@ -14,11 +14,11 @@ from itertools import chain
 from typing import Final, Protocol
 
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
+from vgpu_scheduler.kernels import LOWEST_PRIORITY
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
 from vgpu_scheduler.state import Phase, Reservation, State
 
 __all__ = [
-    "MIN_PRIORITY",
     "NOTHING",
     "OVERDUE_AFTER",
     "Cost",
@@ -38,13 +38,9 @@ __all__ = [
 OVERDUE_AFTER: Final = 30.0
 """Seconds after its grace period from which on a victim is overdue."""
 
-MIN_PRIORITY: Final = -(2**31)
-"""The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
-
-
 Cost = tuple[int, int, int, int, float]
 """What victims cost; see :attr:`Victims.cost`."""
-NOTHING: Final[Cost] = (0, MIN_PRIORITY, 0, 0, -math.inf)
+NOTHING: Final[Cost] = (0, LOWEST_PRIORITY, 0, 0, -math.inf)
 """What victims cost that only wait to be bound."""
 Unit = tuple[Pod, ...]
 """Pods that end together: one, or all of a group that ends whole.
@@ -110,7 +106,7 @@ class Victims:
             return NOTHING
         highest = ending[0].priority
         earliest = min(started(pod) for pod in ending if pod.priority == highest)
-        total = sum(pod.priority - MIN_PRIORITY for pod in ending)
+        total = sum(pod.priority - LOWEST_PRIORITY for pod in ending)
         return self.violations, highest, total, len(ending), -earliest
 
     @property
@@ -119,7 +115,7 @@ class Victims:
         priorities = [pod.priority for pod in self.pods if pod.uid in self.unbound]
         if not priorities:
             return ()
-        return max(priorities), sum(priority - MIN_PRIORITY for priority in priorities), len(priorities)
+        return max(priorities), sum(priority - LOWEST_PRIORITY for priority in priorities), len(priorities)
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
