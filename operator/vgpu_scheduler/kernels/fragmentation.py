@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
-from vgpu_scheduler.kernels.request import PodDemand
+from vgpu_scheduler.kernels.request import PodDemand, asked_of
 from vgpu_scheduler.kernels.sentinels import NO_CARD
 from vgpu_scheduler.model import WHOLE, ContainerKind
 
@@ -36,12 +36,12 @@ class NodeCpu(NamedTuple):
     used: NDArray[np.int64]  # (N,)
 
 
-# These two take numbers, not columns: to pass an array costs more than to compute with it.
-
-
 @kernel
 def _left(slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
-    """Return what is left of a card, 0 to 1: the least of its free shares."""
+    """Return what is left of a card, 0 to 1: the least of its free shares.
+
+    It takes numbers, not columns: to pass an array costs more than to compute with it.
+    """
     if slots <= 0:
         return 0.0
     left = 1.0
@@ -50,11 +50,6 @@ def _left(slots: int, memory: int, most_memory: int, cores: int, most_cores: int
     if most_cores > 0:
         left = min(left, cores / most_cores)
     return max(left, 0.0)
-
-
-@kernel
-def _amount(amount: int, percent: int, total: int) -> int:
-    return amount if amount > 0 else total * percent // 100
 
 
 @kernel
@@ -88,9 +83,9 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
         device = base + position
         if scratch.passed[position] or scratch.left[position] == 0.0 or columns.vendor[device] != demand.vendor[claim]:
             continue
-        asked = _amount(demand.amounts[claim, MEMORY], demand.percent[claim, MEMORY], total[device, MEMORY])
+        asked = asked_of(demand.amounts[claim, MEMORY], demand.percent[claim, MEMORY], total[device, MEMORY])
         memory = total[device, MEMORY] - used[position, MEMORY] - asked
-        asked = _amount(demand.amounts[claim, CORES], demand.percent[claim, CORES], total[device, CORES])
+        asked = asked_of(demand.amounts[claim, CORES], demand.percent[claim, CORES], total[device, CORES])
         asked = min(asked, WHOLE)
         cores = total[device, CORES] - used[position, CORES] - asked
         if memory < 0 or cores < 0 or (asked == WHOLE and used[position, SLOTS] > 0):

@@ -201,12 +201,16 @@ class FitResult(NamedTuple):
 
 
 @kernel
+def asked_of(amount: int, percent: int, total: int) -> int:
+    """Return an amount, or the percentage of a total that stands for it: multiplied before it is divided (C-10)."""
+    return amount if amount > 0 else total * percent // WHOLE
+
+
+@kernel
 def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
-    """Return what a claim takes of a dimension of a device; percent is multiplied before it is divided (C-10)."""
-    amount = request.claims.amounts[claim, dimension]
-    if amount > 0:
-        return amount  # type: ignore[no-any-return]
-    return total[device, dimension] * request.claims.percent[claim, dimension] // 100  # type: ignore[no-any-return]
+    """Return what a claim takes of a dimension of a device."""
+    claims = request.claims
+    return asked_of(claims.amounts[claim, dimension], claims.percent[claim, dimension], total[device, dimension])
 
 
 @kernel

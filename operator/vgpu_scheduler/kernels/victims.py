@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import asked_of
 from vgpu_scheduler.kernels.sentinels import LOWEST_PRIORITY, NO_PRIORITY
 
 MOST_SETS = 12
@@ -187,9 +188,7 @@ def _does(columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Car
 
 @kernel
 def _needed(columns: DeviceColumns, ask: CardAsk, device: int, dimension: int) -> int:
-    if ask.amounts[dimension] > 0:
-        return ask.amounts[dimension]  # type: ignore[no-any-return]
-    return columns.total[device, dimension] * ask.percent[dimension] // 100  # type: ignore[no-any-return]
+    return asked_of(ask.amounts[dimension], ask.percent[dimension], columns.total[device, dimension])
 
 
 @kernel
