@@ -56,12 +56,8 @@ class ClusterPart:
 
     def lets(self, pod: Pod, row: int) -> bool:
         """Tell whether the pod may go to a node, as far as these filters know; not where one cannot tell."""
-        rows = np.array([row], dtype=np.int64)
         try:
-            if self.pre_filter(pod) is not None:
-                return False
-            answers = (each.evaluate(pod, rows) for each in self.filters)
-            return all(codes is None or codes[0] == Rejections.PASSES for codes in answers)
+            return self.pre_filter(pod) is None and bool(self.evaluate(pod, np.array([row]))[0].size)
         except FilterError:
             return False
 

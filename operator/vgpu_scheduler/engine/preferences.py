@@ -12,7 +12,7 @@ because there are only these two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -182,12 +182,16 @@ class Filtered:
             return Rejection((self.pre_filter_reason,), resolvable=False)
         if row in self._beside_nominated:
             return self._beside_nominated[row]
-        for rejections, rows, codes in self._rejected:
+        for rejections, rows, codes in self._answers(np.array([row])):
             code = int(codes[rows == row].max(initial=Rejections.PASSES))
             if code != Rejections.PASSES:
                 return rejections[code]
-        code = int(self._node.rejected[row])
-        return None if code == Rejections.PASSES else self._node.predicates.rejections[code]
+        return None
+
+    def _answers(self, rows: NDArray[np.int64]) -> list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]]:
+        """Return what the filters of single nodes say of some rows, and what the others said of theirs."""
+        part = self._node
+        return [(part.predicates.rejections, rows, part.rejected[rows]), *self._rejected]
 
     def resolvable(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows that filters reject for what the end of pods could change, and those that pass all filters.
@@ -196,10 +200,8 @@ class Filtered:
         """
         if self.pre_filter_reason is not None:
             return self.rows[:0], self.rows[:0]
-        part = self._node
-        answers = [(part.predicates.rejections, self.rows, part.rejected[self.rows]), *self._rejected]
-        found, passing = [np.empty(0, dtype=np.int64)], np.ones(part.rejected.shape[0], dtype=np.bool_)
-        for rejections, rows, codes in answers:
+        found, passing = [np.empty(0, dtype=np.int64)], np.ones(self._node.rejected.shape[0], dtype=np.bool_)
+        for rejections, rows, codes in self._answers(self.rows):
             passing[rows[codes != Rejections.PASSES]] = False
             distinct = np.unique(codes[codes != Rejections.PASSES])
             helped = [code for code in distinct.tolist() if rejections[code].resolvable]
@@ -214,37 +216,22 @@ class Filtered:
 
     def rejections(self) -> dict[int, Rejection]:
         """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
-        part = self._node
         if self.pre_filter_reason is not None:
             return dict.fromkeys(self.rows.tolist(), Rejection((self.pre_filter_reason,), resolvable=False))
-        codes = part.rejected[self.rows]
-        found = {
-            row: part.predicates.rejections[code]
-            for row, code in zip(self.rows.tolist(), codes.tolist(), strict=True)
-            if code
-        }
-        for rejections, rows, others in self._rejected:
-            answers = zip(rows.tolist(), others.tolist(), strict=True)
+        found: dict[int, Rejection] = {}
+        for rejections, rows, codes in self._answers(self.rows):
+            answers = zip(rows.tolist(), codes.tolist(), strict=True)
             found.update((row, rejections[code]) for row, code in answers if code)
-        return {**found, **self._beside_nominated}
+        return found | self._beside_nominated
 
     def count(self) -> dict[Reason, int]:
         """Count the rows under each reason of the first filter that rejects them."""
         if self.pre_filter_reason is not None:
             return {self.pre_filter_reason: int(self.rows.shape[0])}
-        part = self._node
+        counts: Counter[Reason] = Counter()
         if self._beside_nominated:
-            return _counted(self.rejections().values())
-        counts = part.predicates.rejections.count(part.rejected[self.rows])
-        for rejections, _, codes in self._rejected:
-            for reason, count in rejections.count(codes).items():
-                counts[reason] = counts.get(reason, 0) + count
+            counts.update(reason for rejection in self.rejections().values() for reason in rejection.reasons)
+            return counts
+        for rejections, _, codes in self._answers(self.rows):
+            counts.update(rejections.count(codes))
         return counts
-
-
-def _counted(rejections: Iterable[Rejection]) -> dict[Reason, int]:
-    counts: dict[Reason, int] = {}
-    for rejection in rejections:
-        for reason in rejection.reasons:
-            counts[reason] = counts.get(reason, 0) + 1
-    return counts
