@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden.hami_codec import encode_register_colon
 
 from vgpu_scheduler.dialects.hami import (
     AssignedDevice,
@@ -15,7 +16,6 @@ from vgpu_scheduler.dialects.hami import (
     decode_assignments,
     decode_register,
     encode_assignments,
-    encode_register_colon,
     encode_register_json,
     realign,
 )

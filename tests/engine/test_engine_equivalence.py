@@ -15,7 +15,7 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.engine import Engine, node_parts
 from vgpu_scheduler.engine.equivalence import NodePart, Refused
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.predicates import compile_predicates
+from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.scorers.base import CompiledScorer
 from vgpu_scheduler.state import State
@@ -113,7 +113,7 @@ def test_new_prices_cost_a_scoring_and_no_fit() -> None:
     engine, scorer = three(), Priced()
     engine.observe_node(node("d", cards("d", 1), unschedulable=True), 0.0)
     state = engine.state
-    predicates = compile_predicates(pod("p"), state.nodes, frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"}))
+    predicates = CompiledPredicates(pod("p"), state.nodes, frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"}))
     part = NodePart(predicates, None, NodeRanking([WeightedScorer(scorer)], Workload({}, ())))
     rows = state.nodes.rows()
     assert part.refresh(state, rows) == 4

@@ -497,6 +497,6 @@ def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], 
     asked = pod("asks", asks(1, size))
     before, used = snapshot(engine), engine.state.devices.columns.used.copy()
     found = engine.cycle.on_node.fits_without(asked, "a", gone)
-    assert found == cycle_on(engine, copied(engine.state, gone)).on_node.refit(asked, "a")
+    assert found == cycle_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, "a", ())
     assert snapshot(engine) == before
     assert np.array_equal(engine.state.devices.columns.used, used)

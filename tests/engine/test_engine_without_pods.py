@@ -73,7 +73,7 @@ def questions(rng: np.random.Generator, engine: Engine) -> Iterator[tuple[Pod, s
 
 def after(engine: Engine, asked: Pod, where: str, gone: list[str]) -> Placement | None:
     """Return what a pod gets of a node on a copy of the state on which some pods are gone."""
-    return cycle_on(engine, copied(engine.state, gone)).on_node.refit(asked, where)
+    return cycle_on(engine, copied(engine.state, gone)).on_node.fits_without(asked, where, ())
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import (
     CodecError,
     RegisteredDevice,
-    encode_register_colon,
     encode_register_json,
     format_lock,
     parse_lock,
@@ -115,6 +114,14 @@ def _product_node_decode(case: Case) -> Json:
         "encoded_colon": encode_register_colon(devices),
         "encoded_json": encode_register_json(devices),
     }
+
+
+def encode_register_colon(devices: Sequence[RegisteredDevice]) -> str:
+    """Encode a registration in the format of nine fields, which nobody writes any more."""
+    return "".join(
+        f"{d.id},{d.count},{d.devmem},{d.devcore},{d.type},{d.numa},{str(d.health).lower()},{d.index},{d.mode}:"
+        for d in devices
+    )
 
 
 def _registered(device: RegisteredDevice, vendor: str | None = None) -> Json:

@@ -33,7 +33,7 @@ from vgpu_scheduler.kube import (
     decode_pod,
 )
 from vgpu_scheduler.predicates import (
-    compile_predicates,
+    CompiledPredicates,
     gated,
     refusals,
     unschedulable_message,
@@ -100,7 +100,7 @@ def decide(case: dict[str, Any]) -> Answer:
     nodes = state.nodes
     if reasons := refusals(pod):
         return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
-    node = NodePart(compile_predicates(pod, nodes, frozenset()), None, NodeRanking(()))
+    node = NodePart(CompiledPredicates(pod, nodes, frozenset()), None, NodeRanking(()))
     rows = nodes.rows()
     node.refresh(state, rows)
     cluster = ClusterParts(state).of(pod)

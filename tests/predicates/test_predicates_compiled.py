@@ -11,7 +11,7 @@ from tests.naive import predicates as naive
 
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import ClusterEvent
-from vgpu_scheduler.predicates import CompiledPredicates, Reason, compile_predicates
+from vgpu_scheduler.predicates import CompiledPredicates, Reason
 from vgpu_scheduler.predicates.reasons import TAINT, TOO_MANY_PODS, UNSCHEDULABLE, insufficient
 from vgpu_scheduler.state import NodeTable
 
@@ -141,7 +141,7 @@ def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
     incoming = data.draw(api_pods())
     nodes = table(*objects.values())
     neighbours: dict[str, list[Obj]] = {name: [] for name in objects}
-    compiled = compile_predicates(decode_pod(incoming), nodes, ignored)
+    compiled = CompiledPredicates(decode_pod(incoming), nodes, ignored)
     for _ in range(3):
         expected = {name: naive.verdict(incoming, objects[name], neighbours[name], ignored) for name in objects}
         assert verdicts(compiled, nodes) == expected
@@ -168,7 +168,7 @@ def test_reasons_say_what_can_help() -> None:
 
 def test_beyond_help_or_not() -> None:
     nodes = table(node("a"))
-    compiled = compile_predicates(decode_pod(pod(container(cpu="3"))), nodes, frozenset())
+    compiled = CompiledPredicates(decode_pod(pod(container(cpu="3"))), nodes, frozenset())
     nodes.charge(0, {"cpu": 2000})
     assert verdicts(compiled, nodes)["a"] == ("NodeResourcesFit", naive.U, frozenset({"Insufficient cpu"}))
     nodes.upsert(decode_node(node("a", allocatable={"cpu": "2"})))
@@ -178,14 +178,14 @@ def test_beyond_help_or_not() -> None:
 def test_an_exact_fit_fits() -> None:
     nodes = table(node("a"))
     nodes.charge(0, {"cpu": 1000})
-    assert verdicts(compile_predicates(decode_pod(pod(container(cpu="3"))), nodes, frozenset()), nodes) == {"a": None}
-    one_more = compile_predicates(decode_pod(pod(container(cpu="3001m"))), nodes, frozenset())
+    assert verdicts(CompiledPredicates(decode_pod(pod(container(cpu="3"))), nodes, frozenset()), nodes) == {"a": None}
+    one_more = CompiledPredicates(decode_pod(pod(container(cpu="3001m"))), nodes, frozenset())
     assert verdicts(one_more, nodes)["a"] is not None
 
 
 def test_a_resource_that_nobody_offers_until_somebody_does() -> None:
     nodes = table(node("a"))
-    compiled = compile_predicates(
+    compiled = CompiledPredicates(
         decode_pod(pod({"name": "c", "resources": {"requests": {"x/y": "1"}}})), nodes, frozenset()
     )
     assert verdicts(compiled, nodes)["a"] == ("NodeResourcesFit", naive.UU, frozenset({"Insufficient x/y"}))
@@ -198,7 +198,7 @@ def test_a_resource_that_nobody_offers_until_somebody_does() -> None:
 def test_more_resources_than_bits_of_a_word(*, offered: bool) -> None:
     names = [f"example.com/r{index:03}" for index in range(200)]
     nodes = table(node("a", allocatable={name: "1" for name in names if offered}))
-    compiled = compile_predicates(
+    compiled = CompiledPredicates(
         decode_pod(pod({"name": "c", "resources": {"requests": dict.fromkeys(names, "2")}})), nodes, frozenset()
     )
     texts = frozenset(f"Insufficient {name}" for name in names)
@@ -208,22 +208,22 @@ def test_more_resources_than_bits_of_a_word(*, offered: bool) -> None:
 def test_conflicting_names_reject_the_pod() -> None:
     named = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in "ab"]
     affinity = {"nodeAffinity": {naive.REQUIRED: {"nodeSelectorTerms": [{"matchFields": named}]}}}
-    compiled = compile_predicates(decode_pod(pod(affinity=affinity)), table(node("a")), frozenset())
+    compiled = CompiledPredicates(decode_pod(pod(affinity=affinity)), table(node("a")), frozenset())
     assert compiled.rejection is not None
     assert compiled.rejection.text == "pod affinity terms conflict"
-    assert compile_predicates(decode_pod(pod()), table(), frozenset()).rejection is None
+    assert CompiledPredicates(decode_pod(pod()), table(), frozenset()).rejection is None
 
 
 def test_counts() -> None:
     nodes = table(node("a"), node("b", unschedulable=True), node("c", allocatable={"cpu": "1", "memory": "1"}))
-    compiled = compile_predicates(decode_pod(pod(container(cpu="2", memory="2"))), nodes, frozenset())
+    compiled = CompiledPredicates(decode_pod(pod(container(cpu="2", memory="2"))), nodes, frozenset())
     expected: dict[Reason, int] = {UNSCHEDULABLE: 1, insufficient("cpu"): 1, insufficient("memory"): 1}
     assert compiled.rejections.count(compiled.evaluate(nodes.rows())) == expected
 
 
 def test_any_rows_in_any_order() -> None:
     nodes = table(*(node(f"n{index}", unschedulable=index % 2 == 0) for index in range(40)))
-    compiled = compile_predicates(decode_pod(pod()), nodes, frozenset())
+    compiled = CompiledPredicates(decode_pod(pod()), nodes, frozenset())
     rows = np.array([7, 2, 7, 39], dtype=np.int64)
     assert (compiled.evaluate(rows) != 0).tolist() == [False, True, False, False]
     assert compiled.evaluate(np.zeros(0, dtype=np.int64)).shape == (0,)
@@ -231,7 +231,7 @@ def test_any_rows_in_any_order() -> None:
 
 def test_labels_that_come_and_change_after_compiling() -> None:
     nodes = table(node("a"))
-    compiled = compile_predicates(decode_pod(pod(nodeSelector={"tick": "5"})), nodes, frozenset())
+    compiled = CompiledPredicates(decode_pod(pod(nodeSelector={"tick": "5"})), nodes, frozenset())
     assert verdicts(compiled, nodes)["a"] is not None
     for tick in [*range(300), 5]:
         nodes.upsert(decode_node(node("a", labels={"tick": str(tick)})))

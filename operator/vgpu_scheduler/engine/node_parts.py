@@ -18,7 +18,7 @@ from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
 from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, ResolvedPolicy, overruled
-from vgpu_scheduler.predicates import compile_predicates
+from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
 from vgpu_scheduler.state import NodeTable, State
 
@@ -272,7 +272,7 @@ def make_node_part(
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))
     return NodePart(
-        compile_predicates(pod, nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
+        CompiledPredicates(pod, nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
         allocator,
         _ranking(pod, claimed, dialects),
         claimed.dialect,

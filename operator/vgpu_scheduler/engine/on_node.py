@@ -37,15 +37,6 @@ class OnNode:
         self._dialects = classes.dialects
         self._closed_nodes = closed_nodes
 
-    def refit(self, pod: Pod, node: str) -> Placement | None:
-        """Return a placement of the pod on one node, or None if it does not fit there now."""
-        row = self.state.nodes.row(node)
-        pod_class = self._classes.of(pod)
-        if row is None or isinstance(pod_class, Refused):
-            return None
-        pod_class.node.refresh(self.state, np.array([row], dtype=np.int64))
-        return self._placement_if_it_fits(pod, pod_class, row, pod_class.node)
-
     def refit_assumed(self, pod: Pod, held: Reservation) -> Placement | None:
         """Return a placement of an assumed pod on its node in place of what it holds there; None if there is none."""
         with self.state.counting(without=[held]):

@@ -1,7 +1,7 @@
 """Kubernetes' own filters as functions over the node table, and the pods that are refused or held back."""
 
 from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
-from vgpu_scheduler.predicates.compiled import CompiledPredicates, compile_predicates
+from vgpu_scheduler.predicates.compiled import CompiledPredicates
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, Rejections, unschedulable_message
 from vgpu_scheduler.predicates.refusals import gated, refusals
@@ -21,7 +21,6 @@ __all__ = [
     "Rejections",
     "ScorePlugin",
     "Scores",
-    "compile_predicates",
     "gated",
     "refusals",
     "unschedulable_message",

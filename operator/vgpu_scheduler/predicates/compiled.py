@@ -57,7 +57,6 @@ __all__ = [
     "CompiledPredicates",
     "PreferredNodesScore",
     "SoftTaintsScore",
-    "compile_predicates",
 ]
 
 
@@ -89,7 +88,20 @@ class _Need(NamedTuple):
 
 
 class CompiledPredicates:
-    """The filters of one pod over one table of nodes; made by :func:`compile_predicates`.
+    """The filters of one pod over one table of nodes.
+
+    Parameters
+    ----------
+    pod
+        The pod; besides its spec only ``node_name`` matters.
+    nodes
+        The nodes to evaluate. The filters follow every later change of this table; a copy needs its own.
+    ignored_resources
+        Resources that something else accounts for.
+    policy_selectors
+        Selectors over node labels that policies set; all must match.
+    managed
+        The nodes that this scheduler places pods on; None for all.
 
     Attributes
     ----------
@@ -267,31 +279,6 @@ class CompiledPredicates:
         found = (self._nodes.row(name) for name in self._names or ())
         named[[row for row in found if row is not None]] = True
         return named[rows]
-
-
-def compile_predicates(
-    pod: Pod,
-    nodes: NodeTable,
-    ignored_resources: frozenset[str],
-    policy_selectors: Sequence[LabelSelector] = (),
-    managed: LabelSelector | None = None,
-) -> CompiledPredicates:
-    """Compile the filters of a pod.
-
-    Parameters
-    ----------
-    pod
-        The pod; besides its spec only ``node_name`` matters.
-    nodes
-        The nodes to evaluate. The result follows every later change of this table; a copy needs its own.
-    ignored_resources
-        Resources that something else accounts for.
-    policy_selectors
-        Selectors over node labels that policies set; all must match.
-    managed
-        The nodes that this scheduler places pods on; None for all.
-    """
-    return CompiledPredicates(pod, nodes, ignored_resources, policy_selectors, managed)
 
 
 class PreferredNodesScore:

@@ -146,14 +146,6 @@ def _json_device(fields: Fields) -> RegisteredDevice:
     )
 
 
-def encode_register_colon(devices: Sequence[RegisteredDevice]) -> str:
-    """Encode in the format of nine fields."""
-    return "".join(
-        f"{d.id},{d.count},{d.devmem},{d.devcore},{d.type},{d.numa},{str(d.health).lower()},{d.index},{d.mode}:"
-        for d in devices
-    )
-
-
 def encode_register_json(devices: Sequence[RegisteredDevice]) -> str:
     """Encode as HAMi's own writer does: its key order, zero values absent, Go's escapes for HTML characters.
 
