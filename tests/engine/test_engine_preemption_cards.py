@@ -14,6 +14,7 @@ from tests.simulation.cluster import MIG
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, Victims
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kernels import MOST_SETS
@@ -220,7 +221,7 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
     """What is remembered of nodes and classes follows every change."""
     rng = np.random.default_rng(seed)
     engine = random_world(rng)
-    order, compared = SearchOrder(engine.state), 0
+    order, compared = SearchOrder(engine.state, GroupDisruption(engine.state)), 0
     for number in range(20):
         for held in list(engine.state.reservations()):
             if rng.random() < 0.2:

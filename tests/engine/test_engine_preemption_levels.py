@@ -10,6 +10,7 @@ from tests.engine.test_engine_preemption import random_world
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
 from vgpu_scheduler.kernels import NO_PRIORITY
 from vgpu_scheduler.kube import Pod
@@ -40,7 +41,7 @@ def least(engine: Engine, asked: Pod, node: str) -> int | None:
 def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     engine = random_world(rng)
-    levels, found_later = PriorityLevels(engine.state), 0
+    levels, found_later = PriorityLevels(engine.state, GroupDisruption(engine.state)), 0
     for number in range(15):
         resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))
         asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))

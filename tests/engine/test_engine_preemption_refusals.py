@@ -15,6 +15,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor, VictimSearch
 from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE
+from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
@@ -53,7 +54,7 @@ def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> Non
     for seed in range(12):
         rng = np.random.default_rng(seed)
         engine = random_world(rng)
-        order = SearchOrder(engine.state)
+        order = SearchOrder(engine.state, GroupDisruption(engine.state))
         for number in range(25):
             if number == 10:
                 engine.state.observe_pod(nominated("first", "a", asks(1, 3000), priority=4), {})

@@ -170,9 +170,9 @@ class ClosedNodes:
         The nodes that a kubelet's rejection closes to some pods.
     """
 
-    def __init__(self, judge: LockJudge, state: State, rejected: RejectedNodes | None = None) -> None:
+    def __init__(self, judge: LockJudge, state: State, rejected: RejectedNodes) -> None:
         self.judge = judge
-        self.rejected = RejectedNodes() if rejected is None else rejected
+        self.rejected = rejected
         self.unserved_pods = UnservedPods(judge.node_side)
         self._state = state
         self._closures: dict[str, dict[str, NodeClosure]] = {}
@@ -328,7 +328,7 @@ class RejectedNodes:
         Seconds for which they are.
     """
 
-    def __init__(self, wait: float = REJECTED_WAIT) -> None:
+    def __init__(self, wait: float) -> None:
         self._wait = wait
         self._closed: dict[Hashable, dict[str, float]] = {}
         self._order: deque[tuple[float, Hashable, str]] = deque()

@@ -126,14 +126,14 @@ class EquivalenceClasses:
     policies
         What is in force for a pod.
     quotas
-        The limits of namespaces; none without it.
+        The limits of namespaces.
     """
 
-    def __init__(self, state: State, dialects: Dialects, policies: Policies, quotas: Quotas | None = None) -> None:
+    def __init__(self, state: State, dialects: Dialects, policies: Policies, quotas: Quotas) -> None:
         self.state = state
         self.dialects = dialects
         self.policies = policies
-        self._quotas = quotas or Quotas(dialects)
+        self._quotas = quotas
         self._claimed: BoundedCache[Hashable, ResolvedClaims | Refused] = BoundedCache(_CLAIMS_BYTES)
         self._noted: dict[str, _Noted] = {}
         self._node_parts = NodeParts(state, dialects)

@@ -25,7 +25,6 @@ from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.equivalence import SchedulableClass
 from vgpu_scheduler.engine.preemption import Preemptor
-from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
 from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -144,7 +143,7 @@ def _warm_up_preemption(engine: Engine) -> None:
         pod = _pod(f"preempts-{cards}", {}, priority=1, **{"nvidia.com/gpu": cards, "nvidia.com/gpumem": "1024"})
         pod_class = engine.cycle.classes.of(pod)
         assert isinstance(pod_class, SchedulableClass)
-        order, rows = SearchOrder(engine.state), engine.state.nodes.rows()
+        order, rows = engine.preemptions.evaluator.order, engine.state.nodes.rows()
         preemptor = Preemptor(pod, pod_class.node, pod_class.cluster)
         list(order.by_cards(preemptor, rows) if cards == "1" else order.by_level(preemptor, rows))
 

@@ -66,7 +66,7 @@ class Evaluator:
     protected
         Namespaces of which no pod is ever a victim.
     disruption
-        Tells which pods end together, and by which priority; each by itself and by its own without it.
+        Tells which pods end together, and by which priority.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class Evaluator:
         policies: Policies,
         budgets: Callable[[], Sequence[DisruptionBudget]],
         scheduler_names: Collection[str],
-        protected: Collection[str] = (),
-        disruption: GroupDisruption | None = None,
+        protected: Collection[str],
+        disruption: GroupDisruption,
     ) -> None:
         self.unix_ahead = 0.0
         self.attempts = 0
@@ -100,7 +100,7 @@ class Evaluator:
         self.budgets = budgets
         self._scheduler_names = scheduler_names
         self._protected = protected
-        self.disruption = disruption or GroupDisruption(cycle.state)
+        self.disruption = disruption
         self.order = SearchOrder(cycle.state, self.disruption)
         self._excluded: dict[str, tuple[float, list[_Covering]]] = {}
         """Until when pods are nobody's victims, by UID, and the budgets that covered them when that turned out."""

@@ -49,12 +49,12 @@ class PriorityLevels:
     state
         What is known.
     disruption
-        Tells by which priority pods end; each by its own without it.
+        Tells by which priority pods end.
     """
 
-    def __init__(self, state: State, disruption: GroupDisruption | None = None) -> None:
+    def __init__(self, state: State, disruption: GroupDisruption) -> None:
         self._state = state
-        self._disruption = disruption or GroupDisruption(state)
+        self._disruption = disruption
         self._requests = RequestTable(state, self._disruption)
         self._occupants: dict[str, OccupantTable] = {}
 

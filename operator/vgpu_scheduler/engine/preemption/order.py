@@ -48,7 +48,7 @@ class SearchOrder:
     state
         What is known.
     disruption
-        Tells by which priority pods end; each by its own without it.
+        Tells by which priority pods end.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class SearchOrder:
         What nodes say when nobody of lower priority is there.
     """
 
-    def __init__(self, state: State, disruption: GroupDisruption | None = None) -> None:
+    def __init__(self, state: State, disruption: GroupDisruption) -> None:
         self._state = state
         self._levels = PriorityLevels(state, disruption)
         self.refusals = Refusals(state, self._levels)
