@@ -24,7 +24,7 @@ def test_many_pods_on_a_card_cost_no_more_than_is_said() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         card = random_card(rng, most=15)
-        if len(card.tenants) < 13:
+        if len(card.occupants) < 13:
             continue
         needed = (1, int(rng.integers(1, 20)) * 1000, 0)
         cheapest = cheapest_set(card, needed, (0, 0, 0), 6)

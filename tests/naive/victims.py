@@ -14,7 +14,7 @@ the oldest pod of the highest priority."""
 
 
 @dataclass(frozen=True)
-class Tenant:
+class Occupant:
     """What a pod holds of a card."""
 
     priority: int
@@ -32,35 +32,35 @@ class Card:
 
     total: Amounts
     used: Amounts
-    tenants: tuple[Tenant, ...]
+    occupants: tuple[Occupant, ...]
     may_use: bool = True
 
 
 def cheapest_set(card: Card, needed: Amounts, percent: Amounts, priority: int) -> Cost | None:
     """Return what the cheapest set of pods of a lower priority costs without which so much is free; None for none."""
-    lower = [tenant for tenant in card.tenants if tenant.priority < priority]
+    lower = [occupant for occupant in card.occupants if occupant.priority < priority]
     if not card.may_use:
         return None
-    free = [tenant for tenant in lower if tenant.costs_nothing]
-    paid = [tenant for tenant in lower if not tenant.costs_nothing]
+    free = [occupant for occupant in lower if occupant.costs_nothing]
+    paid = [occupant for occupant in lower if not occupant.costs_nothing]
     sets = chain.from_iterable(combinations(paid, size) for size in range(0 if free else 1, len(paid) + 1))
     return min((cost_of(gone) for gone in sets if is_enough(card, [*gone, *free], needed, percent)), default=None)
 
 
-def is_enough(card: Card, gone: Sequence[Tenant], needed: Amounts, percent: Amounts) -> bool:
+def is_enough(card: Card, gone: Sequence[Occupant], needed: Amounts, percent: Amounts) -> bool:
     """Tell whether a card has so much free once some pods are gone."""
     for dimension, total in enumerate(card.total):
         asked = needed[dimension] or total * percent[dimension] // 100
-        free = total - card.used[dimension] + sum(tenant.amounts[dimension] for tenant in gone)
+        free = total - card.used[dimension] + sum(occupant.amounts[dimension] for occupant in gone)
         if asked and free < asked:
             return False
     return True
 
 
-def cost_of(gone: Sequence[Tenant]) -> Cost:
+def cost_of(gone: Sequence[Occupant]) -> Cost:
     """Return what it costs that some pods end; nobody's end costs less than anything."""
     if not gone:
         return -(2**31), 0, 0, -math.inf
-    highest = max(tenant.priority for tenant in gone)
-    total = sum(tenant.priority + 2**31 for tenant in gone)
-    return highest, total, len(gone), -min(tenant.start for tenant in gone if tenant.priority == highest)
+    highest = max(occupant.priority for occupant in gone)
+    total = sum(occupant.priority + 2**31 for occupant in gone)
+    return highest, total, len(gone), -min(occupant.start for occupant in gone if occupant.priority == highest)
