@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_told_in
-from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
@@ -50,7 +50,6 @@ __all__ = [
     "scheduled_condition",
 ]
 
-Object = Mapping[str, Any]
 
 _WAITS: Final = 1
 _ENDED: Final = ("Succeeded", "Failed")

@@ -12,7 +12,7 @@ import click
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.groups import GroupKey
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.reading import ClusterView, is_ours, left_to_whom
 from vgpu_scheduler.settings import Settings
@@ -34,8 +34,6 @@ from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.tables import few
 
 __all__ = ["Known", "known_of", "known_of_all", "show_known"]
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

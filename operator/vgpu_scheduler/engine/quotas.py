@@ -240,11 +240,11 @@ class Quotas:
 
     def exceeded(self, namespace: str, state: State) -> bool:
         """Tell whether a namespace holds more than it may."""
-        return any(report.used > report.limit for report in self._reports(namespace, state))
+        return any(report.used > report.limit for report in self.reports(namespace, state))
 
     def describe(self, namespace: str, state: State) -> str:
         """Say how a namespace stands, for an event; empty where nothing is limited."""
-        told = ", ".join(map(str, self._reports(namespace, state)))
+        told = ", ".join(map(str, self.reports(namespace, state)))
         return f"namespace {namespace} uses {told}" if told else ""
 
     def asked(self, resource: str, claims: PodClaims) -> int:
@@ -281,9 +281,10 @@ class Quotas:
     def report(self, state: State) -> Iterator[QuotaReport]:
         """Yield how each namespace with a limit stands, for metrics."""
         for namespace in sorted(self._limits):
-            yield from self._reports(namespace, state)
+            yield from self.reports(namespace, state)
 
-    def _reports(self, namespace: str, state: State) -> Iterator[QuotaReport]:
+    def reports(self, namespace: str, state: State) -> Iterator[QuotaReport]:
+        """Yield how a namespace stands with each of its limits."""
         limits = self._limits.get(namespace, _NO_LIMITS)
         for name in self._resources if limits else ():
             limit = limits.get(name)

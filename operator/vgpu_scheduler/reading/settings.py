@@ -14,14 +14,12 @@ import yaml
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.kube import DecodeError
+from vgpu_scheduler.kube import DecodeError, Object
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.reading.run_flags import parse_run_flags
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
 from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
-
-Object = Mapping[str, Any]
 
 _NAME = "vgpu-scheduler"
 _FILE = "settings.yaml"

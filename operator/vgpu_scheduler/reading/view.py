@@ -27,7 +27,7 @@ from vgpu_scheduler.intake import (
     VOLUMES,
     Kind,
 )
-from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.kube import Object, decode_json
 from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, yaml_files
 from vgpu_scheduler.reading.lists import list_objects
@@ -40,7 +40,6 @@ from vgpu_scheduler.reading.settings import (
 )
 from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newest_time, read_at
 
-Object = Mapping[str, Any]
 OnProgress = Callable[[str], None]
 """Is called with what is being read, for a user who waits."""
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.whatif import World, card_name
 
-Object = Mapping[str, Any]
 LATELY: Final = timedelta(hours=1)
 _MOST_SEEN: Final = 5000
 """Happenings that are remembered of those that no object tells of."""

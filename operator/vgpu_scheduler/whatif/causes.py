@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device, counted
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import worded_expression
@@ -18,7 +18,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
 
-Object = Mapping[str, Any]
 
 _MOST_NODES: Final = 64
 """Nodes whose cards are looked at."""

@@ -46,8 +46,7 @@ def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:
     Moves leave what a namespace holds as it is.
     """
     engine, claims = world.engine, world.engine.cycle.classes.claims(pod)
-    reports = (each for each in engine.quotas.report(engine.state) if each.namespace == pod.namespace)
-    for report in reports if claims else ():
+    for report in engine.quotas.reports(pod.namespace, engine.state) if claims else ():
         exact = engine.quotas.asked(report.resource, claims)
         least = exact or _least(world, claims, report.resource)
         if least > report.limit - report.used:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
@@ -24,13 +24,11 @@ __all__ = [
     "quotas_of",
 ]
 
-Object = Mapping[str, Any]
 
 _NOTHING: Final[Mapping[str, int]] = {}
 _CLAIM: Final = "PersistentVolumeClaim"
 _CLASS: Final = "StorageClass"
 _LATER: Final = "WaitForFirstConsumer"
-_BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def quotas_in_the_way(
 def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
     """Return how a namespace stands with its quotas; parameters as for :func:`quotas_in_the_way`."""
     engine = world.engine
-    reports = (report for report in engine.quotas.report(engine.state) if report.namespace == namespace)
+    reports = engine.quotas.reports(namespace, engine.state)
     return tuple(replace(report, used=report.used + beside.get(report.resource, 0)) for report in reports)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from vgpu_scheduler.engine import pod_sums
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import MIB, CardReason, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
@@ -19,7 +19,6 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = ["policy_remedies"]
 
-Object = Mapping[str, Any]
 
 _BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import did_you_mean, quoted
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, decode_policy, title
 from vgpu_scheduler.reading import (
@@ -21,7 +22,7 @@ from vgpu_scheduler.reading import (
     policies_among,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
-from vgpu_scheduler.ui.pages.policies import Object, PolicyRow, policy_rows
+from vgpu_scheduler.ui.pages.policies import PolicyRow, policy_rows
 from vgpu_scheduler.ui.pages.supposed import told
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.supposing import until_too_long

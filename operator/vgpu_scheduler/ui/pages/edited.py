@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from vgpu_scheduler.kube import Object
 from vgpu_scheduler.ui.errors import BadQueryError
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.whatif import World
@@ -16,8 +17,6 @@ EDITED: Final = ("edit", "annotations")
 _KINDS: Final = ("containers", "initContainers")
 _PLACES: Final = ("limits", "requests")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

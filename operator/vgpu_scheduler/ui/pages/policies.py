@@ -9,13 +9,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import PolicyKey, PolicyResource, ResolvedPolicy, key_of, title
 from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
 from vgpu_scheduler.whatif.causes import worded_selector
 
-Object = Mapping[str, Any]
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
 _TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE
 """What is said of the cards that there are has more to say about it."""
