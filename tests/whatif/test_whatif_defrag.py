@@ -290,6 +290,30 @@ def test_pods_that_wait_take_nothing_that_a_moved_pod_needs_to_run_again(seed: i
         assert (answer.node, answer.cards) == (move.to_node, move.to_cards)
 
 
+def test_a_pod_that_waits_and_has_a_place_as_soon_as_another_leaves_takes_the_freed_card() -> None:
+    few = node("n3", 2, 40960)
+    few["status"]["allocatable"] = {**few["status"]["allocatable"], "pods": "1"}
+    objects = [
+        node("n2", 1),
+        few,
+        running("b", "n2", "GPU-n2-0", 2000),
+        owned(running("c", "n3", "GPU-n3-1", 4000)),
+        pod("asked", {GPU: 1, MEMORY: 27000}, schedulerName="vgpu-scheduler"),
+    ]
+    plan = defrag(world_of(*objects))
+    freed = ("n3", "GPU-n3-1")
+    assert (plan.freed, plan.taken) == ((freed,), {freed: ("default/asked",)})
+    world = world_of(*objects)
+    cordon(world, plan.cordoned)
+    for move in plan.moves:
+        (moved,) = [each for each in world.bound.values() if each.key == move.pod]
+        world.remove_pod(moved.uid)
+        simulate(world, [moved])
+        (answer,) = simulate(world, list(world.pending.values()), as_they_are=True)
+        assert not answer.node, "it would take the idle card beside"
+    assert set(plan.cordoned) == {freed, ("n3", "GPU-n3-0")}
+
+
 def test_cards_whose_quota_goes_to_a_pod_that_waits_keep_their_pods() -> None:
     spec = {"hard": {f"limits.{MEMORY}": "12000"}}
     objects = [

@@ -207,14 +207,23 @@ class _Planner:
         return [*emptied, *(spot for spot in idle if spot not in spared)], made
 
     def _steered(self, planned: Move, spared: set[Spot]) -> Move | None:
-        """Make a move go where it is to, by cordons of cards that were spared until now."""
-        while (made := self._moves.move(planned.pod)) != planned and spared:
-            wrong = spared.intersection(made.to_spots if made else ()) or set(spared)
+        """Make a move go where it is to, by cordons of cards that were spared until now.
+
+        So are those cordoned that a pod which waits would take as soon as the move is made.
+        """
+        while spared:
+            made = self._moves.move(planned.pod)
+            if made == planned:
+                wrong = spared.intersection(self._moves.taken_meanwhile())
+                if not wrong:
+                    return made
+            else:
+                wrong = spared.intersection(made.to_spots if made else ()) or set(spared)
             if made:
                 self._moves.take_back(planned.pod)
             self._moves.cordon(wrong)
             spared -= wrong
-        return made
+        return self._moves.move(planned.pod)
 
 
 def _spot(card: CardUsage) -> Spot:

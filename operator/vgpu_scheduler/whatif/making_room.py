@@ -282,15 +282,38 @@ class _Steering:
                 self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
             if not self._steered(goal, kept, strict=strict):
                 return False
+            if self._others_wait and not self._kept_from_others(goal, kept, strict=strict):
+                return False
         self._uncordon(tuple(self._cordoned))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
+
+    def _kept_from_others(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
+        """Move a pod again, with cordons on what others that wait would take then, before all is done.
+
+        What it leaves on a node may be a place for a pod, or a port, beside cards that are idle already.
+        """
+        for _ in range(_MOST_CORDONS):
+            taken = [spot for spot in self._moves.taken_meanwhile() if spot not in self._cordoned]
+            if not taken:
+                return True
+            if not set(taken).isdisjoint(goal.spots) or not all(map(self._moves.can_cordon, taken)):
+                return False
+            self._moves.take_back(goal.key)
+            self._steps.pop()
+            self._cordon(sorted(taken))
+            if not self._steered(goal, kept, strict=strict):
+                return False
+        return False
 
     def _steered(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
         """Move one pod, with cordons on cards that it would go to and must not, and on those that decide where it goes.
 
         The pod that waits may take its room as soon as that is there, or only after the other one has its place.
         """
-        self._uncordon(tuple(spot for spot in goal.spots if spot in self._cordoned))
+        opened = tuple(spot for spot in goal.spots if spot in self._cordoned)
+        self._uncordon(opened)
+        if opened and self._others_wait and not set(opened).isdisjoint(self._moves.taken_meanwhile()):
+            return False  # one that waits is there before the other is evicted
         for _ in range(_MOST_CORDONS):
             move = self._moves.move(goal.key, served_later=True)
             if move is None:

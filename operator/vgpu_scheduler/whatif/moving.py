@@ -5,22 +5,32 @@ Cards that are cordoned meanwhile steer them; a plan is about makers whose cards
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
-from vgpu_scheduler.whatif.simulation import simulate
-from vgpu_scheduler.whatif.turns import placed, turns_around
+from vgpu_scheduler.whatif.simulation import created, simulate
+from vgpu_scheduler.whatif.turns import placed, queue_of, turns_around
 from vgpu_scheduler.whatif.world import World
 
 Spot = tuple[str, str]
 """A node, and a card of it."""
+
+
+_MOST_OTHERS: Final = 16
+"""Pods that wait, none like another, of which it is asked whether they fit between two moves."""
+
+
+def spots_of(placement: Placement) -> tuple[Spot, ...]:
+    """Return the cards of a placement, with their node."""
+    held = (assignment for container in placement.containers for assignment in container)
+    return tuple(dict.fromkeys((placement.node, card_name(each.vendor, each.uuid)) for each in held))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +155,26 @@ class Moves:
             if each.priority >= pod.priority and each.uid != but:
                 yield each
 
+    def taken_meanwhile(self) -> tuple[Spot, ...]:
+        """Return the cards that the first pod would take that waits and fits now; empty where none does.
+
+        The pod that room is made for is not among these.
+        """
+        tried: set[Hashable] = set()
+        for pod in queue_of(self._world):
+            alike = pod.spec.fingerprint, pod.namespace, pod.priority, *map(_items, (pod.labels, pod.annotations))
+            if pod.uid == self._served or alike in tried or not self._world.engine.dialects.owners(pod):
+                continue
+            if len(tried) == _MOST_OTHERS:
+                break
+            tried.add(alike)
+            ours, engine = created(self._world, pod, pod.uid), self._world.engine
+            alone = not engine.groups.problem(ours) and engine.attempts.gang_of(ours) is None
+            decision = engine.cycle.decide(ours) if alone else engine.attempts.ask(ours)
+            if decision.placement is not None:
+                return spots_of(decision.placement)
+        return ()
+
     def goes_there_last(self, move: Move) -> bool:
         """Tell whether a pod that was moved goes to the same place if the pod that is served comes before it."""
         self.take_back(move.pod)
@@ -179,6 +209,10 @@ class Moves:
             vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
             found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
         return tuple(found)
+
+
+def _items(texts: Mapping[str, str]) -> Hashable:
+    return frozenset(texts.items())
 
 
 def _refused_anew(reason: str) -> str:

@@ -6,7 +6,7 @@ others are assumed where they may go; afterwards the world is as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -17,9 +17,9 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
-from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.moving import Moves, Spot
+from vgpu_scheduler.whatif.moving import Moves, Spot, spots_of
 from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of
+from vgpu_scheduler.whatif.repelling import repelling_pods
 from vgpu_scheduler.whatif.turns import made_anew
 from vgpu_scheduler.whatif.world import World
 
@@ -47,8 +47,7 @@ class Goal:
     @property
     def spots(self) -> tuple[Spot, ...]:
         """The cards that it is to get, with their node."""
-        held = (assignment for container in self.placement.containers for assignment in container)
-        return tuple(dict.fromkeys((self.placement.node, card_name(each.vendor, each.uuid)) for each in held))
+        return spots_of(self.placement)
 
 
 class _OutOfQuestionsError(Exception):
@@ -81,6 +80,7 @@ class RoomSearch:
         self._cycle: Cycle = world.engine.cycle
         self._state = world.engine.state
         self._occupants: dict[str, list[Occupant]] = {}
+        self._near: dict[str, list[Occupant]] = {}
         self._suspensions: dict[str, Reservation] = {}
         self._questions = 0
         self.certain = True
@@ -88,12 +88,8 @@ class RoomSearch:
 
     def may_help(self) -> bool:
         """Tell whether the pod fits on some node if all pods that can be moved were gone."""
-        nodes = sorted(self._world.nodes)
-        return any(
-            self._cycle.on_node.fits_without(self._pod, node, [each.pod.uid for each in self._occupants.get(node, ())])
-            is not None
-            for node in nodes
-        )
+        in_the_way = ((node, self._in_the_way(self._pod, node)) for node in sorted(self._world.nodes))
+        return any(self._fits_without(self._pod, node, occupants) for node, occupants in in_the_way)
 
     def plans(self, count: int) -> list[tuple[Goal, ...]]:
         """Return plans of just so many moves, one for each set of pods that may be moved.
@@ -154,14 +150,15 @@ class RoomSearch:
         self._questions = 0
         sets = []
         with suppress(_OutOfQuestionsError):
-            for node, occupants in sorted(self._occupants.items()):
-                if self._fits(self._pod, node, occupants):
-                    sets.append(self._fewest(node, occupants))
-        for victims in sorted(sets, key=lambda each: (len(each), each[0].pod.node_name))[:_MOST_NODES]:
+            for node in sorted(self._world.nodes):
+                occupants = self._in_the_way(self._pod, node)
+                if occupants and self._fits(self._pod, node, occupants):
+                    sets.append((node, self._fewest(node, occupants)))
+        for node, victims in sorted(sets, key=lambda each: (len(each[1]), each[0]))[:_MOST_NODES]:
             self._questions = 0
             goals: tuple[Goal, ...] = ()
             with suppress(_OutOfQuestionsError), self._suspended(victims):
-                goals = self._cleared(victims)
+                goals = self._cleared(node, victims)
             if goals:
                 yield goals
 
@@ -174,8 +171,8 @@ class RoomSearch:
             return
         yield from self._without_moves(pods[0], pods[1:], left)
         for size in range(1, left + 1):
-            for node, occupants in sorted(self._occupants.items()):
-                for victims in self._sets(pods[0], node, occupants, size):
+            for node in sorted(self._world.nodes):
+                for victims in self._sets(pods[0], node, self._in_the_way(pods[0], node), size):
                     yield from self._with_moves(pods[0], pods[1:], node, victims, left - size)
 
     def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
@@ -232,15 +229,18 @@ class RoomSearch:
         """Yield sets of so many pods of a node without which a pod fits there."""
         there = [occupant for occupant in occupants if self._state.reservation(occupant.pod.uid) is not None]
         more = size - len(chosen)
-        if len(there) < more or not self._fits(pod, node, [*chosen, *largest_of(there, more)]):
+        own, near = ([each for each in there if (each.pod.node_name == node) is here] for here in (True, False))
+        if len(there) < more or not self._fits(pod, node, [*chosen, *near, *largest_of(own, more)]):
             return
         if not more:
-            yield chosen
+            if not near or self._fits(pod, node, chosen):
+                yield chosen
             return
         tried: set[object] = set()
         for number, occupant in enumerate(there):
-            if occupant.alike not in tried:
-                tried.add(occupant.alike)
+            alike = occupant.pod.node_name, occupant.alike
+            if alike not in tried:
+                tried.add(alike)
                 yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, occupant))
 
     def _fewest(self, node: str, occupants: Sequence[Occupant]) -> list[Occupant]:
@@ -252,9 +252,9 @@ class RoomSearch:
                 leaving = without
         return leaving
 
-    def _cleared(self, victims: Sequence[Occupant]) -> tuple[Goal, ...]:
-        """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
-        placement = self._cycle.on_node.fits_without(self._pod, victims[0].pod.node_name, ())
+    def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[Goal, ...]:
+        """Return how the pod goes to a node, and where the pods go that make room for it; empty where one cannot."""
+        placement = self._cycle.on_node.fits_without(self._pod, node, ())
         assert placement is not None
         goals = [Goal(self._pod, placement)]
         largest_first = sorted(victims, key=lambda occupant: (-sum(occupant.held.values()), occupant.pod.key))
@@ -280,9 +280,21 @@ class RoomSearch:
         if self._cycle.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
-    def _fits(self, pod: Pod, node: str, without: Iterable[Occupant]) -> bool:
+    def _in_the_way(self, pod: Pod, node: str) -> list[Occupant]:
+        """Return the pods that can be moved and may keep a pod from a node: those there, and those that repel it.
+
+        The latter are pods elsewhere that anti-affinity keeps apart from the pod that waits.
+        """
+        return [*self._occupants.get(node, ()), *(self._near.get(node, ()) if pod is self._pod else ())]
+
+    def _fits(self, pod: Pod, node: str, without: Collection[Occupant]) -> bool:
         self._ask(pod)
-        return self._cycle.on_node.fits_without(pod, node, [occupant.pod.uid for occupant in without]) is not None
+        return self._fits_without(pod, node, without)
+
+    def _fits_without(self, pod: Pod, node: str, without: Collection[Occupant]) -> bool:
+        there = [each.pod.uid for each in without if each.pod.node_name == node]
+        with self._state.without(each.pod.uid for each in without if each.pod.node_name != node):
+            return self._cycle.on_node.fits_without(pod, node, there) is not None
 
     def _fits_beside(self, pod: Pod, node: str, occupant: Occupant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
@@ -329,6 +341,9 @@ class RoomSearch:
         for occupants in by_node.values():
             occupants.sort(key=lambda occupant: (occupant.pod.priority, sum(occupant.held.values()), occupant.pod.key))
         self._occupants = by_node
+        movable = {occupant.pod.uid: occupant for occupants in by_node.values() for occupant in occupants}
+        near = repelling_pods(self._world, self._pod)
+        self._near = {node: [movable[pod.uid] for pod in pods if pod.uid in movable] for node, pods in near.items()}
 
     @contextmanager
     def _suspended(self, occupants: Sequence[Occupant]) -> Iterator[None]:

@@ -14,7 +14,7 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Turns", "made_anew", "placed", "places_in_queue", "turns_around"]
+__all__ = ["Turns", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
 
 
 class Turns(NamedTuple):
@@ -48,17 +48,17 @@ def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> Turns:
     group = world.engine.attempts.gang_of(pod)
     fellows = {each.uid: each for each in (pod, *(group.waiting if group is not None and group.has_quorum else ()))}
     rank = partial(_rank, world)
-    listed = [each for each in _queue(world) if each.uid not in fellows]
+    listed = [each for each in queue_of(world) if each.uid not in fellows]
     mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, fellows.values()))
     return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
 
 
 def places_in_queue(world: World) -> dict[str, int]:
     """Return the places of the pods that wait for their turn, by UID, from 1 on; see :func:`turns_around`."""
-    return {pod.uid: place for place, pod in enumerate(_queue(world), start=1)}
+    return {pod.uid: place for place, pod in enumerate(queue_of(world), start=1)}
 
 
-def _queue(world: World) -> list[Pod]:
+def queue_of(world: World) -> list[Pod]:
     """Return the pods that this scheduler serves, in the order of their turns."""
     state, names = world.engine.state, world.engine.scheduler_names
     listed = [
