@@ -44,18 +44,21 @@ def _before(going: int, waits: int, *, at_once: bool) -> str:
         return ""
     served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
     age = "created earlier or in the same second" if at_once else "created earlier"
-    return f"{served} (higher priority, or the same and {age}); the answer leaves them their places."
+    return f"{served} (higher priority, or the same and {age}); the answer leaves {_their(going + waits)}."
 
 
 def _after(count: int) -> str:
     """Say how many pods are served after one and fit now: no change is searched that takes their places."""
     if not count:
         return ""
-    served, their = ("is", "it its place") if count == 1 else ("are", "them their places")
     return (
-        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {served} served after it; the changes below leave"
-        f" {their}."
+        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {'is' if count == 1 else 'are'} served after it; the"
+        f" changes below leave {_their(count)}."
     )
+
+
+def _their(count: int) -> str:
+    return "it its place" if count == 1 else "them their places"
 
 
 def _does(count: int, verb: str) -> str:
