@@ -92,9 +92,9 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _uncordon_nodes,
     uncordon_cards,
     repair_nodes,
-    end_one_pod,
     raise_quotas,
     raise_limits,
     lift_restrictions,
     add_nodes,
+    end_one_pod,  # of a large group few questions are asked: what takes the most of them comes last
 )
