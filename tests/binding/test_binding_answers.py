@@ -15,7 +15,7 @@ from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import Answer, Step, classify
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
 from vgpu_scheduler.state import Phase
@@ -132,7 +132,7 @@ async def test_the_lease_is_asked_again_between_the_label_and_the_binding(tmp_pa
         assert b.submit() == 1
         await b.until(lambda: (Step.LOCKED, "p") in b.steps)
         b.leads = False  # while the label is written
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 0)
 
 
@@ -142,7 +142,7 @@ async def test_a_label_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         await b.learn()
         slow = b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=60.0))
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF, within=4.0)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF, within=4.0)
         assert b.sent("create", "pods/binding") == 0
         b.cluster.heal(slow)
         await b.until(lambda: b.submit() == 1)
@@ -168,9 +168,9 @@ async def test_409_another_pod_of_that_name(tmp_path: Path) -> None:
         await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
         new = await b.create("p")
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(old.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(old.uid) is QueueName.BACKOFF)
         assert "nodeName" not in (await b.read("p"))["spec"]
-        assert b.engine.queue.place(new.uid) is Place.ACTIVE  # the answer made it known
+        assert b.engine.queue.place(new.uid) is QueueName.ACTIVE  # the answer made it known
         assert b.engine.state.ledger() == {}
         assert await unlocked(b)
 
@@ -253,7 +253,7 @@ async def test_not_carried_out_is_tried_again(tmp_path: Path, fault: Fault, gpu:
         b.cluster.inject(fault)
         assert b.submit() == 1
         if gpu:  # whoever else wants the node does not wait meanwhile
-            await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+            await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
             assert b.engine.state.ledger() == {}
             assert await unlocked(b)
             b.clock.ahead += 10.0
@@ -317,7 +317,7 @@ async def test_refused_for_good_is_reported(tmp_path: Path) -> None:
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", status=403, times=1))
         await send(b)
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         await b.until(lambda: b.tells("BindingFailed", "403: fault injected"))
         assert await unlocked(b)
 
@@ -366,7 +366,7 @@ async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_beh
         monkeypatch.setattr(b.engine, "confirmed", breaks)
         assert b.submit() == 2
         bad, good = sorted(b.engine.state.pods(), key=lambda pod: pod.name)
-        await b.until(lambda: b.engine.queue.place(good.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(good.uid) is QueueName.BACKOFF)
         assert b.wake.is_set()
         assert not b.engine.state.in_flight(good.uid)
         held = b.engine.state.reservation(bad.uid)

@@ -13,7 +13,7 @@ from tests.policy.resources import policy
 
 from vgpu_devcluster import BEHAVIOUR, WRITES, Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.engine import Cause, NodeClosure, Place
+from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 
@@ -93,9 +93,9 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         assert b.submit() == 2
         await b.until(lambda: bound(b) == ["silent"])
         await b.until(lambda: b.binder.depth == 1)
-        assert b.engine.queue.place(waiting.uid) is Place.TRYING
+        assert b.engine.queue.place(waiting.uid) is QueueName.TRYING
         b.clock.ahead += 31.0
-        await b.until(lambda: b.engine.queue.place(waiting.uid) is Place.ACTIVE or b.binder.stats.expired)
+        await b.until(lambda: b.engine.queue.place(waiting.uid) is QueueName.ACTIVE or b.binder.stats.expired)
         assert b.engine.state.reservation(waiting.uid) is None
         assert b.wake.is_set()
         [closure] = b.engine.closed_nodes.closures("node-a")
@@ -122,7 +122,7 @@ async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path
         assert b.submit() == 1
         await b.until(lambda: (Step.CHECKED, "p") in b.steps)
         b.clock.ahead += 31.0
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.ACTIVE)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
         assert b.sent("patch", "nodes") == 0
         assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(Cause.PLUGIN_SILENT, LOCK, value),)
 
@@ -177,7 +177,7 @@ async def test_a_placement_is_checked_at_the_head_and_again_under_the_lock(tmp_p
 
         b.on_step = cordon
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.sent("create", "pods/binding") == 0
         await b.until(lambda: _is_free(b))
 
@@ -236,7 +236,7 @@ async def test_without_the_lease_nothing_is_sent(tmp_path: Path) -> None:
         b.leads = False
         before = writes(b)
         assert b.submit() == 2
-        await b.until(lambda: all(b.engine.queue.place(made.uid) is Place.BACKOFF for made in pods))
+        await b.until(lambda: all(b.engine.queue.place(made.uid) is QueueName.BACKOFF for made in pods))
         assert b.engine.state.ledger() == {}
         assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding")) == (0, 0)
         await b.events()
@@ -254,7 +254,7 @@ async def test_a_lease_that_is_lost_under_the_lock_stops_the_binding(tmp_path: P
 
         b.on_step = lose
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.sent("create", "pods/binding") == 0
         assert await _is_free(b)
 

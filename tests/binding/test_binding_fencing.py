@@ -15,7 +15,7 @@ from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordina
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.dialects.hami import format_lock, format_time
-from vgpu_scheduler.engine import ANY_CARD, Cause, Place
+from vgpu_scheduler.engine import ANY_CARD, Cause, QueueName
 from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 from vgpu_scheduler.model import allocated_pod, allocation_token
@@ -128,7 +128,7 @@ async def test_a_pod_that_changes_after_it_was_decided_on_is_decided_anew_at_onc
         assert answer.ok
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.failed)
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.ACTIVE)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.ACTIVE)
         assert LOCK not in await b.node("node-a")
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)

@@ -11,7 +11,7 @@ from tests.engine.builders import asks, in_group
 
 from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.engine import Cause, NodeClosure, Place
+from vgpu_scheduler.engine import Cause, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod
 
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -83,7 +83,7 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         b.watch()
         # The head of node-a waits for its occupant, so the group cannot commit.
         await b.create("head", asks(1, 1000), nodeSelector=ON_A, priorityClassName="urgent")
-        await b.until(lambda: b.engine.queue.counts()[Place.ACTIVE] == 3)
+        await b.until(lambda: b.engine.queue.counts()[QueueName.ACTIVE] == 3)
         assert b.submit() == 3
         await b.until(lambda: (Step.CHECKED, "head") in b.steps)
         low = await b.create("low", asks(1, 1000), nodeSelector=ON_B)
@@ -101,7 +101,7 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         await b.until(lambda: b.binder.depth == 3)  # both of the group, and the lower one behind it
         assert bound(b) == ["high"]
         assert LOCK not in await b.node("node-b")
-        assert all(b.engine.queue.place(made.uid) is Place.TRYING for made in [*group, low])
+        assert all(b.engine.queue.place(made.uid) is QueueName.TRYING for made in [*group, low])
         await b.nodes.start()
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: len(bound(b)) == 5)
@@ -265,7 +265,7 @@ async def test_a_unit_whose_node_closes_goes_elsewhere_at_once(tmp_path: Path) -
         await b.until(lambda: b.binder.depth == 2)
         await b.annotate_node("node-a", {LOCK: "garbage"})
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
-        assert all(b.engine.queue.place(made.uid) is Place.ACTIVE for made in group)
+        assert all(b.engine.queue.place(made.uid) is QueueName.ACTIVE for made in group)
         assert b.binder.stats.expired == 0
 
 

@@ -12,7 +12,7 @@ from tests.engine.builders import asks
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
@@ -84,7 +84,7 @@ async def test_a_hook_that_fails_keeps_nothing_for_a_pod_that_is_not_bound(
         assert b.engine.state.reservation(made.uid) is None
         assert b.engine.state.ledger() == b.engine.state.rebuild().ledger() == {}
         assert b.engine.state.was_removed(made.uid) is (status == 404)
-        assert b.engine.queue.place(made.uid) is (None if status == 404 else Place.BACKOFF)
+        assert b.engine.queue.place(made.uid) is (None if status == 404 else QueueName.BACKOFF)
         assert (b.binder.stats.bound, b.binder.stats.failed) == (0, 1)
         await b.until(lambda: _unlocked(b))
 
@@ -146,7 +146,7 @@ async def test_a_report_that_fails_keeps_nothing_for_a_pod_that_is_not_bound(
         b.cluster.inject(Fault(resource="pods/binding", status=403, times=1))
         monkeypatch.setattr(b.reporter, "_warn", fail)
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.engine.state.ledger() == {}
         await b.until(lambda: _unlocked(b))
         assert b.binder.stats.failed == 1

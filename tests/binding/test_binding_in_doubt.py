@@ -14,7 +14,7 @@ from tests.engine.builders import asks
 
 from vgpu_devcluster import MTHREADS, Fault, made_cards
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.engine import Cause, Place
+from vgpu_scheduler.engine import Cause, QueueName
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
@@ -148,7 +148,7 @@ async def test_what_was_not_carried_out_is_given_back_once_a_read_tells(tmp_path
         assert b.submit() == 0
         for fault in refused:
             b.cluster.heal(fault)
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is QueueName.BACKOFF)
         assert b.engine.state.ledger() == {}
         assert LOCK not in await b.node("node-a")
         b.clock.ahead += 10.0

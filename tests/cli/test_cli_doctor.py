@@ -16,7 +16,7 @@ from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, Fact, Report, Seen, examine
+from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, ClusterSnapshot, Fact, Report, examine
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -116,7 +116,7 @@ def config_map(**settings: Any) -> dict[str, Obj]:
     return {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": yaml.safe_dump(settings)}}}
 
 
-async def look(server: Server, config: Path | None = None) -> tuple[Seen, Report]:
+async def look(server: Server, config: Path | None = None) -> tuple[ClusterSnapshot, Report]:
     seen = await read_facts(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
     report = examine(seen)
     assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped

@@ -15,11 +15,11 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.doctor import (
     FACTS,
     ROLE_FACTS,
+    ClusterSnapshot,
     Expected,
     Finding,
     Rbac,
     Report,
-    Seen,
     Server,
     beside_fact,
     examine,
@@ -158,7 +158,7 @@ def _joined(*parts: Objects) -> Objects:
 
 def see(
     objects: Objects, expected: Expected = EXPECTED, server: Server = SERVER, missing: Mapping[str, str] | None = None
-) -> Seen:
+) -> ClusterSnapshot:
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
@@ -168,7 +168,7 @@ def see(
             values[fact.kind], unreadable = take_in(fact, objects.get(fact.kind, []))
             findings += unreadable
     rights = Rbac(*(tuple(values.get(fact.kind, ())) for fact in ROLE_FACTS))
-    return Seen(
+    return ClusterSnapshot(
         expected=expected,
         server=server,
         objects=values,

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from vgpu_scheduler.engine import Place, SchedulingQueue
+from vgpu_scheduler.engine import QueueName, SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import FREE_EVENTS, QueueEvent
 from vgpu_scheduler.model import ClusterEvent
 
@@ -88,7 +88,7 @@ def test_nobody_starves_however_often_others_are_tried_again(seed: int) -> None:
         if rng.random() < 0.2 and known:
             queue.add(uid := str(rng.choice(known)), priority[uid], now)
         for uid in known:
-            if queue.place(uid) is Place.ACTIVE and uid not in since:
+            if queue.place(uid) is QueueName.ACTIVE and uid not in since:
                 since[uid], newer[uid] = Counter(), set()
         popped = queue.pop(now)
         if popped is None:

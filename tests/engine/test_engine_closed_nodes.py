@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Cause, Engine, NodeClosure, Place
+from vgpu_scheduler.engine import Cause, Engine, NodeClosure, QueueName
 
 LOCK = "hami.io/mutex.lock"
 TOKEN = "vgpu-scheduler.io/last-allocated"
@@ -78,11 +78,11 @@ def test_the_node_is_open_again_when_its_lock_changes() -> None:
     placed(engine, "p", 1.0)
     placed(engine, "q", 1.0)
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={**held, "heartbeat": "1"}), 5.0)
-    assert engine.queue.place("uid-q") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-q") is QueueName.UNSCHEDULABLE
     engine.observe_node(node("a", cards("a", 2), version=3, annotations={LOCK: "garbage"}), 5.0)
     assert [closure.cause for closure in engine.closed_nodes.closures("a")] == [Cause.LOCK_MALFORMED]
     engine.observe_node(node("a", cards("a", 2), version=4), 6.0)
-    assert engine.queue.place("uid-q") is Place.ACTIVE
+    assert engine.queue.place("uid-q") is QueueName.ACTIVE
     decision = engine.attempt(6.0)
     assert decision is not None
     assert decision.placement is not None
@@ -97,7 +97,7 @@ def test_a_lock_that_nobody_uses_any_more_closes_nothing_until_it_changes() -> N
     [closure] = engine.closed_nodes.closures("a")
     engine.open_node("a", closure, 5.0)
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={**held, "heartbeat": "1"}), 6.0)
-    assert engine.queue.place("uid-q") is Place.ACTIVE
+    assert engine.queue.place("uid-q") is QueueName.ACTIVE
     assert not engine.closed_nodes.closures("a")
     engine.observe_node(node("a", cards("a", 2), version=3, annotations={LOCK: f"{TIME},default,other"}), 7.0)
     assert engine.closed_nodes.closures("a")
@@ -118,9 +118,9 @@ def test_a_silent_plugin_closes_its_node_until_the_lock_changes() -> None:
     engine.closed_nodes.close("a", NodeClosure(Cause.PLUGIN_SILENT, LOCK, value))
     assert placed(engine, "p", 1.0) == "0/1 nodes are available: 1 node(s) had a device plugin that does not answer."
     engine.observe_node(node("a", cards("a", 2), version=2, annotations={LOCK: value, "heartbeat": "1"}), 2.0)
-    assert engine.queue.place("uid-p") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-p") is QueueName.UNSCHEDULABLE
     engine.observe_node(node("a", cards("a", 2), version=3), 3.0)
-    assert engine.queue.place("uid-p") is Place.ACTIVE
+    assert engine.queue.place("uid-p") is QueueName.ACTIVE
 
 
 def test_a_silent_plugin_without_a_lock_closes_its_node_to_all_that_are_served_in_turn() -> None:

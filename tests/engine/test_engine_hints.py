@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import asks, engine_with, node, pod
 
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import QueueName
 
 NODE: dict[str, Any] = {
     "labels": {"zone": "a"},
@@ -49,7 +49,7 @@ def test_a_change_wakes_those_whom_it_could_help(change: dict[str, Any], woken: 
         assert decision is not None
         assert decision.placement is None, name
     engine.observe_node(node("n", **{**NODE, **change, "version": 2}), 20.0)
-    assert {name for name in REJECTED if engine.queue.place(f"uid-{name}") is Place.ACTIVE} == woken
+    assert {name for name in REJECTED if engine.queue.place(f"uid-{name}") is QueueName.ACTIVE} == woken
 
 
 def test_a_node_that_goes_wakes_those_who_are_to_be_spread() -> None:
@@ -69,7 +69,7 @@ def test_a_node_that_goes_wakes_those_who_are_to_be_spread() -> None:
     for name in ("first", "second"):
         engine.observe_pod(pod(name, **spec), 0.0)
         engine.attempt(0.0)
-    assert engine.queue.place("uid-second") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-second") is QueueName.UNSCHEDULABLE
     engine.remove_node("b")
     decision = engine.attempt(20.0)
     assert decision is not None

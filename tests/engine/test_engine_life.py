@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, make_engine, node, pod
 
-from vgpu_scheduler.engine import Cycle, Engine, Place
+from vgpu_scheduler.engine import Cycle, Engine, QueueName
 from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
@@ -30,7 +30,7 @@ def unschedulable(engine: Engine, asking: Pod) -> str:
     engine.observe_pod(asking, 0.0)
     decision = attempt(engine)
     assert decision.outcome is Outcome.UNSCHEDULABLE, decision
-    assert engine.queue.place(asking.uid) is Place.UNSCHEDULABLE
+    assert engine.queue.place(asking.uid) is QueueName.UNSCHEDULABLE
     return asking.uid
 
 
@@ -44,8 +44,8 @@ def test_freed_cards_wake_those_who_lack_cards_only() -> None:
     lacks_card = unschedulable(engine, pod("second", big))
     lacks_label = unschedulable(engine, pod("third", nodeSelector={"pool": "x"}))
     engine.remove_pod("uid-first", 10.0)
-    assert engine.queue.place(lacks_card) is Place.ACTIVE
-    assert engine.queue.place(lacks_label) is Place.UNSCHEDULABLE
+    assert engine.queue.place(lacks_card) is QueueName.ACTIVE
+    assert engine.queue.place(lacks_label) is QueueName.UNSCHEDULABLE
     assert attempt(engine, 10.0).outcome is Outcome.PLACED
 
 
@@ -55,7 +55,7 @@ def test_freed_cpu_wakes_those_who_lack_cpu() -> None:
     attempt(engine)
     uid = unschedulable(engine, pod("second", plain))
     engine.observe_pod(pod("first", plain, version=2, nodeName="a", phase="Succeeded"), 10.0)
-    assert engine.queue.place(uid) is Place.ACTIVE
+    assert engine.queue.place(uid) is QueueName.ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_a_node_wakes_those_whom_its_change_could_help(
     lacks_label = unschedulable(engine, pod("label", nodeSelector={"pool": "x"}))
     lacks_card = unschedulable(engine, pod("card", asks(1, 9000)))
     engine.observe_node(node("a", **{"registered": first, "version": 2, **changed}), 10.0)
-    assert (engine.queue.place(lacks_label) is Place.ACTIVE) is wakes_label
-    assert (engine.queue.place(lacks_card) is Place.ACTIVE) is wakes_card
+    assert (engine.queue.place(lacks_label) is QueueName.ACTIVE) is wakes_label
+    assert (engine.queue.place(lacks_card) is QueueName.ACTIVE) is wakes_card
 
 
 def test_a_card_that_is_healthy_again_wakes() -> None:
     engine = engine_with([node("a", cards("a", 1, healthy=False))])
     uid = unschedulable(engine, pod("p"))
     engine.observe_node(node("a", cards("a", 1), version=2), 10.0)
-    assert engine.queue.place(uid) is Place.ACTIVE
+    assert engine.queue.place(uid) is QueueName.ACTIVE
 
 
 def test_a_placement_given_back_wakes_others() -> None:
@@ -94,7 +94,7 @@ def test_a_placement_given_back_wakes_others() -> None:
     attempt(engine)
     uid = unschedulable(engine, pod("second", big))
     engine.unreserve("uid-first", 10.0)
-    assert engine.queue.place(uid) is Place.ACTIVE
+    assert engine.queue.place(uid) is QueueName.ACTIVE
 
 
 def test_a_heartbeat_of_the_pod_itself_wakes_nobody_but_a_change_of_what_it_asks_does() -> None:
@@ -102,9 +102,9 @@ def test_a_heartbeat_of_the_pod_itself_wakes_nobody_but_a_change_of_what_it_asks
     engine.observe_pod(pod("p", asks(1, 9000)), 0.0)
     attempt(engine)
     engine.observe_pod(pod("p", asks(1, 9000), version=2), 1.0)
-    assert engine.queue.place("uid-p") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-p") is QueueName.UNSCHEDULABLE
     engine.observe_pod(pod("p", asks(1, 9000), version=3, annotations={"nvidia.com/use-gputype": "T4"}), 2.0)
-    assert engine.queue.place("uid-p") is Place.ACTIVE
+    assert engine.queue.place("uid-p") is QueueName.ACTIVE
 
 
 # Pods that must not be placed ----------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytes
     assert (bad.outcome, bad.message) == (Outcome.ERROR, "internal error: ZeroDivisionError('odd')")
     assert isinstance(bad.error, ZeroDivisionError)
     assert good.outcome is Outcome.PLACED
-    assert engine.queue.place("uid-bad") is Place.BACKOFF  # tried again without any event
+    assert engine.queue.place("uid-bad") is QueueName.BACKOFF  # tried again without any event
     monkeypatch.undo()
     assert attempt(engine, 1.0).outcome is Outcome.PLACED
 
@@ -240,7 +240,7 @@ def test_the_cards_that_an_exchange_frees_help_those_who_wait() -> None:
     [chosen] = [a.uuid for c in attempt(engine).placement.containers for a in c]
     engine.observe_pod(pod("other", asks(gpumem=6000), annotations={"nvidia.com/use-gpuuuid": chosen}), 0.0)
     assert attempt(engine).placement is None
-    assert engine.queue.place("uid-other") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-other") is QueueName.UNSCHEDULABLE
     allowed = {"nvidia.com/nouse-gpuuuid": chosen}
     engine.observe_pod(pod("p", asks(gpumem=6000), version=2, annotations=allowed), 0.0)
     assert uuids(engine.assumed.recheck("uid-p")) != [chosen]

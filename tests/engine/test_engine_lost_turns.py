@@ -10,7 +10,7 @@ from tests.engine.builders import asks, cards, node_object
 from tests.engine.dialect_worlds import HAMI, MEMORY, NUMBER, VOLCANO, asking, engine_of, volcano_node
 
 from vgpu_scheduler.dialects.volcano import PluginVersion, volcano_dialect
-from vgpu_scheduler.engine import Cause, Engine, EngineOptions, NodeClosure, Place
+from vgpu_scheduler.engine import Cause, Engine, EngineOptions, NodeClosure, QueueName
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.whatif import World, ask
 
@@ -53,9 +53,9 @@ def test_a_node_is_closed_to_pods_of_as_many_cards_until_the_pod_is_gone(others:
     assert placed(engine, "one", 1.0) == f"0/1 nodes are available: 1 {CLOSED}."
     assert placed(engine, "two", 1.0, **{NUMBER: 2, MEMORY: 1000}) == "v"
     assert placed(engine, "plain", 1.0, cpu=1) == "v"
-    assert engine.queue.place("uid-one") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-one") is QueueName.UNSCHEDULABLE
     engine.remove_pod("uid-left", 2.0)
-    assert engine.queue.place("uid-one") is Place.ACTIVE
+    assert engine.queue.place("uid-one") is QueueName.ACTIVE
     assert not engine.closed_nodes
     decision = engine.attempt(2.0)
     assert decision is not None
@@ -70,9 +70,9 @@ def test_it_is_opened_by_the_last_of_those_that_were_not_served() -> None:
     placed(engine, "one", 1.0)
     engine.remove_pod("uid-first", 2.0)
     engine.observe_pod(unserved("second", version=3, notes={LEFT: ";"}), 2.0)
-    assert engine.queue.place("uid-one") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-one") is QueueName.UNSCHEDULABLE
     engine.observe_pod(unserved("third", version=3, notes={TIME: str(2**64 - 1)}), 3.0)
-    assert engine.queue.place("uid-one") is Place.ACTIVE
+    assert engine.queue.place("uid-one") is QueueName.ACTIVE
 
 
 def test_a_pod_that_fails_closes_the_node_when_that_is_seen() -> None:

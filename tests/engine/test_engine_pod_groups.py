@@ -14,7 +14,7 @@ from tests.engine.test_engine_sweeps import swept
 from tests.simulation.invariants import resources
 from tests.state.copies import copied, cycle_on
 
-from vgpu_scheduler.engine import Engine, Place, Requeue
+from vgpu_scheduler.engine import Engine, QueueName, Requeue
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod, PodGroup, ResourceQuota
@@ -100,7 +100,7 @@ def test_an_undo_wakes_nobody_who_waits_for_a_quota() -> None:
         engine.observe_pod(member(f"p{number}", "team/2", 2000), 1.0)
     assert {outcome for _, outcome in attempt(engine, 1.0)} == {Outcome.UNSCHEDULABLE}
     assert attempt(engine, 30.0) == []
-    assert engine.queue.place("uid-waits") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-waits") is QueueName.UNSCHEDULABLE
 
 
 def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:

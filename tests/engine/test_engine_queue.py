@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.engine import Place, SchedulingQueue
+from vgpu_scheduler.engine import QueueName, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF
 from vgpu_scheduler.model import ClusterEvent
@@ -25,7 +25,7 @@ def test_priority_then_time_in_queue() -> None:
     for now, (uid, priority) in enumerate([("late", 0), ("later", 0), ("high", 5), ("higher", 9), ("low", -1)]):
         queue.add(uid, priority, float(now))
     assert drain(queue, 10.0) == ["higher", "high", "late", "later", "low"]
-    assert queue.counts()[Place.TRYING] == 5
+    assert queue.counts()[QueueName.TRYING] == 5
 
 
 def test_one_that_is_active_keeps_its_turn_unless_its_priority_changes() -> None:
@@ -44,7 +44,7 @@ def test_back_off_doubles_from_one_second_to_ten() -> None:
     for _ in range(6):
         assert queue.pop(now) == "a"
         queue.back_off("a", now)
-        assert queue.place("a") is Place.BACKOFF
+        assert queue.place("a") is QueueName.BACKOFF
         due = queue.tick(now)
         assert due is not None
         assert queue.pop(due - 0.001) is None
@@ -103,7 +103,7 @@ def test_a_hint_does_not_cut_the_back_off_short() -> None:
     queue.pop(0.0)
     queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     assert queue.requeue(ClusterEvent.NODE, 0.25) == 1
-    assert queue.place("a") is Place.BACKOFF
+    assert queue.place("a") is QueueName.BACKOFF
     assert queue.pop(0.75) is None
     assert queue.pop(1.0) == "a"
 
@@ -125,7 +125,7 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
         key = queue.return_unschedulable("p", last_attempt, now)
     assert looks == 9
     assert queue.attempts("p") == 1, "looks are no attempts"
-    assert queue.place("p") is Place.BACKOFF
+    assert queue.place("p") is QueueName.BACKOFF
     assert queue.pop(now + 1.0) == "p"
     assert queue.last_attempt("p") is not None, "only nodes that changed are looked at after it, too"
 
@@ -174,33 +174,33 @@ def test_a_flush_of_an_earlier_stay_does_not_end_a_later_one() -> None:
     assert queue.pop(FLUSH_AFTER + 100.0) == "a"
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_an_update_makes_a_pod_active_wherever_it_waits(place: Place) -> None:
+@pytest.mark.parametrize("place", list(QueueName))
+def test_an_update_makes_a_pod_active_wherever_it_waits(place: QueueName) -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
-    if place is not Place.ACTIVE:
+    if place is not QueueName.ACTIVE:
         queue.pop(0.0)
-    if place is Place.BACKOFF:
+    if place is QueueName.BACKOFF:
         queue.back_off("a", 0.0)
-    elif place is Place.UNSCHEDULABLE:
+    elif place is QueueName.UNSCHEDULABLE:
         queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     assert queue.place("a") is place
     queue.add("a", 3, 0.1)
-    assert queue.place("a") is Place.ACTIVE
+    assert queue.place("a") is QueueName.ACTIVE
     assert queue.requeue(ClusterEvent.NODE, 0.1) == 0
     assert drain(queue, 0.1) == ["a"]
     assert drain(queue, 1000.0) == []  # nothing of the earlier place is left
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_a_removed_pod_never_comes_back(place: Place) -> None:
+@pytest.mark.parametrize("place", list(QueueName))
+def test_a_removed_pod_never_comes_back(place: QueueName) -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
-    if place is not Place.ACTIVE:
+    if place is not QueueName.ACTIVE:
         queue.pop(0.0)
-    if place is Place.BACKOFF:
+    if place is QueueName.BACKOFF:
         queue.back_off("a", 0.0)
-    elif place is Place.UNSCHEDULABLE:
+    elif place is QueueName.UNSCHEDULABLE:
         queue.add_unschedulable("a", ClusterEvent.NODE, 0.0)
     queue.remove("a")
     queue.remove("a")
@@ -258,5 +258,5 @@ def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, in
         else:
             now += (0.3, 2.0, 40.0)[number]
         assert {uid for uid in "abcd" if uid in queue} == members
-        assert {uid for uid in "abcd" if queue.place(uid) is Place.TRYING} == trying
+        assert {uid for uid in "abcd" if queue.place(uid) is QueueName.TRYING} == trying
     assert set(drain(queue, now + FLUSH_AFTER + MAX_BACKOFF)) == members - trying

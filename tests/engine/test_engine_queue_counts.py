@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.engine.builders import asks, cards, engine_with, in_group, node, pod
 
-from vgpu_scheduler.engine import Place, SchedulingQueue
+from vgpu_scheduler.engine import QueueName, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.model import ClusterEvent
@@ -70,7 +70,7 @@ def test_changes_have_kube_schedulers_names(events: ClusterEvent, event: QueueEv
     queue.pop(0.0)
     queue.add_unschedulable("a", events, 0.0)
     queue.requeue(events, 20.0)
-    assert queue.incoming[Place.ACTIVE, event] == 1
+    assert queue.incoming[QueueName.ACTIVE, event] == 1
 
 
 def test_what_rejected_a_pod_counts_until_it_is_tried_again() -> None:
@@ -106,4 +106,4 @@ def test_the_pods_of_a_group_that_is_placed_are_not_counted_as_activated_by_each
     engine.observe_node(node("b", cards("b", 4)), 100.0)
     (placed,) = iter(lambda: engine.attempt_group(100.0), ())
     assert len(placed) == 3
-    assert engine.queue.incoming[Place.ACTIVE, QueueEvent.FORCE_ACTIVATE] == 0
+    assert engine.queue.incoming[QueueName.ACTIVE, QueueEvent.FORCE_ACTIVATE] == 0

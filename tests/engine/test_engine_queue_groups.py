@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
+from vgpu_scheduler.engine import Engine, QueueName, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queued_pods import MAX_BACKOFF, QueueEvent
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
@@ -42,7 +42,7 @@ def test_after_one_that_was_placed_comes_the_next() -> None:
         queue.placed(uid, 20.0)
     assert queue.pop(20.0) == "c"
     queue.add_unschedulable("c", ClusterEvent.NODE, 20.0, "shape")
-    assert queue.counts()[Place.UNSCHEDULABLE] == 1
+    assert queue.counts()[QueueName.UNSCHEDULABLE] == 1
 
 
 def test_the_highest_priority_is_tried_first_and_one_in_back_off_is_passed_over() -> None:
@@ -137,7 +137,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
 def test_one_that_was_woken_before_the_flush_is_tried_for_all_even_if_nobody_looked_meanwhile() -> None:
     queue = unschedulable("a", "b")
     queue.requeue(ClusterEvent.NODE, 0.5)
-    assert queue.place("a") is Place.BACKOFF
+    assert queue.place("a") is QueueName.BACKOFF
     assert queue.pop(FLUSH_AFTER) == "a"
     queue.placed("a", FLUSH_AFTER)
     assert queue.pop(FLUSH_AFTER) == "b"
@@ -202,7 +202,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
             pass
     for uid in queue.unschedulable():
         assert not free[pod_class[uid]]
-    assert queue.counts()[Place.UNSCHEDULABLE] == len(queue)
+    assert queue.counts()[QueueName.UNSCHEDULABLE] == len(queue)
 
 
 # In the engine -------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def tried(engine: Engine, now: float) -> list[Decision]:
 
 def test_a_freed_slice_costs_two_decisions_however_many_wait_for_it() -> None:
     engine = full(200)
-    assert engine.queue.counts()[Place.UNSCHEDULABLE] == 200
+    assert engine.queue.counts()[QueueName.UNSCHEDULABLE] == 200
     engine.remove_pod("uid-holder", 20.0)
     outcomes = [decision.outcome for decision in tried(engine, 20.0)]
     assert outcomes == [Outcome.PLACED, Outcome.UNSCHEDULABLE]

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
-from vgpu_scheduler.engine import Engine, EngineOptions, Place
+from vgpu_scheduler.engine import Engine, EngineOptions, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerKind, Decision, Outcome, PodClaims
 from vgpu_scheduler.policy import PolicyDefaults
@@ -246,7 +246,7 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
 
 
 def unschedulable(engine: Engine, name: str) -> bool:
-    return engine.queue.place(f"uid-{name}") is Place.UNSCHEDULABLE
+    return engine.queue.place(f"uid-{name}") is QueueName.UNSCHEDULABLE
 
 
 def test_an_end_in_the_namespace_wakes_and_one_elsewhere_does_not() -> None:

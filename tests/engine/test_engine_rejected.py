@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, node, pod_object
 
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Place, Problem
+from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Problem, QueueName
 from vgpu_scheduler.engine.closed_nodes import RejectedNodes
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ClusterEvent, Outcome
@@ -68,7 +68,7 @@ def test_it_waits_until_the_time_is_over_and_is_woken_then() -> None:
     reject(engine, "p", "a", 10.0)
     assert place(engine, owned("q"), 11.0) == f"0/1 nodes are available: 1 {TEXT}."
     assert engine.attempt(69.9) is None
-    assert engine.queue.place("uid-q") is Place.UNSCHEDULABLE
+    assert engine.queue.place("uid-q") is QueueName.UNSCHEDULABLE
     decision = engine.attempt(70.0)
     assert decision is not None
     assert decision.placement is not None

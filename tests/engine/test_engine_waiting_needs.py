@@ -12,7 +12,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
-from vgpu_scheduler.engine import Engine, Place, node_parts, requeuing
+from vgpu_scheduler.engine import Engine, QueueName, node_parts, requeuing
 from vgpu_scheduler.engine.equivalence import NodeColumns
 from vgpu_scheduler.engine.queued_pods import UnschedulableClass
 from vgpu_scheduler.engine.requeuing import WaitingNeeds
@@ -53,7 +53,7 @@ def test_a_freed_card_costs_a_look_at_its_node(fitted: list[int]) -> None:
     assert sum(fitted) <= 2, "neither other nodes nor other pods are looked at before"
     assert not drained(engine, 800.0)
     assert sum(fitted) <= 2 * 600, "each of the others looks at that node, and at no other"
-    assert engine.queue.counts()[Place.UNSCHEDULABLE] == 599
+    assert engine.queue.counts()[QueueName.UNSCHEDULABLE] == 599
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from tests.engine.builders import make_engine, pod
 
-from vgpu_scheduler.engine import Engine, Place, QueueEvent
+from vgpu_scheduler.engine import Engine, QueueEvent, QueueName
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import ClusterEvent, WakeSet
 
@@ -78,7 +78,7 @@ def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
         or ((found.every_policy or namespace in found.policies) and not as_decided)
     }
     uids = {f"uid-p{number}" for number in range(len(pods))}
-    assert {uid for uid in uids if engine.queue.place(uid) is Place.ACTIVE} == expected
+    assert {uid for uid in uids if engine.queue.place(uid) is QueueName.ACTIVE} == expected
     assert not wakes, "it is drained"
 
 

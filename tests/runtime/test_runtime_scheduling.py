@@ -15,7 +15,7 @@ from tests.engine.test_engine_waiting_needs import full_cluster
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.engine import Cycle, Engine, EventPort, Place
+from vgpu_scheduler.engine import Cycle, Engine, EventPort, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import ConditionReason, Decision
 from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
@@ -186,7 +186,7 @@ async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
     reporter.start()
     loop = SchedulingLoop(engine, Hands(heard, heard, reporter), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
-    while engine.queue.counts()[Place.UNSCHEDULABLE] < number:
+    while engine.queue.counts()[QueueName.UNSCHEDULABLE] < number:
         await asyncio.sleep(0)
     await reporter.flush()
     told, calls = api.sent, 0

@@ -15,7 +15,7 @@ from tests.simulation.restored import RestoringMachine
 from tests.simulation.things import SimThing
 from tests.simulation.world import NAMES, REACHED, SWEPT, Shape
 
-from vgpu_scheduler.engine import Engine, Place, Requeue
+from vgpu_scheduler.engine import Engine, QueueName, Requeue
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.intake import POD_GROUPS
 from vgpu_scheduler.kube import Pod
@@ -256,7 +256,7 @@ class GroupsMachine(RestoringMachine):
         """Check that nobody waits who could be placed, alone or with the group, and no room is kept for nothing."""
         preemptions, queue = self.engine.preemptions, self.engine.queue
         for hold in self.engine.state.holds:
-            rests = queue.place(hold.uid) is Place.UNSCHEDULABLE
+            rests = queue.place(hold.uid) is QueueName.UNSCHEDULABLE
             known = hold.uid in preemptions.waiting or preemptions.of(hold.uid) is not None
             assert known or not rests, f"room is kept for {hold.reservation.pod}, and nobody knows why"
         no_member_is_forgotten(self.engine)

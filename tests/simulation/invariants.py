@@ -10,7 +10,7 @@ from tests.simulation.cluster import SimApi
 from tests.simulation.makers import total_of
 from tests.state.copies import copied, cycle_on
 
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, Outcome, Placement, add
 from vgpu_scheduler.state import Phase, State
@@ -139,9 +139,9 @@ def check_engine(
             confirmed = held_now is not None and held_now.phase is not Phase.ASSUMED
             known = place or pod.uid in in_flight or confirmed or pod.uid in departed
             assert known, f"{pod.key} is stranded"
-        if place is Place.TRYING:
+        if place is QueueName.TRYING:
             assert pod.uid in in_flight, f"{pod.key} is being tried by nobody"
-        if place in {Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE}:
+        if place in {QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE}:
             assert waits(pod), f"{pod.key} is queued in vain"
     for uid in in_flight:
         assert state.in_flight(uid)

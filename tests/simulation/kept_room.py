@@ -11,7 +11,7 @@ from tests.simulation.cluster import SimApi, SimPod
 from tests.simulation.makers import total_of
 from tests.simulation.records import check_records
 
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.kube import MANAGER
 from vgpu_scheduler.model import Amounts, Placement, Preemption, add
 from vgpu_scheduler.policy import PolicyKey, VictimScope
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Card = tuple[str, str]
 _NOTHING: Amounts = (0, 0, 0)
 _QUIET = 3
-_TRIED = (Place.ACTIVE, Place.BACKOFF)
+_TRIED = (QueueName.ACTIVE, QueueName.BACKOFF)
 
 
 def check_kept_room(api: SimApi, under_way: Iterable[tuple[str, Preemption]], odd: Collection[Card]) -> None:

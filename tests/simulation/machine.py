@@ -23,7 +23,7 @@ from tests.simulation.invariants import (
 from tests.simulation.leaders import HeldBack
 from tests.simulation.world import REACHED
 
-from vgpu_scheduler.engine import Place, Requeue
+from vgpu_scheduler.engine import QueueName, Requeue
 from vgpu_scheduler.intake import PODS
 from vgpu_scheduler.state import Phase
 
@@ -141,7 +141,7 @@ class SchedulerMachine(BindingWorld):
         for _ in range(20):
             self._decide(50)
             places = self.engine.queue.counts()
-            if not places[Place.ACTIVE] + places[Place.BACKOFF]:
+            if not places[QueueName.ACTIVE] + places[QueueName.BACKOFF]:
                 break
             self.now += 11.0
         self.check_nobody_is_forgotten()

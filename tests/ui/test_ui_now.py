@@ -17,7 +17,7 @@ from tests.whatif.test_whatif_remedies import node, running
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.doctor import Seen, examine
+from vgpu_scheduler.doctor import ClusterSnapshot, examine
 from vgpu_scheduler.reading import facts_of_view, read_facts
 from vgpu_scheduler.ui import Window
 
@@ -28,7 +28,7 @@ NOW = "/?format=json"
 def looking(looks: list[Object], *objects: Object) -> Callable[[Window], Window]:
     """Have the doctor look at objects, and note each look."""
 
-    async def look() -> Seen:
+    async def look() -> ClusterSnapshot:
         looks.append({})
         return await asyncio.to_thread(facts_of_view, view_of(objects), "vgpu-system")
 
@@ -78,7 +78,7 @@ async def test_it_looks_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("error", [ApiUnreachableError("the API server is away"), ValueError("odd")])
 async def test_why_it_could_not_look_is_said(error: Exception) -> None:
-    async def look() -> Seen:
+    async def look() -> ClusterSnapshot:
         raise error
 
     async with served([node("a")], change=lambda window: replace(window, look=look)) as browser:

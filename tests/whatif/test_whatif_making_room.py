@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import Room, StepKind, World, ask, make_room, room_search, simulate
+from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, room_search, simulate
 from vgpu_scheduler.whatif.moving import Moves
 from vgpu_scheduler.whatif.turns import queue_of, turns_around
 
@@ -39,7 +39,7 @@ def holding(name: str, on: str, cards: list[int], memory: int) -> dict[str, Any]
     return owned(pod(name, limits, metadata={"annotations": annotations}, **spec))
 
 
-def follow(world: World, room: Room) -> None:
+def follow(world: World, room: RoomPlan) -> None:
     """Do what a plan says, step by step; each pod that is moved goes where the plan says."""
     moves = Moves(world, {"vgpu-scheduler"})
     for step in room.steps:
@@ -84,14 +84,14 @@ def test_a_pod_that_no_move_helps_says_what_it_waits_for() -> None:
     assert (room.node, room.steps, room.fewest) == ("", (), True)
     assert "CardInsufficientMemory" in room.hopeless
     world = world_of(node("a", cards=1), owned(running("p", "a", "GPU-a-0", 4000)), new(CARD))
-    assert make_room(world, waiting(world)) == Room("default/new", fewest=True)  # it has nowhere to go
+    assert make_room(world, waiting(world)) == RoomPlan("default/new", fewest=True)  # it has nowhere to go
 
 
 def test_pods_that_must_stay_are_not_moved() -> None:
     stays = running("small", "a", "GPU-a-0", 4000)
     objects = [node("a", cards=2), stays, owned(running("large", "a", "GPU-a-1", 13000)), new(CARD)]
     world = world_of(*objects)
-    assert make_room(world, waiting(world)) == Room("default/new", fewest=True)
+    assert make_room(world, waiting(world)) == RoomPlan("default/new", fewest=True)
 
 
 def test_pods_move_in_a_row() -> None:

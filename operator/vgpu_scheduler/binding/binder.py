@@ -15,7 +15,7 @@ from typing import Any
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
 from vgpu_scheduler.binding.in_doubt import InDoubtBindings
-from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, SentBinding
+from vgpu_scheduler.binding.lanes import BindGroup, BindState, BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.rehearsals import Rehearsals
@@ -86,7 +86,7 @@ class Binder:
         for number, decision in enumerate(decisions):
             assert decision.placement is not None
             queue = self._engine.queue
-            item = Item(
+            item = BindTask(
                 (urgency, now, self._serial, number),
                 decision.uid,
                 decision,
@@ -182,7 +182,7 @@ class Binder:
 
     # One bind --------------------------------------------------------------------------------------------------------
 
-    async def _bind(self, item: Item) -> None:
+    async def _bind(self, item: BindTask) -> None:
         """Bind a pod whose turn it is; those that wait in no lane, so many at a time."""
         if item.node:
             await self._guarded(item, self._bind_serialized(item))
@@ -190,12 +190,12 @@ class Binder:
             async with self._unlocked:
                 await self._guarded(item, self._bind_unlocked(item))
 
-    async def _bind_unlocked(self, item: Item) -> None:
+    async def _bind_unlocked(self, item: BindTask) -> None:
         checked = await self._check(item)
         if checked:
             await self._send(item, *checked, lock="")
 
-    async def _guarded(self, item: Item, bind: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, item: BindTask, bind: Coroutine[Any, Any, None]) -> None:
         """Keep one bad pod from stopping the others; what was sent is followed up, never just dropped."""
         try:
             await bind
@@ -209,7 +209,7 @@ class Binder:
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
-    async def _bind_serialized(self, item: Item) -> None:
+    async def _bind_serialized(self, item: BindTask) -> None:
         if not await self._plugins.begin(item):
             self._turns.unreserve(item, Requeue.NOW)
             return
@@ -232,7 +232,7 @@ class Binder:
         elif await self._send(item, pod, still, lock) and self._is_serialized(item.decision):
             await self._plugins.finish(item, lock)
 
-    async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
+    async def _check(self, item: BindTask) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
         item.turn = self._clock.monotonic()
         await self._rehearsals.hold(item.group)
@@ -247,7 +247,7 @@ class Binder:
         await self._hooks.on_step(Step.CHECKED, pod)
         return pod, placement
 
-    async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
+    async def _send(self, item: BindTask, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
         if item.is_over:
             await self._release(item.uid, item.node, lock)
@@ -266,10 +266,10 @@ class Binder:
                 break
         return await self._end(item, item.sent, result)
 
-    def _answered(self, item: Item, sent: SentBinding, result: BindResult) -> None:
+    def _answered(self, item: BindTask, sent: SentBinding, result: BindResult) -> None:
         self._hooks.on_answer(sent.pod, result.answer, self._clock.monotonic() - item.sent_at)
 
-    async def _end(self, item: Item, sent: SentBinding, result: BindResult) -> bool:
+    async def _end(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
         """End the turn of a pod whose Binding was sent; what nobody can tell is found out after it."""
         if result.answer is not Answer.UNKNOWN:
             return await self._settle(item, sent, result)
@@ -278,7 +278,7 @@ class Binder:
         item.sent = None
         return False
 
-    async def _settle_doubt(self, item: Item, sent: SentBinding, result: BindResult) -> None:
+    async def _settle_doubt(self, item: BindTask, sent: SentBinding, result: BindResult) -> None:
         """Take in what became of a Binding that was in doubt."""
         self._answered(item, sent, result)
         await self._settle(item, sent, result)
@@ -293,7 +293,7 @@ class Binder:
         if lock and (pod is None or pod.node_name != node):
             await self.locker.release(node, lock)
 
-    async def _settle(self, item: Item, sent: SentBinding, result: BindResult) -> bool:
+    async def _settle(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
         """Book what became of a Binding, and tell; True if the pod is bound as decided."""
         pod, placement, lock = sent
         bound = result.answer is Answer.BOUND

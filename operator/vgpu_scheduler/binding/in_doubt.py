@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from vgpu_scheduler.apiclient import wait_for_event
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
-from vgpu_scheduler.binding.lanes import Item, SentBinding
+from vgpu_scheduler.binding.lanes import BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
 from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _LONGEST = 12
 """Times the patience, between two looks at a pod of which nothing is heard."""
 
-Settle = Callable[[Item, SentBinding, BindResult], Awaitable[object]]
+Settle = Callable[[BindTask, SentBinding, BindResult], Awaitable[object]]
 
 
 class InDoubtBindings:
@@ -62,7 +62,7 @@ class InDoubtBindings:
         self._moved: dict[str, tuple[str, asyncio.Event]] = {}
         self._looks = Background()
 
-    def follow(self, item: Item, sent: SentBinding, message: str) -> None:
+    def follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
         """Look after a pod from now on; ``message`` is why nobody can tell."""
         pod, node = sent.pod, sent.placement.node
         self._engine.state.mark_in_doubt(pod.uid)
@@ -91,7 +91,7 @@ class InDoubtBindings:
             return True
         return bool(lock) and self._engine.dialects.node_side.parse_lock(lock).owner != pod.key
 
-    async def _follow(self, item: Item, sent: SentBinding, message: str) -> None:
+    async def _follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
         uid, node = sent.pod.uid, sent.placement.node
         pause, (_, moved) = self._patience, self._moved[uid]
         try:
@@ -103,7 +103,7 @@ class InDoubtBindings:
             del self._moved[uid]
             self._closed.notice(node)
 
-    async def _is_settled(self, item: Item, sent: SentBinding, message: str) -> bool:
+    async def _is_settled(self, item: BindTask, sent: SentBinding, message: str) -> bool:
         """Look at a pod once; tell whether what became of it is known now, and was taken in."""
         try:
             result = self._known(sent, message) or await self._sender.look(*sent[:2], message)

@@ -22,7 +22,17 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
-__all__ = ["TRANSITIONS", "BindGroup", "BindState", "BindStateError", "Item", "Lane", "Rank", "SentBinding", "checked"]
+__all__ = [
+    "TRANSITIONS",
+    "BindGroup",
+    "BindState",
+    "BindStateError",
+    "BindTask",
+    "Lane",
+    "Rank",
+    "SentBinding",
+    "checked",
+]
 
 
 class BindState(Enum):
@@ -135,7 +145,7 @@ class BindGroup:
         Whether that was done.
     """
 
-    items: list[Item] = field(default_factory=list)
+    items: list[BindTask] = field(default_factory=list)
     held_up: float | None = None
     rehearsal: asyncio.Lock = field(default_factory=asyncio.Lock)
     is_rehearsed: bool = False
@@ -150,7 +160,7 @@ class BindGroup:
 
 
 @dataclass(eq=False, slots=True)
-class Item:
+class BindTask:
     """A decided pod that waits to be bound.
 
     Attributes
@@ -213,40 +223,40 @@ class Lane:
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Rank, Item]] = []
-        self._committed: deque[Item] = deque()
-        self.turn: Item | None = None
+        self._heap: list[tuple[Rank, BindTask]] = []
+        self._committed: deque[BindTask] = deque()
+        self.turn: BindTask | None = None
         self.since = self.looked_at = 0.0
         self._left = False
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._committed)
 
-    def push(self, item: Item) -> None:
+    def push(self, item: BindTask) -> None:
         """Add a pod."""
         heapq.heappush(self._heap, (item.rank, item))
 
     @property
-    def head(self) -> Item:
+    def head(self) -> BindTask:
         """The pod whose turn is next."""
         return self._committed[0] if self._committed else self._heap[0][1]
 
-    def in_order(self) -> list[Item]:
+    def in_order(self) -> list[BindTask]:
         """Return all pods that wait, in the order of their turns."""
         return [*self._committed, *(item for _, item in sorted(self._heap, key=lambda entry: entry[0]))]
 
-    def pop(self) -> Item:
+    def pop(self) -> BindTask:
         """Take the next pod."""
         return self._committed.popleft() if self._committed else heapq.heappop(self._heap)[1]
 
-    def begin(self, now: float) -> Item:
+    def begin(self, now: float) -> BindTask:
         """Take the next pod, whose turn it is now."""
         if not self._left:
             self.since = now
         self.turn, self._left = self.pop(), False
         return self.turn
 
-    def leave(self, item: Item) -> None:
+    def leave(self, item: BindTask) -> None:
         """Take out a pod that goes elsewhere; where it is its turn, the next one waits for the same."""
         self._left |= item is self.turn
         self.remove([item])
@@ -257,17 +267,17 @@ class Lane:
         self.remove(mine)
         self._committed.extend(mine)
 
-    def remove(self, items: Iterable[Item]) -> None:
+    def remove(self, items: Iterable[BindTask]) -> None:
         """Take pods out, wherever they wait."""
         gone = set(map(id, items))
         self._heap = [entry for entry in self._heap if id(entry[1]) not in gone]
         heapq.heapify(self._heap)
         self._committed = deque(item for item in self._committed if id(item) not in gone)
 
-    def expired(self, before: float) -> list[Item]:
+    def expired(self, before: float) -> list[BindTask]:
         """Return the pods that joined before a time and whose turn has not come."""
         return [item for _, item in self._heap if item.joined < before]
 
-    def all(self) -> list[Item]:
+    def all(self) -> list[BindTask]:
         """Return all pods that wait."""
         return [*self._committed, *(item for _, item in self._heap)]

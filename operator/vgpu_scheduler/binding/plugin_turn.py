@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
-from vgpu_scheduler.binding.lanes import Item
+from vgpu_scheduler.binding.lanes import BindTask
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.dialects import NodeLock
@@ -43,7 +43,7 @@ class PluginTurn:
         self._closed = closed
         self._options = options
 
-    async def begin(self, item: Item) -> bool:
+    async def begin(self, item: BindTask) -> bool:
         """Wait until no plugin of the node can take this pod for one that is there already.
 
         Those that this process has bound have been waited for; there may be others, of a process before it. Returns
@@ -76,7 +76,7 @@ class PluginTurn:
         self._report_silence(other.uid, node)
         return Cause.PLUGIN_SILENT
 
-    async def take(self, item: Item, pod: Pod) -> str | None:
+    async def take(self, item: BindTask, pod: Pod) -> str | None:
         """Claim the cards of the node for a pod: write its token, and take its lock if there is one.
 
         Returns
@@ -112,7 +112,7 @@ class PluginTurn:
         self._turns.unreserve(item)
         return None
 
-    async def finish(self, item: Item, lock: str) -> None:
+    async def finish(self, item: BindTask, lock: str) -> None:
         """Wait until the plugins have answered, so that the next pod does not take the lock from under this one.
 
         A node whose plugin does not answer is closed: who waits there is decided anew.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from vgpu_scheduler.binding.context import BindContext, BindStats
-from vgpu_scheduler.binding.lanes import BindGroup, Item
+from vgpu_scheduler.binding.lanes import BindGroup, BindTask
 from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.engine import Requeue
@@ -25,7 +25,7 @@ _TRIES: Final = 3
 """So often a Binding is tried that the API server is too busy for, or says nothing of."""
 _AGAIN: Final = 0.2
 """Seconds until it is tried again where the API server does not say when."""
-_Failure = tuple[Item, Pod, BindResult]
+_Failure = tuple[BindTask, Pod, BindResult]
 
 
 class Rehearsals:
@@ -71,7 +71,7 @@ class Rehearsals:
             for item, pod, result in filter(None, tried):
                 await self._fail(item, pod, result)
 
-    async def _try(self, item: Item, gate: asyncio.Semaphore) -> _Failure | None:
+    async def _try(self, item: BindTask, gate: asyncio.Semaphore) -> _Failure | None:
         """Try the Binding of one pod; None if it would be bound, or must not be any more, which its turn shows."""
         async with gate:
             placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
@@ -86,7 +86,7 @@ class Rehearsals:
                 await asyncio.sleep(result.retry_after or _AGAIN)
         return None if result.answer is Answer.BOUND else (item, pod, result)
 
-    async def _fail(self, item: Item, pod: Pod, result: BindResult) -> None:
+    async def _fail(self, item: BindTask, pod: Pod, result: BindResult) -> None:
         """Take in that a pod would not be bound: its group is given back."""
         self._stats.failed += 1
         log.info(Keyed("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.apiclient import wait_for_event
 from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
-from vgpu_scheduler.binding.lanes import BindGroup, BindState, Item, Lane
+from vgpu_scheduler.binding.lanes import BindGroup, BindState, BindTask, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.model import Decision, EventReason
@@ -54,7 +54,7 @@ class BindLanes:
         options: BinderOptions,
         stats: BindStats,
         tasks: Background,
-        bind: Callable[[Item], Coroutine[Any, Any, None]],
+        bind: Callable[[BindTask], Coroutine[Any, Any, None]],
         submit: Callable[[Decision, frozenset[str]], None],
     ) -> None:
         self._engine = context.engine
@@ -106,7 +106,7 @@ class BindLanes:
         if event is not None:
             event.set()
 
-    async def _next(self, node: str) -> Item | None:
+    async def _next(self, node: str) -> BindTask | None:
         """Wait for the next turn at a node; None when nobody waits there any more."""
         lane = self._lanes[node]
         lane.turn = None
@@ -157,7 +157,7 @@ class BindLanes:
                 return False
         return False
 
-    async def _clear_lock(self, item: Item) -> bool:
+    async def _clear_lock(self, item: BindTask) -> bool:
         """Take away a lock that nobody uses, for a group that would wait for it; False if its node is closed."""
         pod = self._engine.state.pod(item.uid)
         if pod is None:
@@ -230,7 +230,7 @@ class BindLanes:
                 fruitless += 1
             self._tell_why(item, why)
 
-    def _go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
+    def _go_elsewhere(self, item: BindTask, slow: Collection[str]) -> bool:
         """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
         left = item.left | {item.node}
         decision = None if self.stopping else self._engine.decide_elsewhere(item.uid, left.union(slow))
@@ -243,7 +243,7 @@ class BindLanes:
         self._submit(decision, left)
         return True
 
-    def _tell_why(self, item: Item, why: str) -> None:
+    def _tell_why(self, item: BindTask, why: str) -> None:
         """Tell a pod why its turn does not come."""
         pod = self._engine.state.pod(item.uid)
         if pod is not None and not self.stopping:
@@ -253,7 +253,7 @@ class BindLanes:
         """Note that the plugins of a node serve the pod whose turn it is: what it waited for has come."""
         self._lanes[node].since = self._clock.monotonic()
 
-    def unreserve(self, item: Item, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+    def unreserve(self, item: BindTask, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         """Have a pod decided anew that is not bound: with all of its group, unless a Binding of that was sent.
 
         Parameters
@@ -320,7 +320,7 @@ class BindLanes:
                 self._tasks.start(self._bind(item))
         return True
 
-    def _is_served(self, item: Item) -> bool:
+    def _is_served(self, item: BindTask) -> bool:
         """Tell whether the node side would serve a pod at once."""
         pod = self._engine.state.pod(item.uid)
         if pod is None:

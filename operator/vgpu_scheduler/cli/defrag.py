@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions
-from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, WorldError, defrag, make_room
+from vgpu_scheduler.whatif import MOST_MOVES, Plan, RoomPlan, Step, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.usage import CardUsage, cards
 
@@ -150,7 +150,7 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     raise SystemExit(0 if room.node and not room.taken_by else 1)
 
 
-def _show_room(room: Room) -> None:
+def _show_room(room: RoomPlan) -> None:
     click.echo(_verdict(room))
     steps = () if room.taken_by else room.steps  # nobody should do what does not help
     if steps:
@@ -161,7 +161,7 @@ def _show_room(room: Room) -> None:
             click.echo(f"   {_eviction(step.move.pod)}")
 
 
-def _verdict(room: Room) -> str:
+def _verdict(room: RoomPlan) -> str:
     """Say whether there is room for the pod once all is done."""
     if not room.node:
         return _why_no_moves(room)
@@ -185,7 +185,7 @@ def _verdict(room: Room) -> str:
     return f"{make} room for {room.pod} on {place}. {fewer}"
 
 
-def _why_no_moves(room: Room) -> str:
+def _why_no_moves(room: RoomPlan) -> str:
     if room.held:
         return f"No moves help {room.pod}: {room.held}"
     if room.hopeless:

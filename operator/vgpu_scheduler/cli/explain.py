@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
-    Told,
+    PodExplanation,
     explain_from_pod_alone,
     pod_alone,
     pods_alone,
@@ -93,7 +93,7 @@ def _fail_without_pods(key: str, home: str) -> NoReturn:
     fail(f"there is no {those} that waits or runs")
 
 
-def _show(told: Sequence[Told], key: str, output: str, names: Sequence[str]) -> NoReturn:
+def _show(told: Sequence[PodExplanation], key: str, output: str, names: Sequence[str]) -> NoReturn:
     """Show what is said of one pod, or of all that have some labels; with ``-o name`` their names."""
     if output == NAME:
         click.echo("\n".join(f"pod/{name}" for name in names))
@@ -104,7 +104,7 @@ def _show(told: Sequence[Told], key: str, output: str, names: Sequence[str]) -> 
     raise SystemExit(max(each.status for each in told))
 
 
-def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> Told:
+def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> PodExplanation:
     told = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
     if view.live:
         named = told.namespaces
@@ -142,14 +142,14 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     return name
 
 
-def _waiting(world: World, told: ExplainedPod, output: str) -> Told:
+def _waiting(world: World, told: ExplainedPod, output: str) -> PodExplanation:
     pod, ours, found = told.pod, told.ours, told.found
     print_pod_warnings(world, [pod])
     named = left_to_whom(pod.scheduler_name, told.scheduler.settings)
     lines = [] if ours else [named, "", f"If it named {world.scheduler_name}:", ""]
     lines.append(found.text(wide=output == WIDE))
     lines += _notes(world, pod, fits=ours and bool(found.answer.node))
-    return Told(told.as_json(), lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
+    return PodExplanation(told.as_json(), lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
 
 
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
@@ -168,7 +168,7 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _bound(told: ExplainedPod, output: str) -> Told:
+def _bound(told: ExplainedPod, output: str) -> PodExplanation:
     pod, found = told.pod, told.found
     displaced = found.displaced_by
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
@@ -181,4 +181,4 @@ def _bound(told: ExplainedPod, output: str) -> Told:
         "",
         found.text(wide=output == WIDE),
     ]
-    return Told(told.as_json(), lines, 0)
+    return PodExplanation(told.as_json(), lines, 0)

@@ -43,7 +43,7 @@ from vgpu_scheduler.whatif.group_quotas import Fellows, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_told_in
 
 __all__ = [
-    "Told",
+    "PodExplanation",
     "explain_from_pod_alone",
     "pod_alone",
     "pods_alone",
@@ -62,7 +62,7 @@ _COUNTED: Final = ("Pod", "ResourceQuota")
 _VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
 
-class Told(NamedTuple):
+class PodExplanation(NamedTuple):
     """What is said of one pod: as plain values, in lines, and as the status of the command."""
 
     plain: Mapping[str, Any]
@@ -104,7 +104,7 @@ def pods_alone(
     ]
 
 
-def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> Told:
+def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> PodExplanation:
     """Say what a pod says itself, and what follows from that, for those who may see no more."""
     metadata = found["metadata"]
     namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
@@ -121,7 +121,7 @@ def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: Missin
     scheduler = {"named": pod.scheduler_name, "ours": is_ours(pod.scheduler_name, error.scheduler.settings)}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
     lines = [*_waiting(key, pod, condition, told, error), "", f"More cannot be said: {missing}."]
-    return Told(plain, lines, _WAITS)
+    return PodExplanation(plain, lines, _WAITS)
 
 
 def _told(
@@ -176,7 +176,7 @@ def _standing(world: World, pod: Pod, message: str, fellows: Fellows | None) -> 
     return reports if told and depends else ()
 
 
-def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Told:
+def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> PodExplanation:
     record = record_of(found["metadata"].get("annotations") or {})
     world = World(error.scheduler.options)
     held = held_cards(world, world.pod(found))
@@ -185,7 +185,9 @@ def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> Tol
     lines = [f"{key} is bound to {node}.", *(f"  {line}" for line in (*held, *worded_record(record)))]
     lines += [f"  It is going: its condition DisruptionTarget says {disruption}."] if disruption else []
     lines += ["", f"More cannot be said: {error}."]
-    return Told({"pod": key, "node": node, "held": held, "decided": record, **going, "missing": str(error)}, lines, 0)
+    return PodExplanation(
+        {"pod": key, "node": node, "held": held, "decided": record, **going, "missing": str(error)}, lines, 0
+    )
 
 
 def _disruption(found: Object) -> str:

@@ -18,11 +18,11 @@ from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.reading import (
-    Asked,
     ClusterOptions,
     ClusterView,
     FileError,
     MissingRightsError,
+    SimulatedPods,
     add_copies,
     answers_to,
     at_home,
@@ -283,7 +283,7 @@ def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained:
     return answers_to(world, view, asked, warn, explained=explained, preempt=scenario.preempt, on_answer=on_answer)
 
 
-def _asked(scenario: _Scenario, written: Sequence[Written] | None = None) -> Asked:
+def _asked(scenario: _Scenario, written: Sequence[Written] | None = None) -> SimulatedPods:
     """Return which pods are to be placed.
 
     Parameters
@@ -291,7 +291,7 @@ def _asked(scenario: _Scenario, written: Sequence[Written] | None = None) -> Ask
     written
         The objects of the files; None to read them.
     """
-    return Asked(
+    return SimulatedPods(
         written=_written(scenario) if written is None else written,
         where=_where(scenario),
         pending=scenario.pending,

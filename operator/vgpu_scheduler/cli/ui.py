@@ -11,7 +11,7 @@ import uvloop
 
 from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
-from vgpu_scheduler.doctor import Seen
+from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view
 from vgpu_scheduler.ui import CurrentWorld, LiveCluster, Window, serve
 
@@ -24,7 +24,7 @@ def run(*, cluster: ClusterOptions, port: int) -> None:
             if cluster.files:
                 world, view = open_world(cluster, keeping=True)
 
-                async def look() -> Seen:
+                async def look() -> ClusterSnapshot:
                     return await asyncio.to_thread(facts_of_view, view, cluster.scheduler_namespace)
 
                 uvloop.run(_serve(Window(CurrentWorld(world, view), lambda: view, look=look), port))

@@ -1,9 +1,9 @@
 """What is wrong in a cluster: findings about objects, made with the same code that schedules.
 
 The public way in: list the objects of :data:`FACTS` (and, where the API server may not be asked who may do what, of
-:data:`ROLE_FACTS`), read them with :func:`take_in`, put them into a :class:`Seen`, have :func:`questions` answered, and
-hand the whole to :func:`examine`. What could not be seen is named in ``Seen.missing``, and the checks that need it are
-skipped. Nothing here talks to a cluster; ``cli/doctor`` does.
+:data:`ROLE_FACTS`), read them with :func:`take_in`, put them into a :class:`ClusterSnapshot`, have :func:`questions`
+answered, and hand the whole to :func:`examine`. What could not be seen is named in ``ClusterSnapshot.missing``, and the
+checks that need it are skipped. Nothing here talks to a cluster; ``cli/doctor`` does.
 
 A check is a function from what was seen to findings, in a file of ``checks`` that has one subject. What it may find is
 a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.
@@ -16,7 +16,7 @@ from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examin
 from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, Fact, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
-from vgpu_scheduler.doctor.seen import Expected, Seen, Server
+from vgpu_scheduler.doctor.seen import ClusterSnapshot, Expected, Server
 
 __all__ = [
     "CHECKS",
@@ -30,6 +30,7 @@ __all__ = [
     "Account",
     "Answers",
     "Check",
+    "ClusterSnapshot",
     "ContainerSpec",
     "Diagnosis",
     "Expected",
@@ -40,7 +41,6 @@ __all__ = [
     "Rbac",
     "Report",
     "Rights",
-    "Seen",
     "Server",
     "Severity",
     "Skipped",

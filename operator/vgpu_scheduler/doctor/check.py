@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 RIGHTS = "rights"
 """What a check needs that asks who may do what; the others need objects, by their kind."""
@@ -31,4 +31,4 @@ class Check:
     name: str
     needs: tuple[str, ...]
     diagnoses: tuple[Diagnosis, ...]
-    run: Callable[[Seen], Iterator[Finding]]
+    run: Callable[[ClusterSnapshot], Iterator[Finding]]

@@ -10,7 +10,7 @@ from vgpu_scheduler.doctor.checks.rights import needed_roles
 from vgpu_scheduler.doctor.checks.rights import questions as rights_of
 from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",
@@ -28,14 +28,14 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
 """Everything that can be found."""
 
 
-def questions(seen: Seen) -> tuple[Question, ...]:
+def questions(seen: ClusterSnapshot) -> tuple[Question, ...]:
     """Return all that the checks ask about who may do what."""
     roles = needed_roles(seen.expected)
     own = [asked for role in roles for asked in rights_of(role, seen.account, seen.expected)]
     return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(seen)))))
 
 
-def examine(seen: Seen) -> Report:
+def examine(seen: ClusterSnapshot) -> Report:
     """Make every check that can be made; the worst findings come first."""
     findings = list(seen.findings)
     skipped = []
@@ -52,5 +52,5 @@ def examine(seen: Seen) -> Report:
     return Report(tuple(findings), tuple(skipped), len(CHECKS) - len(skipped))
 
 
-def _run(check: Check, seen: Seen) -> list[Finding]:
+def _run(check: Check, seen: ClusterSnapshot) -> list[Finding]:
     return list(check.run(seen))

@@ -129,7 +129,7 @@ class ClusterEngine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ClusterSnapshot:
     """What was seen of a cluster.
 
     Attributes

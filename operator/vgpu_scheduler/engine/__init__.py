@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_na
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queued_pods import Place, QueueEvent, Requeue
+from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
 
@@ -57,7 +57,6 @@ __all__ = [
     "Metered",
     "NodeClosure",
     "ObservedKind",
-    "Place",
     "PodGroups",
     "PodSums",
     "PolicyReason",
@@ -66,6 +65,7 @@ __all__ = [
     "PoolAmounts",
     "Problem",
     "QueueEvent",
+    "QueueName",
     "QuotaReport",
     "Quotas",
     "Requeue",

@@ -20,9 +20,9 @@ from vgpu_scheduler.engine.queued_pods import (
     FREE_EVENTS,
     ActivePods,
     LastAttempt,
-    Place,
     QueuedPod,
     QueueEvent,
+    QueueName,
     UnschedulableClass,
     UnschedulablePods,
 )
@@ -52,7 +52,7 @@ class SchedulingQueue:
         self._ticket = 0
         self._priorities: dict[str, int] = {}
         """Of pods whose turn comes by another priority than their own."""
-        self.incoming: Counter[tuple[Place, QueueEvent]] = Counter()
+        self.incoming: Counter[tuple[QueueName, QueueEvent]] = Counter()
         """How many pods came into each place, and why."""
         self.placed_after_flush = 0
         """How many pods only the flush has placed: each stands for a change that was not noticed."""
@@ -63,14 +63,14 @@ class SchedulingQueue:
     def __contains__(self, uid: object) -> bool:
         return uid in self._entries
 
-    def counts(self) -> Mapping[Place, int]:
+    def counts(self) -> Mapping[QueueName, int]:
         """Return how many pods wait in each place."""
-        counts = dict.fromkeys(Place, 0)
+        counts = dict.fromkeys(QueueName, 0)
         for entry in self._entries.values():
             counts[entry.place] += 1
         return counts
 
-    def place(self, uid: str) -> Place | None:
+    def place(self, uid: str) -> QueueName | None:
         """Return where a pod waits, or None."""
         entry = self._entries.get(uid)
         return entry.place if entry else None
@@ -122,8 +122,8 @@ class SchedulingQueue:
         entry, priority = self._entries.get(uid), self._priorities.get(uid, priority)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now, created, self._next_ticket())
-        elif entry.place is Place.ACTIVE and entry.priority == priority:
+            entry = self._entries[uid] = QueuedPod(uid, priority, QueueName.BACKOFF, now, created, self._next_ticket())
+        elif entry.place is QueueName.ACTIVE and entry.priority == priority:
             return
         self._leave(entry)  # by the rank that it had
         self._flushed.pop(uid, None)
@@ -137,7 +137,7 @@ class SchedulingQueue:
             return
         self._priorities[uid] = priority
         entry = self._entries.get(uid)
-        if entry is not None and entry.place in {Place.TRYING, Place.BACKOFF}:
+        if entry is not None and entry.place in {QueueName.TRYING, QueueName.BACKOFF}:
             entry.priority = priority
         elif entry is not None and entry.priority != priority:
             self.add(uid, priority, entry.came)
@@ -167,7 +167,7 @@ class SchedulingQueue:
     def take(self, uid: str, now: float) -> None:
         """Take a pod out of its place, wherever it waits, to be decided together with one that was popped."""
         entry = self._entries.get(uid)
-        if entry is None or entry.place is Place.TRYING:
+        if entry is None or entry.place is QueueName.TRYING:
             return
         self._leave(entry)
         self._active.join(entry)
@@ -178,7 +178,7 @@ class SchedulingQueue:
         entry.attempted_at = now
         entry.tried_in = entry.round
         entry.rejected_by = ()
-        entry.place, entry.ticket = Place.TRYING, self._next_ticket()
+        entry.place, entry.ticket = QueueName.TRYING, self._next_ticket()
 
     def add_unschedulable(
         self,
@@ -210,7 +210,7 @@ class SchedulingQueue:
             return None
         self._leave(entry)
         entry.unhelpful_events = 0
-        self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
+        self.incoming[QueueName.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
         flush_at = now + FLUSH_AFTER
         flush_at = flush_at if again_at is None else min(again_at, flush_at)
@@ -220,7 +220,7 @@ class SchedulingQueue:
             entry.last_attempt = LastAttempt(equivalence, waits_for, rejected_by, nodes_version, now, flush_at)
         key = UnschedulableClass(uid if equivalence is None else equivalence, waits_for, nodes_version is not None)
         self._flushed.pop(uid, None)
-        entry.place, entry.unschedulable_class = Place.UNSCHEDULABLE, key
+        entry.place, entry.unschedulable_class = QueueName.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
         self._unschedulable.add(key, entry.rank)
         heapq.heappush(self._due, (flush_at, entry.ticket, uid))
@@ -317,7 +317,7 @@ class SchedulingQueue:
         for uid in woken:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
-            if entry is not None and entry.place is Place.UNSCHEDULABLE:
+            if entry is not None and entry.place is QueueName.UNSCHEDULABLE:
                 entry.last_attempt = None
                 self._wake(entry, now, event)
 
@@ -385,14 +385,14 @@ class SchedulingQueue:
 
     def _activate(self, entry: QueuedPod, event: QueueEvent) -> None:
         self._leave(entry)
-        self.incoming[Place.ACTIVE, event] += 1
-        entry.place = Place.ACTIVE
+        self.incoming[QueueName.ACTIVE, event] += 1
+        entry.place = QueueName.ACTIVE
         entry.ticket = self._next_ticket()
         self._active.add(entry)
 
     def _delay(self, entry: QueuedPod, until: float, event: QueueEvent) -> None:
-        self.incoming[Place.BACKOFF, event] += 1
-        entry.place = Place.BACKOFF
+        self.incoming[QueueName.BACKOFF, event] += 1
+        entry.place = QueueName.BACKOFF
         entry.ticket = self._next_ticket()
         heapq.heappush(self._due, (until, entry.ticket, entry.uid))
 

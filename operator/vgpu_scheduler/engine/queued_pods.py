@@ -28,8 +28,8 @@ __all__ = [
     "MAX_BACKOFF",
     "ActivePods",
     "LastAttempt",
-    "Place",
     "QueueEvent",
+    "QueueName",
     "QueuedPod",
     "Rank",
     "Requeue",
@@ -220,7 +220,7 @@ FREE_EVENTS = 8
 """So many changes in a row may not help a pod, before it backs off as after an attempt."""
 
 
-class Place(Enum):
+class QueueName(Enum):
     """Where a pod waits."""
 
     ACTIVE = "active"
@@ -272,7 +272,7 @@ class QueuedPod:
 
     uid: str
     priority: int
-    place: Place
+    place: QueueName
     came: float
     created: str = ""
     arrival: int = 0
@@ -315,9 +315,9 @@ class QueuedPod:
 
     def goes_before(self, other: QueuedPod, now: float) -> bool:
         """Tell whether its turn, which it waits for, comes before that of another one would."""
-        if self.place is Place.BACKOFF and other.ready_at <= now:
+        if self.place is QueueName.BACKOFF and other.ready_at <= now:
             return False  # it may have to wait for longer than its back-off
-        return ((now, self.rank) if self.place is Place.ACTIVE else self.turn(now)) < other.turn(now)
+        return ((now, self.rank) if self.place is QueueName.ACTIVE else self.turn(now)) < other.turn(now)
 
     def uncount_attempt(self, now: float) -> int:
         """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.options import STDIN, ClusterOptions
     from vgpu_scheduler.reading.policies import policies_among, read_policies, title
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
-    from vgpu_scheduler.reading.scenario import Asked, add_copies, answers_to, change_nodes, number_of_copies
+    from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
     from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -64,7 +64,6 @@ __all__ = [
     "SELECTING_PATHS",
     "STDIN",
     "TOO_DEEP",
-    "Asked",
     "CardPlace",
     "ClusterOptions",
     "ClusterView",
@@ -74,6 +73,7 @@ __all__ = [
     "MissingRightsError",
     "SchedulerSettings",
     "SettingsObjects",
+    "SimulatedPods",
     "UnauthorizedError",
     "add_copies",
     "answers_to",

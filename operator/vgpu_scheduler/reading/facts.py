@@ -15,13 +15,13 @@ from vgpu_scheduler.doctor import (
     RIGHTS,
     ROLE_FACTS,
     Answers,
+    ClusterSnapshot,
     Expected,
     Fact,
     Finding,
     Question,
     Rbac,
     Rights,
-    Seen,
     Server,
     beside_fact,
     questions,
@@ -67,9 +67,9 @@ class _Collected:
         for fact in facts:
             self.take(fact, [obj for obj in by_kind.get(_object_kind(fact), ()) if fact.is_of(obj)])
 
-    def seen(self, expected: Expected, server: Server, rights: Rights | None) -> Seen:
+    def seen(self, expected: Expected, server: Server, rights: Rights | None) -> ClusterSnapshot:
         """Return all that was collected."""
-        return Seen(
+        return ClusterSnapshot(
             expected=expected,
             server=server,
             objects=self.objects,
@@ -89,7 +89,7 @@ def _facts_for(expected: Expected) -> list[Fact]:
     return [*FACTS, *map(beside_fact, beside)]
 
 
-async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> Seen:
+async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> ClusterSnapshot:
     """Read what the checks need, as far as the user may.
 
     Parameters
@@ -120,7 +120,7 @@ async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "
     return replace(seen, rights=rights, findings=tuple(collected.findings))
 
 
-def facts_of_files(options: ClusterOptions, namespace: str = "") -> Seen:
+def facts_of_files(options: ClusterOptions, namespace: str = "") -> ClusterSnapshot:
     """Return what files tell of a cluster; see :func:`facts_of_view`.
 
     Raises
@@ -131,7 +131,7 @@ def facts_of_files(options: ClusterOptions, namespace: str = "") -> Seen:
     return facts_of_view(read_cluster(options), options.scheduler_namespace, namespace)
 
 
-def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> Seen:
+def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = "") -> ClusterSnapshot:
     """Return what files told of a cluster; a kind of which they have no object was not read, unless they say so.
 
     Parameters
@@ -157,7 +157,7 @@ def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = 
     return collected.seen(expected, Server(view.origin, None, now, now), rights)
 
 
-async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> Seen:
+async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> ClusterSnapshot:
     """Return what the checks need: what was read already, and what else only they need, which is read now.
 
     Who may do what is told by the roles alone, so that nothing but reads is asked.

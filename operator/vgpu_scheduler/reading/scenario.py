@@ -16,14 +16,14 @@ from vgpu_scheduler.reading.world import keep_room
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import MOST_COPIES, Answer, World, WorldError, Written, copy_of, simulate, with_displaced
 
-__all__ = ["Asked", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
+__all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
 
 _AS_MANY_AS_FIT: Final = "max"
 _MOST_NODES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SimulatedPods:
     """The pods that are to be placed.
 
     Attributes
@@ -60,7 +60,7 @@ class Asked:
 def answers_to(
     world: World,
     view: ClusterView,
-    asked: Asked,
+    asked: SimulatedPods,
     warn: Warn,
     *,
     explained: bool = True,

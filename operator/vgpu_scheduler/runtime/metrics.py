@@ -18,7 +18,7 @@ from vgpu_scheduler.binding import (
     Reporter,
     Step,
 )
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
@@ -108,7 +108,7 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
 
     def pending() -> _Values:
         for place, count in queue.counts().items():
-            if place is not Place.TRYING:
+            if place is not QueueName.TRYING:
                 yield {"queue": place.value}, count
         yield {"queue": "gated"}, engine.gated
 

@@ -17,7 +17,7 @@ from vgpu_scheduler.scorers.fragmentation import FragmentationScorer
 from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
 from vgpu_scheduler.scorers.images import ImageLocalityScorer
 from vgpu_scheduler.scorers.plain import PlainScorer
-from vgpu_scheduler.scorers.prices import LEAST_SEEN, Asked, learn_prices, same_prices
+from vgpu_scheduler.scorers.prices import LEAST_SEEN, PodDemand, learn_prices, same_prices
 
 __all__ = [
     "BIN_PACKING",
@@ -27,7 +27,6 @@ __all__ = [
     "LEAST_SEEN",
     "AllocationRule",
     "AllocationScorer",
-    "Asked",
     "BinpackArguments",
     "BinpackScorer",
     "CompiledScorer",
@@ -39,6 +38,7 @@ __all__ = [
     "NodeRanking",
     "NodeScorer",
     "PlainScorer",
+    "PodDemand",
     "ReadBinpackArguments",
     "WeightedScorer",
     "Workload",

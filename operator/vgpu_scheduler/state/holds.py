@@ -16,7 +16,7 @@ from vgpu_scheduler.model import Amounts, ClusterEvent, Usage, Uses, WakeSet
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
 
-__all__ = ["Hold", "Holds", "KeptRoom", "Supposed"]
+__all__ = ["Adjustment", "Hold", "Holds", "KeptRoom"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _less_devices(uses: Uses, leaving: Sequence[_Left]) -> Uses:
     return {dialect: usage for dialect, usage in kept.items() if usage.charges}
 
 
-class Supposed(NamedTuple):
+class Adjustment(NamedTuple):
     """What is charged otherwise for the time of a question.
 
     Attributes
@@ -284,7 +284,7 @@ class KeptRoom:
                 self.holds.keep(hold.uid, kept)
                 self._charge_kept(kept, 1)
 
-    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Supposed:
+    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return what is charged otherwise if some pods of a node were gone.
 
         Parameters
@@ -303,7 +303,7 @@ class KeptRoom:
             if kept != now:
                 without.append(now)
                 beside.append(kept)
-        return Supposed(without, beside)
+        return Adjustment(without, beside)
 
     def _kept_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
         """Return what is kept for pods while those are there that leave for them, some aside."""

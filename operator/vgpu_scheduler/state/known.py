@@ -10,7 +10,7 @@ from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Uses, WakeSet
 from vgpu_scheduler.state.books import ReservationLedger
-from vgpu_scheduler.state.holds import Holds, Supposed
+from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
@@ -19,7 +19,7 @@ from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, R
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 
-__all__ = ["Known", "KnownPod", "Ledger", "differences", "over_capacity", "read_ledger"]
+__all__ = ["KnownPod", "Ledger", "StateReader", "differences", "over_capacity", "read_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class BoundPods:
             self._on_node.setdefault(now, {})[uid] = None
 
 
-class Known:
+class StateReader:
     """What is known, as it is now, and as it would be; :class:`State` is what changes it.
 
     Parameters
@@ -204,7 +204,7 @@ class Known:
         """
         return self._books.starting(node)
 
-    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Supposed:
+    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return what is charged otherwise if some pods of a node were gone; see :class:`KeptRoom`."""
         return self._books.room.supposing(node, gone, open_)
 

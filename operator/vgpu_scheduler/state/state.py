@@ -17,7 +17,7 @@ from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
-from vgpu_scheduler.state.known import Known, KnownPod, Ledger, differences
+from vgpu_scheduler.state.known import KnownPod, Ledger, StateReader, differences
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
@@ -32,8 +32,8 @@ _DECIDED = frozenset((Phase.ASSUMED, Phase.IN_DOUBT))
 """The phases of what rests on a decision alone."""
 
 
-class State(Known):
-    """Nodes, devices, pods and reservations: what :class:`Known` answers, kept by observations and decisions.
+class State(StateReader):
+    """Nodes, devices, pods and reservations: what :class:`StateReader` answers, kept by observations and decisions.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from vgpu_scheduler.engine import RESOURCES, Cause, Place, QueueEvent
+from vgpu_scheduler.engine import RESOURCES, Cause, QueueEvent, QueueName
 from vgpu_scheduler.model import EventReason
 
 __all__ = ["METRICS", "Kind", "Metric"]
@@ -32,7 +32,7 @@ _FOUND = tuple(
     )
 )
 """What observations may show to be wrong."""
-_PLACES = tuple(place.value for place in Place if place is not Place.TRYING)
+_PLACES = tuple(place.value for place in QueueName if place is not QueueName.TRYING)
 
 
 class Kind(Enum):

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.doctor import Report, Seen, examine
+from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
 from vgpu_scheduler.reading import UnauthorizedError
 
 log = logging.getLogger(__name__)
 
 _EVERY: Final = 60.0
 """Seconds between two looks."""
-Look = Callable[[], Awaitable[Seen]]
+Look = Callable[[], Awaitable[ClusterSnapshot]]
 
 
 @dataclass(frozen=True, slots=True)

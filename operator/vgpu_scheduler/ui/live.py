@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
-from vgpu_scheduler.doctor import Seen
+from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import (
     ClusterOptions,
     ClusterView,
@@ -103,7 +103,7 @@ class LiveCluster:
             self._mine |= {name: (now + _RIGHTS_LAST, name in allowed) for name in asked}
         return frozenset(name for name in namespaces if self._mine[name][1])
 
-    async def facts(self) -> Seen:
+    async def facts(self) -> ClusterSnapshot:
         """Return what the doctor's checks need: what is followed, and what else only they need, which is read now.
 
         Raises

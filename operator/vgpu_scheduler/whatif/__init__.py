@@ -10,7 +10,7 @@ from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
-from vgpu_scheduler.whatif.making_room import MOST_MOVES, Room, Step, StepKind, make_room
+from vgpu_scheduler.whatif.making_room import MOST_MOVES, RoomPlan, Step, StepKind, make_room
 from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
@@ -65,7 +65,7 @@ __all__ = [
     "PodSet",
     "Remedy",
     "RemedyKind",
-    "Room",
+    "RoomPlan",
     "Step",
     "StepKind",
     "Taken",

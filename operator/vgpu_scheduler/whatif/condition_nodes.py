@@ -13,7 +13,7 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount, Part
 from vgpu_scheduler.whatif.card_names import card_names
-from vgpu_scheduler.whatif.needs import Asked
+from vgpu_scheduler.whatif.needs import PodRequest
 
 __all__ = ["Rejections", "is_of", "less_of_nodes"]
 
@@ -56,7 +56,7 @@ class Rejections:
         return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
 
 
-def less_of_nodes(asked: Asked, message: str, *, of_cards: bool) -> Iterator[str]:
+def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterator[str]:
     """Yield what nodes and cards have too little left of; together, what all of them say.
 
     That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
@@ -80,7 +80,9 @@ def less_of_nodes(asked: Asked, message: str, *, of_cards: bool) -> Iterator[str
         yield from (text for texts in needed or by_reason.values() for text in texts)
 
 
-def _less_of(asked: Asked, amount: Amount, part: Part, message: str, *, of_cards: bool) -> Iterator[tuple[str, str]]:
+def _less_of(
+    asked: PodRequest, amount: Amount, part: Part, message: str, *, of_cards: bool
+) -> Iterator[tuple[str, str]]:
     """Yield reasons for which less of an amount may help, with what is said then."""
     devices, served = card_names(asked.dialects), {each.name for each in asked.dialects}
     about_cards = any(reason.text in message for reason in CardReason)

@@ -9,7 +9,7 @@ from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.group_quotas import Fellows
-from vgpu_scheduler.whatif.needs import Asked, Need, instead_of_percent, met_together
+from vgpu_scheduler.whatif.needs import Need, PodRequest, instead_of_percent, met_together
 
 __all__ = ["QuotasOfPod"]
 
@@ -29,7 +29,7 @@ class QuotasOfPod:
         The others that the pod is placed at once with, if there are any: they count with it.
     """
 
-    def __init__(self, asked: Asked, reports: tuple[QuotaReport, ...], fellows: Fellows | None = None) -> None:
+    def __init__(self, asked: PodRequest, reports: tuple[QuotaReport, ...], fellows: Fellows | None = None) -> None:
         quotas = asked.world.engine.quotas
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
@@ -127,7 +127,7 @@ def _raised(standing: _Standing) -> str:
     return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
 
 
-def _need_of_quota(asked: Asked, standing: _Standing) -> Need:
+def _need_of_quota(asked: PodRequest, standing: _Standing) -> Need:
     quotas, resource, unit = asked.world.engine.quotas, standing.report.resource, standing.report.unit
     now, left = standing.asked, standing.left
 

@@ -27,7 +27,7 @@ from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import Fellows
 from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
-from vgpu_scheduler.whatif.needs import Asked, Need, claims_of
+from vgpu_scheduler.whatif.needs import Need, PodRequest, claims_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
@@ -134,7 +134,7 @@ def remedies_from_condition(
         That of the condition: it tells whether some node would fit the pod but for its quota.
     """
     meant = corrected(world, world.written(pod))
-    asked, near_miss = Asked(world, meant.written), NearMiss.found_in(event)
+    asked, near_miss = PodRequest(world, meant.written), NearMiss.found_in(event)
     reports, fellows = standing
     quotas = QuotasOfPod(asked, quotas_told_in(event) if reports is None else tuple(reports), fellows)
     before, after = others
@@ -170,12 +170,12 @@ def remedies_from_condition(
     return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows, unseen)
 
 
-def _beyond_quota(asked: Asked, quotas: QuotasOfPod) -> Iterator[str]:
+def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less."""
     yield from quotas.less or _less_than_quota(asked)
 
 
-def _less_than_quota(asked: Asked) -> Iterator[str]:
+def _less_than_quota(asked: PodRequest) -> Iterator[str]:
     """Yield how less is asked of what may have a quota; how much that leaves is not known."""
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
@@ -207,7 +207,7 @@ def _is_about_taints(message: str) -> bool:
 # Cards ---------------------------------------------------------------------------------------------------------------
 
 
-def _less_of_a_card(asked: Asked, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
+def _less_of_a_card(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
     if any(not shortage.free for shortage in near.shortages):
         yield from quotas.beside([_WAIT])
@@ -225,7 +225,7 @@ def _less(shortage: Shortage) -> str:
     return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked"
 
 
-def _needs_of_card(asked: Asked, shortage: Shortage) -> Iterator[Need]:
+def _needs_of_card(asked: PodRequest, shortage: Shortage) -> Iterator[Need]:
     """Yield a need for each container: to ask no more of a dimension than the nearest card has."""
     for dialect in asked.owners:
         numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortage.dimension]
@@ -241,7 +241,7 @@ def _needs_of_card(asked: Asked, shortage: Shortage) -> Iterator[Need]:
 
 
 def _fits_card(
-    asked: Asked, container: str, dimension: int, shortage: Shortage, dialect: Dialect
+    asked: PodRequest, container: str, dimension: int, shortage: Shortage, dialect: Dialect
 ) -> Callable[[PodClaims], bool]:
     """Return what tells whether the nearest card has enough of a dimension for a container."""
     in_bytes = dialect.inventory.dimensions[dimension].unit == _BYTES
@@ -269,7 +269,7 @@ def _of(amounts: Amounts, dimension: int) -> int:
     return amounts[dimension] if dimension < len(amounts) else 0
 
 
-def _fewer_cards(asked: Asked, quotas: QuotasOfPod) -> Iterator[str]:
+def _fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount in asked.amounts:
         now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
@@ -287,7 +287,7 @@ def _fewer_cards(asked: Asked, quotas: QuotasOfPod) -> Iterator[str]:
 # Limits --------------------------------------------------------------------------------------------------------------
 
 
-def _within_limits(asked: Asked, message: str, quotas: QuotasOfPod) -> Iterator[str]:
+def _within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
 
     What a pod does not name counts as the whole of its cards for a limit.
@@ -310,7 +310,7 @@ def _within(field: str, source: str, most: str) -> str:
     return f"ask for no more than limits.{field} of {source} allows ({most})"
 
 
-def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
+def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> Need:
     sums_of = _SUMS.get(field)
     claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
@@ -332,7 +332,7 @@ def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
 # Nodes ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_constraints(asked: Asked, message: str) -> Iterator[str]:
+def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]

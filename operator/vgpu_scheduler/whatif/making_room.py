@@ -64,7 +64,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomPlan:
     """What makes room for a pod.
 
     Attributes
@@ -123,7 +123,7 @@ def make_room(
     pod: Pod,
     schedulers: Container[str] = (SCHEDULER_NAME,),
     on_question: Callable[[int], None] = lambda _: None,
-) -> Room:
+) -> RoomPlan:
     """Plan the fewest moves after which a pod that waits in a world fits; the world is then as it would be.
 
     Parameters
@@ -157,7 +157,7 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
     return told
 
 
-def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> Room:
+def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
     """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
     before, after = turns_around(world, pod)
     simulate(world, before, as_they_are=True, explained=False)
@@ -165,12 +165,12 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
         return _told(world, pod, (), fewest=True)
     if held := held_by(world, pod, now.decision):
-        return Room(pod.key, held=held)
+        return RoomPlan(pod.key, held=held)
     simulate(world, after, as_they_are=True, explained=False)  # before anything moves
     moves = Moves(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
     if not search.may_help():
-        return Room(pod.key, fewest=search.certain, hopeless=now.decision.message)
+        return RoomPlan(pod.key, fewest=search.certain, hopeless=now.decision.message)
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
@@ -181,7 +181,7 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
             return _told(world, pod, steps, fewest=fewest)
-    return Room(pod.key, fewest=by_moves.certain)
+    return RoomPlan(pod.key, fewest=by_moves.certain)
 
 
 class _ByMoves:
@@ -220,7 +220,7 @@ class _ByMoves:
         return None
 
 
-def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> Room:
+def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> RoomPlan:
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
@@ -229,12 +229,12 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> R
     answers = {answer.pod.uid: answer for answer in waiting}
     mine = answers[pod.uid]
     if mine.decision.outcome is Outcome.PLACED:
-        return Room(pod.key, mine.node, mine.cards, steps, fewest)
+        return RoomPlan(pod.key, mine.node, mine.cards, steps, fewest)
     placed = [answer for answer in answers.values() if answer.node]
     there = [answer.pod.key for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
     kept = [hold.reservation.pod for hold in world.engine.state.holds.on(node) if hold.uid != pod.uid]
     others = [answer.pod.key for answer in placed]
-    return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(there or kept or others))
+    return RoomPlan(pod.key, node, cards, steps, fewest, taken_by=tuple(there or kept or others))
 
 
 class _Steering:

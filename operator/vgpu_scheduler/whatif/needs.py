@@ -13,10 +13,10 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Asked", "Need", "instead_of_percent", "met_together"]
+__all__ = ["Need", "PodRequest", "instead_of_percent", "met_together"]
 
 
-class Asked:
+class PodRequest:
     """What a pod asks for, and would ask for if it were written otherwise.
 
     Parameters
@@ -69,7 +69,7 @@ def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
     return next((each.claims for each in claims if each.name == container), ())
 
 
-def instead_of_percent(asked: Asked, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> str:
+def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callable[[PodClaims], bool]) -> str:
     """Say how much of a resource one container may ask that asks for percent of cards; empty where not just one does.
 
     Parameters
@@ -121,7 +121,7 @@ class Need:
     why: str = ""
 
 
-def met_together(asked: Asked, needs: Sequence[Need]) -> Iterator[str]:
+def met_together(asked: PodRequest, needs: Sequence[Need]) -> Iterator[str]:
     """Yield sentences, each of which says how all needs are met: the first that comes to mind, then others.
 
     Where several amounts would do for a need, there is a sentence for each of them.
@@ -141,7 +141,7 @@ def met_together(asked: Asked, needs: Sequence[Need]) -> Iterator[str]:
 class _Choices:
     """Meets needs one after the other, each by one of the amounts that would do."""
 
-    def __init__(self, asked: Asked, needs: Sequence[Need]) -> None:
+    def __init__(self, asked: PodRequest, needs: Sequence[Need]) -> None:
         self._asked = asked
         self._needs = needs
         self.options: list[int] = []

@@ -13,7 +13,7 @@ from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards,
 from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODEL_WORD
-from vgpu_scheduler.whatif.needs import Asked, instead_of_percent
+from vgpu_scheduler.whatif.needs import PodRequest, instead_of_percent
 from vgpu_scheduler.whatif.tenant import NamespaceObjects
 from vgpu_scheduler.whatif.world import World
 
@@ -98,7 +98,7 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
     limit = None if claimed is None else claimed.policy.limits.memory
     if limit is None and seen.cluster_policies:
         return
-    asked = Asked(world, corrected(world, world.written(pod)).written)
+    asked = PodRequest(world, corrected(world, world.written(pod)).written)
     most = 0 if limit is None else limit.most
     source = "a policy of the cluster, which you may not read, may limit" if limit is None else f"{limit.source} limits"
     why = f"{source} the memory of a pod, and denies larger cards"
@@ -114,7 +114,7 @@ def _less_memory(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str
             yield f"ask for some of {part.resource} in container {amount.container} ({amount.unsaid}): {why}"
 
 
-def _named_memory(asked: Asked, most: int) -> Iterator[str]:
+def _named_memory(asked: PodRequest, most: int) -> Iterator[str]:
     """Yield how one container names as much memory as a limit allows, whatever the card, where the others do."""
 
     def fits(claims: PodClaims) -> bool:

@@ -16,7 +16,7 @@ from vgpu_scheduler.apiclient import ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.show import as_json, as_names, as_text
-from vgpu_scheduler.doctor import Report, Seen, examine
+from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
 from vgpu_scheduler.reading import ClusterOptions, FileError, UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.settings import SettingsError
 
@@ -55,7 +55,7 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
     raise SystemExit(_status(report))
 
 
-async def _read(cluster: ClusterOptions, namespace: str) -> Seen:
+async def _read(cluster: ClusterOptions, namespace: str) -> ClusterSnapshot:
     api = await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}")
     try:
         return await read_facts(api, cluster, namespace)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.doctor import Report, Seen, Severity
+from vgpu_scheduler.doctor import ClusterSnapshot, Report, Severity
 from vgpu_scheduler.model import counted
 
 _MOST = 10
@@ -17,7 +17,7 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "c
 _WIDTH = max(len(severity.value) for severity in Severity)
 
 
-def as_json(seen: Seen, report: Report) -> dict[str, Any]:
+def as_json(seen: ClusterSnapshot, report: Report) -> dict[str, Any]:
     """Return the report for scripts."""
     return {
         "server": seen.server.address,
@@ -36,7 +36,7 @@ def as_names(report: Report) -> list[str]:
     return list(dict.fromkeys("/".join(filter(None, (ref.kind.lower(), ref.namespace, ref.name))) for ref in refs))
 
 
-def as_text(seen: Seen, report: Report) -> Iterator[str]:
+def as_text(seen: ClusterSnapshot, report: Report) -> Iterator[str]:
     """Yield the lines of the report for people; one line if there is nothing to say."""
     counts: Counter[str] = Counter()
     for finding in report.findings:
@@ -55,7 +55,7 @@ def as_text(seen: Seen, report: Report) -> Iterator[str]:
     yield _summary(seen, report)
 
 
-def _summary(seen: Seen, report: Report) -> str:
+def _summary(seen: ClusterSnapshot, report: Report) -> str:
     numbers = Counter(finding.severity for finding in report.findings)
     parts = [_count(numbers[severity], severity.value) for severity in Severity if numbers[severity]]
     found = ", ".join(parts) if parts else "nothing is wrong"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, Device, Dimension, Usage
 from vgpu_scheduler.state import Reservation
@@ -67,7 +67,7 @@ OVER_CAPACITY = Diagnosis(
 )
 
 
-def held(seen: Seen) -> Iterator[Finding]:
+def held(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find allocations that cannot be read, or are on cards that are not there."""
     nodes = {node.name for node in seen.nodes}
     for pod in seen.pods:
@@ -82,7 +82,7 @@ def held(seen: Seen) -> Iterator[Finding]:
             yield from _of_dialect(seen, pod, dialect, usage)
 
 
-def _of_dialect(seen: Seen, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
+def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
     listed = seen.books.devices(pod.node_name).get(dialect, ())
     if usage.problem and listed:
         named = seen.books.engine.dialects.announced_node(pod)
@@ -99,7 +99,7 @@ def _of_dialect(seen: Seen, pod: Pod, dialect: str, usage: Usage) -> Iterator[Fi
         yield PHANTOM.of(_ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})")
 
 
-def unbound(seen: Seen) -> Iterator[Finding]:
+def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find allocations on pods that are bound nowhere."""
     expected = seen.expected
     keys = frozenset(key for dialect in expected.options.dialects for key in dialect.allocation.keys)
@@ -111,7 +111,7 @@ def unbound(seen: Seen) -> Iterator[Finding]:
             yield UNBOUND.of(_ref(pod), f"it is not bound, and has {', '.join(written)}")
 
 
-def over_capacity(seen: Seen) -> Iterator[Finding]:
+def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find cards of which more is used than there is."""
     state = seen.books.engine.state
     for node, uuids in state.over_capacity().items():
@@ -134,7 +134,7 @@ def _charges(
     return sorted((pod, amounts) for pod, amounts in charged if amounts is not None)
 
 
-def _beyond(seen: Seen, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
+def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
     """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
     for column, about in enumerate(seen.books.engine.dialects[dialect].inventory.dimensions[: len(device.total)]):

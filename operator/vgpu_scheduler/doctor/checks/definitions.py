@@ -9,7 +9,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.facts import DEFINITIONS
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Definition
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.policy import VERSION, crds
 
 _KIND = "CustomResourceDefinition"
@@ -37,7 +37,7 @@ OUTDATED = Diagnosis(
 )
 
 
-def definitions(seen: Seen) -> Iterator[Finding]:
+def definitions(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find definitions that are missing, or that are not those of this version."""
     found = {definition.metadata.name: definition for definition in seen.definitions}
     wanted = {str(crd["metadata"]["name"]): crd for crd in crds()}

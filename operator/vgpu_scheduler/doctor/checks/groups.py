@@ -7,7 +7,7 @@ from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy
@@ -31,7 +31,7 @@ NOT_ENDED = Diagnosis(
 )
 
 
-def stale(seen: Seen) -> Iterator[Finding]:
+def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find groups that run with too few pods, one finding each, at the first of its pods."""
     policies = _policies(seen)
     engine = seen.books.engine
@@ -58,7 +58,7 @@ def stale(seen: Seen) -> Iterator[Finding]:
             yield STALE.of(ObjectRef("Pod", first.name, first.namespace), text)
 
 
-def _policies(seen: Seen) -> Policies:
+def _policies(seen: ClusterSnapshot) -> Policies:
     """Return what is in force for pods, as far as the policies that were seen say it."""
     found = Policies(seen.expected.options.defaults)
     for kind in (CLUSTER_KIND, NAMESPACED_KIND):
@@ -70,7 +70,7 @@ def _policies(seen: Seen) -> Policies:
     return found
 
 
-def not_ended(seen: Seen) -> Iterator[Finding]:
+def not_ended(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find policies that have groups evicted while nobody is evicted."""
     if seen.expected.options.preemption:
         return

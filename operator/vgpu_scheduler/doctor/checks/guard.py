@@ -9,7 +9,7 @@ from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks.software import is_device_plugin, is_hami_scheduler
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Workload
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.doctor.shipped import shipped
 
 GUARD = "vgpu-scheduler-allocations"
@@ -65,7 +65,7 @@ WOULD_REFUSE = Diagnosis(
 )
 
 
-def policies(seen: Seen) -> Iterator[Finding]:
+def policies(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find admission policies that are not in force as they should be."""
     installed = {policy.metadata.name: policy for policy in seen.admission_policies}
     for wanted in shipped().policies:
@@ -86,7 +86,7 @@ def policies(seen: Seen) -> Iterator[Finding]:
                 yield AUDIT_ONLY.of(ObjectRef("ValidatingAdmissionPolicyBinding", binding.metadata.name), message)
 
 
-def unguarded(seen: Seen) -> Iterator[Finding]:
+def unguarded(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find out whether tenants can write what device plugins obey."""
     if not in_force(seen):
         ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
@@ -95,7 +95,7 @@ def unguarded(seen: Seen) -> Iterator[Finding]:
         yield UNGUARDED.of(ref, f"tenants can write annotations that allocate cards, because {why}")
 
 
-def writers(seen: Seen) -> Iterator[Finding]:
+def writers(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find service accounts of device plugins that the guard refuses, or would refuse."""
     diagnosis = REFUSED if in_force(seen) else WOULD_REFUSE
     for account, workload in plugin_accounts(seen).items():
@@ -105,12 +105,12 @@ def writers(seen: Seen) -> Iterator[Finding]:
             yield diagnosis.of(ObjectRef("ServiceAccount", account.name, account.namespace), message)
 
 
-def in_force(seen: Seen) -> bool:
+def in_force(seen: ClusterSnapshot) -> bool:
     """Tell whether the guard of allocations is there and denies."""
     return any(policy.metadata.name == GUARD for policy in seen.admission_policies) and _denies(seen, GUARD)
 
 
-def plugin_accounts(seen: Seen) -> dict[Account, list[str]]:
+def plugin_accounts(seen: ClusterSnapshot) -> dict[Account, list[str]]:
     """Return the service accounts that write allocations on pods, each with what runs under it."""
     found: dict[Account, list[str]] = {}
 
@@ -133,7 +133,7 @@ def writing(account: Account) -> Question:
     return Question(account, rule.verbs[0], rule.api_groups[0], rule.resources[0])
 
 
-def _may_write(seen: Seen, account: Account) -> bool:
+def _may_write(seen: ClusterSnapshot, account: Account) -> bool:
     """Tell whether the guard lets an account in; where it is not installed, whether the manifests would let it in."""
     if seen.rights is not None and seen.rights.allows(writing(account)):
         return True
@@ -142,7 +142,7 @@ def _may_write(seen: Seen, account: Account) -> bool:
     return any(Account(writer.namespace, writer.name) == account for writer in shipped().writers)
 
 
-def _denies(seen: Seen, policy: str) -> bool:
+def _denies(seen: ClusterSnapshot, policy: str) -> bool:
     return any(
         "Deny" in binding.spec.validation_actions and not _is_narrow(binding.spec.match_resources)
         for binding in seen.admission_bindings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vgpu_scheduler.dialects import NodeSide
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import Node, Pod
 
@@ -36,7 +36,7 @@ STALE = Diagnosis(
 )
 
 
-def locks(seen: Seen) -> Iterator[Finding]:
+def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
     side = seen.books.engine.dialects.node_side
     judge = seen.books.engine.closed_nodes.judge

@@ -13,7 +13,7 @@ from vgpu_scheduler.doctor.checks.software import (
 )
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Workload
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 STOCK_PLUGIN = Diagnosis(
     "stock-plugin",
@@ -62,7 +62,7 @@ _GPU_DRIVERS = ("gpu.", "hami")
 _MOST_NAMED = 5
 
 
-def components(seen: Seen) -> Iterator[Finding]:
+def components(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find NVIDIA's components on nodes whose cards are shared."""
     kinds: tuple[tuple[Diagnosis, Callable[[Workload], bool], str], ...] = (
         (STOCK_PLUGIN, is_stock_plugin, "it runs NVIDIA's device plugin on"),
@@ -75,7 +75,7 @@ def components(seen: Seen) -> Iterator[Finding]:
                 yield diagnosis.of(_ref("DaemonSet", workload), f"{message} {_listed(nodes)}")
 
 
-def sharing(seen: Seen) -> Iterator[Finding]:
+def sharing(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find nodes whose cards NVIDIA's plugin shares."""
     for node in seen.nodes:
         if node.name in seen.nodes_with_devices:
@@ -86,7 +86,7 @@ def sharing(seen: Seen) -> Iterator[Finding]:
                 yield TIME_SLICING.of(ObjectRef("Node", node.name), message)
 
 
-def slices(seen: Seen) -> Iterator[Finding]:
+def slices(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find nodes whose devices a driver of dynamic resource allocation offers."""
     drivers: dict[str, set[str]] = {}
     for found in seen.resource_slices:
@@ -96,7 +96,7 @@ def slices(seen: Seen) -> Iterator[Finding]:
         yield RESOURCE_SLICES.of(ObjectRef("Node", node), f"its devices are offered by {', '.join(sorted(names))}, too")
 
 
-def hami(seen: Seen) -> Iterator[Finding]:
+def hami(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find schedulers of HAMi that decide about the same cards as ours, where ours is installed."""
     if not seen.own_deployments and not seen.leading:
         return
@@ -115,7 +115,7 @@ def hami(seen: Seen) -> Iterator[Finding]:
                 yield SAME_NODES.of(ObjectRef("Pod", pod.name, pod.namespace), message)
 
 
-def _nodes_of(seen: Seen, workload: Workload) -> list[str]:
+def _nodes_of(seen: ClusterSnapshot, workload: Workload) -> list[str]:
     """Return the nodes with shared cards on which a workload has a pod."""
     pods = seen.pods_of.get(workload.metadata.uid, ())
     return sorted({pod.node_name for pod in pods if not pod.terminal} & set(seen.nodes_with_devices))

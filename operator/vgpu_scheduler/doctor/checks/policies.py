@@ -7,7 +7,7 @@ from functools import partial
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
 
 _READY, _CONFLICTED, _WARNINGS = "Ready", "Conflicted", "Warnings"
@@ -41,7 +41,7 @@ UNJUDGED = Diagnosis(
 )
 
 
-def policies(kind: str, seen: Seen) -> Iterator[Finding]:
+def policies(kind: str, seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find policies of a kind that are not in force as they were meant.
 
     Of those that no scheduler has judged as they are now it is said whether they can be understood.

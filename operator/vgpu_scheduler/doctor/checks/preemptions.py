@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.engine import BY_PREEMPTION, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
@@ -45,7 +45,7 @@ NOMINATED_WHILE_OFF = Diagnosis(
 )
 
 
-def nominations(seen: Seen) -> Iterator[Finding]:
+def nominations(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find what pods that are nominated to nodes wait for in vain."""
     nodes = {node.name for node in seen.nodes}
     nominated: dict[str, list[Pod]] = {}
@@ -76,13 +76,13 @@ def nominations(seen: Seen) -> Iterator[Finding]:
             yield OVERDUE.of(_ref(pod), text)
 
 
-def _recorded(seen: Seen) -> set[str]:
+def _recorded(seen: ClusterSnapshot) -> set[str]:
     """Return the UIDs of the pods that policies record as evicted within the last hour."""
     policies = [policy for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in seen.policies(kind)]
     return {one.uid for policy in policies for one in read_evictions({"evictions": policy.status.evictions})[0]}
 
 
-def _was_preempted(seen: Seen, pod: Pod) -> bool:
+def _was_preempted(seen: ClusterSnapshot, pod: Pod) -> bool:
     """Tell whether a pod ends for another one, as far as it says: evictions of drains look the same."""
     if pod.disruption == "PreemptionByScheduler":
         return True
@@ -90,7 +90,7 @@ def _was_preempted(seen: Seen, pod: Pod) -> bool:
     return is_evicted and seen.asks_for_devices(pod)
 
 
-def _is_nominated(seen: Seen, pod: Pod) -> bool:
+def _is_nominated(seen: ClusterSnapshot, pod: Pod) -> bool:
     ours = pod.scheduler_name in seen.expected.options.scheduler_names
     return ours and bool(pod.nominated_node_name) and not (pod.node_name or pod.terminal or pod.deleting)
 
@@ -99,7 +99,7 @@ def _ref(pod: Pod) -> ObjectRef:
     return ObjectRef("Pod", pod.name, pod.namespace)
 
 
-def off(seen: Seen) -> Iterator[Finding]:
+def off(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find policies that let pods evict others while nobody is evicted."""
     if seen.expected.options.preemption:
         return

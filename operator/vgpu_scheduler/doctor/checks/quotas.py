@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.model import EventReason
 
 UNREADABLE = Diagnosis(
@@ -25,7 +25,7 @@ SUSPICIOUS = Diagnosis(
 )
 
 
-def quotas(seen: Seen) -> Iterator[Finding]:
+def quotas(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find limits that cannot be read, or that count otherwise than they look."""
     known = {EventReason.QUOTA_UNREADABLE: UNREADABLE, EventReason.QUOTA_SUSPICIOUS: SUSPICIOUS}
     for problem in seen.books.problems:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.engine import makers_on_node
 from vgpu_scheduler.model import counted
 
@@ -40,7 +40,7 @@ UNHEALTHY = Diagnosis(
 _HANDSHAKE = "handshake"
 
 
-def registrations(seen: Seen) -> Iterator[Finding]:
+def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find registrations that cannot be read or that contradict each other."""
     known = {"RegistrationUnreadable": UNREADABLE, "DeviceRegisteredTwice": TWICE}
     for problem in dict.fromkeys(seen.books.problems):
@@ -48,7 +48,7 @@ def registrations(seen: Seen) -> Iterator[Finding]:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
 
 
-def plugins(seen: Seen) -> Iterator[Finding]:
+def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find nodes that list cards which their kubelet does not offer, and cards that are not healthy."""
     for node in seen.nodes:
         if not seen.manages(node):

@@ -8,7 +8,7 @@ from vgpu_scheduler.doctor.access import Account, Question
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Rule
-from vgpu_scheduler.doctor.seen import Expected, Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot, Expected
 from vgpu_scheduler.doctor.shipped import ShippedRole, shipped
 
 MISSING = Diagnosis(
@@ -28,7 +28,7 @@ VOLUMES = Diagnosis(
 _OPTIONAL = "volume-binding.yaml"
 
 
-def rights(seen: Seen) -> Iterator[Finding]:
+def rights(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find rights that the scheduler's account lacks."""
     assert seen.rights is not None
     account = seen.account

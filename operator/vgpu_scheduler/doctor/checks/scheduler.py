@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import APP, Seen
+from vgpu_scheduler.doctor.seen import APP, ClusterSnapshot
 
 NOT_RUNNING = Diagnosis(
     "scheduler-not-running",
@@ -30,7 +30,7 @@ TWO_LEADERS = Diagnosis(
 )
 
 
-def running(seen: Seen) -> Iterator[Finding]:
+def running(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find out whether somebody serves our pods."""
     if seen.leading:
         return
@@ -50,7 +50,7 @@ def running(seen: Seen) -> Iterator[Finding]:
         yield NO_LEADER.of(ref, f"it is held by {holder} and {since}")
 
 
-def leaders(seen: Seen) -> Iterator[Finding]:
+def leaders(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find a second scheduler that leads under a Lease of its own."""
     held = [lease for lease in seen.leases if lease.metadata.name == seen.expected.lease_name and seen.is_fresh(lease)]
     if len(held) > 1:

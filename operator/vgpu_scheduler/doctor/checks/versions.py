@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import APP, APP_LABEL, Seen
+from vgpu_scheduler.doctor.seen import APP, APP_LABEL, ClusterSnapshot
 
 OLDEST = (1, 30)
 """The oldest minor version of Kubernetes that is supported."""
@@ -43,7 +43,7 @@ LEASE_SKEW = Diagnosis(
 )
 
 
-def server_version(seen: Seen) -> Iterator[Finding]:
+def server_version(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find an API server that is too old."""
     version = seen.server.version
     if version is not None and version < OLDEST:
@@ -51,7 +51,7 @@ def server_version(seen: Seen) -> Iterator[Finding]:
         yield TOO_OLD.of(_server(seen), message)
 
 
-def images(seen: Seen) -> Iterator[Finding]:
+def images(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find replicas of the scheduler with different images."""
     by_images: dict[tuple[str, ...], list[str]] = {}
     namespace = seen.expected.namespace
@@ -64,7 +64,7 @@ def images(seen: Seen) -> Iterator[Finding]:
         yield IMAGES_DIFFER.of(ObjectRef("Deployment", name, namespace), f"its pods differ ({'; '.join(parts)})")
 
 
-def local_clock(seen: Seen) -> Iterator[Finding]:
+def local_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find a clock of ours that is not the API server's."""
     skew = (seen.server.local - seen.server.now).total_seconds()
     if abs(skew) > MOST_SKEW:
@@ -72,7 +72,7 @@ def local_clock(seen: Seen) -> Iterator[Finding]:
         yield CLOCK_SKEW.of(_server(seen), f"the clock of this machine is {abs(skew):.0f} s {way} the API server's")
 
 
-def lease_clock(seen: Seen) -> Iterator[Finding]:
+def lease_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find a leader whose clock is not the API server's."""
     lease = seen.lease
     if lease is None or lease.renewed is None or not lease.spec.holder_identity:
@@ -85,7 +85,7 @@ def lease_clock(seen: Seen) -> Iterator[Finding]:
         yield LEASE_SKEW.of(ref, f"{lease.spec.holder_identity} wrote a time {abs(skew):.0f} s {way} the API server's")
 
 
-def _server(seen: Seen) -> ObjectRef:
+def _server(seen: ClusterSnapshot) -> ObjectRef:
     return ObjectRef("APIServer", seen.server.address)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.kube import Pod, parse_time
 
 UNSERVED = Diagnosis(
@@ -29,7 +29,7 @@ _PATIENCE = 60.0
 _DEFAULT = "default-scheduler"
 
 
-def waiting(seen: Seen) -> Iterator[Finding]:
+def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
     served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
     for pod in seen.pods:
@@ -55,7 +55,7 @@ def _names(pod: Pod) -> set[str]:
     return {name for container in pod.spec.containers for name in (*container.limits, *container.requests)}
 
 
-def _for_a_while(seen: Seen, pod: Pod) -> bool:
+def _for_a_while(seen: ClusterSnapshot, pod: Pod) -> bool:
     created = parse_time(pod.creation_timestamp, assumed=UTC)
     return created is None or seen.age(created) > _PATIENCE
 

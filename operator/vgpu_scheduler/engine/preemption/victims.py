@@ -23,7 +23,7 @@ __all__ = [
     "OVERDUE_AFTER",
     "Cost",
     "Preemptor",
-    "Room",
+    "ReprieveTarget",
     "Unit",
     "Victims",
     "by_importance",
@@ -137,7 +137,7 @@ def pods_of(units: Iterable[Unit]) -> tuple[Pod, ...]:
     return tuple(chain.from_iterable(units))
 
 
-class Room(Protocol):
+class ReprieveTarget(Protocol):
     """A node, or a card, from which some pods are gone, for a pod that is to fit there."""
 
     def put_back(self, unit: Unit) -> bool:
@@ -148,7 +148,7 @@ def reprieve(
     node: str,
     lower: Iterable[Unit],
     budgets: Sequence[DisruptionBudget],
-    room: Room,
+    room: ReprieveTarget,
     turns: Mapping[str, int] | None = None,
     unbound: Collection[str] = (),
 ) -> Victims | None:

@@ -13,8 +13,8 @@ from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import did_you_mean, quoted
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, decode_policy, title
 from vgpu_scheduler.reading import (
-    Asked,
     ClusterView,
+    SimulatedPods,
     answers_to,
     keep_room,
     make_world,
@@ -191,7 +191,7 @@ def policies_page(world: World, view: ClusterView, compared: Compared) -> Polici
             tried = replace(view, objects=[*(obj for obj in view.objects if _title(obj) not in gone), *more])
             found = make_world(tried)
             keep_room(found, tried)
-            asked = Asked(pending=True, every=True)
+            asked = SimulatedPods(pending=True, every=True)
             return answers_to(found, tried, asked, lambda text: said.update({text: None}), on_answer=check)
 
         with_one = answers([other] if compared.other else [], [])

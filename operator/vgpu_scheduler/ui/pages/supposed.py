@@ -11,9 +11,9 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import (
     TOO_DEEP,
-    Asked,
     ClusterView,
     FileError,
+    SimulatedPods,
     answers_to,
     at_home,
     change_nodes,
@@ -274,7 +274,7 @@ def _change(world: World, view: ClusterView, supposed: Supposed) -> list[Written
     return policies
 
 
-def _asked(world: World, supposed: Supposed) -> Asked:
+def _asked(world: World, supposed: Supposed) -> SimulatedPods:
     written: list[Written] = []
     if supposed.manifest:
         written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
@@ -283,7 +283,7 @@ def _asked(world: World, supposed: Supposed) -> Asked:
         if known is None:
             raise NotFoundError(f"pod: there is no pod {supposed.pod}")
         written = [Written(world.written(known))]
-    return Asked(
+    return SimulatedPods(
         written=written,
         where=_MANIFEST if supposed.manifest else "",
         pending=bool(supposed.waiting),
@@ -292,12 +292,12 @@ def _asked(world: World, supposed: Supposed) -> Asked:
     )
 
 
-def _place(world: World, view: ClusterView, asked: Asked, said: list[str]) -> _Found:
+def _place(world: World, view: ClusterView, asked: SimulatedPods, said: list[str]) -> _Found:
     answers = answers_to(world, view, asked, said.append, on_answer=until_too_long(_LONG))
     return _Found(answers, answers)
 
 
-def _count(world: World, view: ClusterView, asked: Asked, supposed: Supposed, said: list[str]) -> _Found:
+def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: Supposed, said: list[str]) -> _Found:
     pods = new_pods(world, view, asked.written, said.append, once=True)
     if not pods:
         raise nothing_to_place(world, _MANIFEST)
