@@ -236,7 +236,6 @@ class ApiClient:
         self, credentials: Credentials, user_agent: str, observer: Callable[[str, str], None] | None = None
     ) -> None:
         self.credentials = credentials
-        self.user_agent = user_agent
         self.observer = observer
         self.answers: Counter[tuple[str, str]] = Counter()
         self._server = credentials.server.rstrip("/")
