@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vgpu_scheduler.reading.asked import at_home, namespaces_of, new_pods, nothing_to_place, within
+    from vgpu_scheduler.reading.asked import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
     from vgpu_scheduler.reading.facts import (
@@ -91,6 +91,7 @@ __all__ = [
     "find_card",
     "get_object",
     "hours_in_prometheus",
+    "is_at_home",
     "is_optional",
     "is_ours",
     "keep_room",

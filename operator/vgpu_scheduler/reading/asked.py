@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif import (
     with_job_sets,
 )
 
-__all__ = ["Warn", "at_home", "namespaces_of", "new_pods", "nothing_to_place", "within"]
+__all__ = ["Warn", "at_home", "is_at_home", "namespaces_of", "new_pods", "nothing_to_place", "within"]
 
 Warn = Callable[[str], None]
 """Is called with what somebody should know beside the answer."""
@@ -102,19 +102,20 @@ def namespaces_of(objects: Sequence[Written]) -> list[str]:
 
 def within(objects: Sequence[Written], namespace: str) -> list[Written]:
     """Return the objects of a namespace, and those of none."""
-    return [obj for obj in objects if not _is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
+    return [obj for obj in objects if not is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
 
 
-def _is_at_home(obj: Written) -> bool:
+def is_at_home(obj: Written) -> bool:
+    """Tell whether an object is of a kind of which each is in a namespace."""
     return (is_workload(obj) or obj.get("kind") in NAMESPACED_KINDS) and isinstance(obj.get("metadata"), Mapping)
 
 
 def _has_pods_at_home(obj: Written) -> bool:
-    return is_workload(obj) and _is_at_home(obj)
+    return is_workload(obj) and is_at_home(obj)
 
 
 def _at_home(obj: Written, home: str, given: str | None) -> Written:
-    if not _is_at_home(obj):
+    if not is_at_home(obj):
         return obj
     metadata = obj["metadata"]
     named = metadata.get("namespace")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.ui.sight import Sight
 from vgpu_scheduler.whatif import World, card_name
 
 LATELY: Final = timedelta(hours=1)
@@ -30,6 +31,9 @@ class What(StrEnum):
     """A node came."""
     WENT = "went"
     """A node went."""
+
+
+_OF_PODS: Final = frozenset({What.BOUND, What.ENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,13 @@ class Lately:
 
     since: datetime | None
     happened: tuple[Happening, ...]
+
+    def seen_by(self, sight: Sight) -> Lately:
+        """Return what somebody sees of it: all of nodes and cards, and what befell the pods that are seen."""
+        if sight.is_whole:
+            return self
+        seen = (each for each in self.happened if each.what not in _OF_PODS or sight.sees_pod(each.name))
+        return replace(self, happened=tuple(seen))
 
     def count(self, what: str) -> int:
         """Return how often something has happened."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.ui.access import Visitor
 from vgpu_scheduler.ui.pages import (
     CardsView,
     Compared,
@@ -34,7 +35,7 @@ from vgpu_scheduler.ui.query import FORMATS, Query
 from vgpu_scheduler.ui.window import BESIDE
 from vgpu_scheduler.whatif import World
 
-__all__ = ["PAGES", "TITLES", "Page"]
+__all__ = ["PAGES", "Page", "titles_for"]
 
 TITLES: Final = {
     "now": "Now",
@@ -66,69 +67,93 @@ class Page:
         What other parameters begin with; empty where there are none.
     formats
         As what it can be had.
+    is_whole
+        Whether it is about the whole cluster, and so for those alone who see all of it: unless somebody has thought
+        about what others may see of a page, that is nothing.
     """
 
     name: str
-    make: Callable[[web.Request, Query], Make]
+    make: Callable[[web.Request, Query, Visitor], Make]
     parameters: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     is_alone: Callable[[Query], bool] = lambda _: False
     prefix: str = ""
     formats: tuple[str, ...] = FORMATS
+    is_whole: bool = True
+
+    def seen_by(self, visitor: Visitor) -> Visitor:
+        """Return as whom a visitor counts: those who see the same share what is kept for them.
+
+        What is said of a pod depends on whose pods its user may delete, too, and is shared by nobody.
+        """
+        return visitor if self.name == "pod" else replace(visitor, user=None)
 
 
-def _now(request: web.Request, _: Query) -> Make:
-    beside = request.app[BESIDE]
-    looks, found = beside.checkup is not None, beside.checkup.latest() if beside.checkup else None
-    return lambda world, view: now_page(world, view.read_at, beside.current.recent, looks=looks, found=found)
+def _now(request: web.Request, _: Query, visitor: Visitor) -> Make:
+    beside, sight = request.app[BESIDE], visitor.sight
+    checkup = beside.checkup if sight.is_whole and visitor.sees_findings else None
+    looks, found = checkup is not None, checkup.latest() if checkup else None
+    return lambda world, view: now_page(world, view.read_at, beside.current.recent, sight, looks=looks, found=found)
 
 
-def _cards(_: web.Request, query: Query) -> Make:
+def _cards(_: web.Request, query: Query, visitor: Visitor) -> Make:
     shown = CardsView.of(query)
-    return lambda world, _: cards_page(world, shown)
+    return lambda world, _: cards_page(world, shown, visitor.sight)
 
 
-def _card(request: web.Request, _: Query) -> Make:
+def _card(request: web.Request, _: Query, visitor: Visitor) -> Make:
     node, name = request.match_info["node"], request.match_info["card"]
-    return lambda world, _: card_page(world, node, name)
+    return lambda world, _: card_page(world, node, name, visitor.sight)
 
 
-def _waiting(_: web.Request, query: Query) -> Make:
-    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"))
+def _waiting(_: web.Request, query: Query, visitor: Visitor) -> Make:
+    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"), visitor.sight)
 
 
-def _pod(request: web.Request, query: Query) -> Make:
+def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
     key = f"{request.match_info['namespace']}/{request.match_info['name']}"
     if query.get("edit"):
-        return lambda world, view: edited_page(world, view, key, query)
-    return lambda world, view: pod_page(world, view, key, query.get("node"))
+        return lambda world, view: edited_page(world, view, key, query, visitor.sight)
+    return lambda world, view: pod_page(world, view, key, query.get("node"), visitor.sight)
 
 
-def _namespaces(_: web.Request, query: Query) -> Make:
-    return lambda world, _: namespaces_page(world, query.get("namespace"))
+def _namespaces(_: web.Request, query: Query, visitor: Visitor) -> Make:
+    return lambda world, _: namespaces_page(world, query.get("namespace"), visitor.sight)
 
 
-def _what_if(_: web.Request, query: Query) -> Make:
+def _what_if(_: web.Request, query: Query, visitor: Visitor) -> Make:
     supposed = Supposed.of(query)
     if supposed.something:
-        return lambda world, view: what_if(world, view, supposed)
+        return lambda world, view: what_if(world, view, supposed, visitor.sight)
     return lambda world, _: what_if_form(world, supposed)
 
 
-def _policies(_: web.Request, query: Query) -> Make:
+def _policies(_: web.Request, query: Query, __: Visitor) -> Make:
     compared = Compared.of(query)
     return lambda world, view: policies_page(world, view, compared)
 
 
 PAGES: Final = {
-    "/": Page("now", _now),
-    "/cards": Page("cards", _cards, PARAMETERS),
-    "/cards/{node:[^/]+}/{card:.+}": Page("card", _card),
-    "/waiting": Page("waiting", _waiting, ("namespace",)),
+    "/": Page("now", _now, is_whole=False),
+    "/cards": Page("cards", _cards, PARAMETERS, is_whole=False),
+    "/cards/{node:[^/]+}/{card:.+}": Page("card", _card, is_whole=False),
+    "/waiting": Page("waiting", _waiting, ("namespace",), is_whole=False),
     "/pods/{namespace:[^/]+}/{name:[^/]+}": Page(
-        "pod", _pod, ("node", *EDITED), ("annotations",), lambda query: bool(query.get("edit")), AMOUNT
+        "pod",
+        _pod,
+        ("node", *EDITED),
+        ("annotations",),
+        lambda query: bool(query.get("edit")),
+        AMOUNT,
+        is_whole=False,
     ),
-    "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv")),
+    "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv"), is_whole=False),
     "/policies": Page("policies", _policies, COMPARED, EDITED_POLICY, lambda query: Compared.of(query).something),
-    "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something),
+    "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something, is_whole=False),
 }
+_OF_ALL: Final = frozenset(page.name for page in PAGES.values() if page.is_whole)
+
+
+def titles_for(visitor: Visitor) -> dict[str, str]:
+    """Return the pages that all others lead to, as far as they are for somebody."""
+    return {name: title for name, title in TITLES.items() if visitor.sight.is_whole or name not in _OF_ALL}

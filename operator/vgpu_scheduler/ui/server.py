@@ -1,30 +1,32 @@
-"""Serves the pages to one browser of this machine."""
+"""Serves the pages: to one browser of this machine, or to those whom a guard lets in."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, TypeVar
-from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
+from vgpu_scheduler.ui.access import BoundedSite, Guard, LaptopGuard, Visitor
 from vgpu_scheduler.ui.checkup import Checkup
 from vgpu_scheduler.ui.current import Question
-from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
-from vgpu_scheduler.ui.guard import HEADERS, Guard
+from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.forms import LARGEST, fields_of
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.routes import PAGES, TITLES, Page
+from vgpu_scheduler.ui.routes import PAGES, Page, titles_for
 from vgpu_scheduler.ui.streams import Streams
 from vgpu_scheduler.ui.supposing import Supposing
 from vgpu_scheduler.ui.templating import render
+from vgpu_scheduler.ui.veil import Veil
 from vgpu_scheduler.ui.window import BESIDE, Beside, Window
 from vgpu_scheduler.whatif import World
 
@@ -35,15 +37,19 @@ _LONGEST_LINE: Final = 8190
 _MOST_KEPT: Final = 64
 _KEPT_FOR: Final = 5.0
 """Answers that are kept for as long as nothing changes, and for how many seconds."""
-_LARGEST: Final = 1024 * 1024
-"""Bytes of a form."""
 _LONGEST_ADDRESS: Final = 6000
 """Characters of an address that a form is turned into, so that it can be sent."""
-_TOO_LARGE: Final = f"this is larger than {_LARGEST // 1024} KiB"
-_FORM: Final = "application/x-www-form-urlencoded"
-_MOST_FIELDS: Final = 100
+_TOO_LARGE: Final = f"this is larger than {LARGEST // 1024} KiB"
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_VISITOR: Final = web.RequestKey("visitor", Visitor)
+_OWN: Final = web.RequestKey("own", list[str])
+"""What somebody has written who asks: they know it."""
+_JSON: Final = "application/json"
+_ABOUT_ALL: Final = "this page is about the whole cluster: it is shown to those who may list all of its pods and nodes"
+_OUT_OF_DATE: Final = "What is shown may be out of date: the page cannot follow the cluster at the moment."
 _Shown = TypeVar("_Shown")
+_Kept = tuple[Visitor, str]
+"""Who has asked, as far as that makes a difference, and for which address."""
 
 
 async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
@@ -65,18 +71,44 @@ async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
         If the port is taken.
     """
     answering = _Answering(window)
-    runner = web.AppRunner(
-        answering.app,
-        access_log=None,
-        handler_cancellation=True,  # a stream whose browser is gone ends
-        shutdown_timeout=1.0,
-        max_line_size=_LONGEST_LINE,
-        max_field_size=_LONGEST_LINE,
-    )
+    runner = answering.runner()
     await runner.setup()
     await web.TCPSite(runner, LOOPBACK, port).start()
-    answering.guard = Guard(int(runner.addresses[0][1]))
-    return runner, answering.guard.address
+    deletable = window.deletable if window.current.view.live else None
+    guard = LaptopGuard(int(runner.addresses[0][1]), deletable)
+    answering.guard = guard
+    return runner, guard.address
+
+
+async def serve_guarded(
+    window: Window, guard: Guard, address: tuple[str, int], context: ssl.SSLContext | None
+) -> web.AppRunner:
+    """Serve the pages to those whom a guard lets in.
+
+    Parameters
+    ----------
+    address
+        Where to listen; port 0 takes a free one.
+    context
+        What TLS is spoken with; None where it is not.
+
+    Returns
+    -------
+    aiohttp.web.AppRunner
+        To be cleaned up at the end.
+
+    Raises
+    ------
+    OSError
+        If it cannot listen there.
+    """
+    answering = _Answering(window, guard)
+    runner = answering.runner()
+    await runner.setup()
+    site = BoundedSite(runner, address, context)
+    answering.asked = site.asked
+    await site.start()
+    return runner
 
 
 class _Answering:
@@ -84,24 +116,39 @@ class _Answering:
 
     guard: Guard
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, guard: Guard | None = None) -> None:
         self._window = window
-        self._streams = Streams(window.current)
+        if guard is not None:
+            self.guard = guard
+        self.asked: Callable[[asyncio.BaseTransport | None, int], None] = lambda _, __: None
+        self._streams = Streams(window.current, guard.stream_lasts if guard is not None else None)
         self._supposing = Supposing()
         self._checkup = Checkup(window.look, window.current.tell) if window.look is not None else None
-        self._kept: dict[str, web.Response] = {}
+        self._kept: dict[_Kept, web.Response] = {}
         self._kept_of = (0, 0)
-        self.app = web.Application(middlewares=[self._answer], client_max_size=_LARGEST)
+        self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
         self.app[BESIDE] = Beside(window.current, self._checkup)
-        self.app.on_response_prepare.append(_add_headers)
+        self.app.on_response_prepare.append(self._add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():
             self.app.router.add_get(path, self._handler(page))
             if page.texts:
                 self.app.router.add_post(path, self._form_handler(page))
-        self.app.router.add_get("/events", self._streams.follow)
+        self.app.router.add_get("/events", self._follow)
+        self.app.router.add_routes(guard.routes() if guard is not None else ())
         for name, kind in _STATIC.items():
             self.app.router.add_get(f"/static/{name}", _static(name, kind))
+
+    def runner(self) -> web.AppRunner:
+        """Return what serves."""
+        return web.AppRunner(
+            self.app,
+            access_log=None,
+            handler_cancellation=True,  # a stream whose browser is gone ends
+            shutdown_timeout=1.0,
+            max_line_size=_LONGEST_LINE,
+            max_field_size=_LONGEST_LINE,
+        )
 
     async def _close(self, _: web.Application) -> None:
         await self._streams.close()
@@ -112,24 +159,37 @@ class _Answering:
     @web.middleware
     async def _answer(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         """Answer a request, or say why not: never with a traceback."""
+        transport = request.transport
+        self.asked(transport, 1)
         try:
             self.guard.check(request)
-            welcome = self.guard.let_in(request)
-            answer: web.StreamResponse = await handler(request) if welcome is None else welcome
+            found = await self.guard.let_in(request)
+            if isinstance(found, web.Response):
+                return found
+            request[_VISITOR] = found
+            answer: web.StreamResponse = await handler(request)
         except RefusedError as error:
-            return _refused(error.status, str(error))
+            return self._refused(request, error.status, str(error))
         except web.HTTPException as error:
             missing = f"there is no page {quoted(request.path)}"
             told = {HTTPStatus.NOT_FOUND: missing, HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _TOO_LARGE}
-            return _refused(HTTPStatus(error.status), told.get(HTTPStatus(error.status), error.reason))
+            return self._refused(request, HTTPStatus(error.status), told.get(HTTPStatus(error.status), error.reason))
         except Exception:
             log.exception("%s", quoted(request.path))
-            return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "this page could not be made; the log says why")
+            message = "this page could not be made; the log says why"
+            return self._refused(request, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        finally:
+            self.asked(transport, -1)
         return answer
+
+    async def _follow(self, request: web.Request) -> web.StreamResponse:
+        return await self._streams.follow(request, _visitor(request))
 
     def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            query = Query.read(await _fields(request), page.parameters, page.texts, page.prefix, page.formats)
+            fields = await fields_of(request)
+            request[_OWN] = [text for _, text in fields]
+            query = Query.read(fields, page.parameters, page.texts, page.prefix, page.formats)
             address = f"{request.rel_url.raw_path}{query.with_values()}"
             if len(address) > _LONGEST_ADDRESS:
                 return await self._made(page, request, query)
@@ -143,11 +203,12 @@ class _Answering:
             asked_of = self._age()
             if self._kept_of != asked_of:
                 self._kept, self._kept_of = {}, asked_of
-            found = self._kept.get(request.path_qs)
+            key = (page.seen_by(_visitor(request)), request.path_qs)
+            found = self._kept.get(key)
             if found is None:
                 found = await self._made(page, request, query)
                 if asked_of == self._kept_of == self._age() and len(self._kept) < _MOST_KEPT:
-                    self._kept[request.path_qs] = found
+                    self._kept[key] = found
             return _again(found)
 
         return handle
@@ -157,26 +218,32 @@ class _Answering:
         return self._window.current.generation, int(time.monotonic() / _KEPT_FOR)
 
     async def _made(self, page: Page, request: web.Request, query: Query) -> web.Response:
-        make = page.make(request, query)
+        visitor = _visitor(request)
+        sees_all = visitor.sight.is_whole
+        if page.is_whole and not sees_all:
+            raise RefusedError(HTTPStatus.FORBIDDEN, _ABOUT_ALL)
+        make = page.make(request, query, visitor)
 
         def ask(world: World, view: ClusterView) -> tuple[Any, list[str]]:
-            return make(world, view), list(view_warnings(world, view))
+            return make(world, view), list(view_warnings(world, view)) if sees_all else []
 
         current, generation = self._window.current, self._window.current.generation
         is_alone = page.is_alone(query)
         shown, warnings = await (self._alone(ask) if is_alone else current.ask(ask))
-        if page.name == "pod" and current.view.live and self._window.deletable is not None:
-            mine = await self._window.deletable(shown.told.namespaces)
-            shown = shown.without_others(mine)
+        if page.name == "pod":
+            shown = shown.without_others(await self.guard.deletable(visitor, shown.told.namespaces))
+        veil = self._veil(request)
         if query.wants_json:
-            text = await asyncio.to_thread(json.dumps, shown.as_json(), indent=2)
-            return web.Response(text=f"{text}\n", content_type="application/json")
+            text = await asyncio.to_thread(lambda: json.dumps(_veiled(shown.as_json(), veil), indent=2))
+            return web.Response(text=f"{text}\n", content_type=_JSON)
         if query.wants_csv:
-            return web.Response(text=shown.as_csv(), content_type="text/csv")
-        values = {"page": page.name, "titles": TITLES, "shown": shown, "query": query, "generation": generation}
-        values |= {"still": is_alone, "posted": request.method == "POST"}
-        values |= {"trouble": current.trouble, "warnings": warnings, "origin": current.view.origin or "the cluster"}
-        text = await asyncio.to_thread(render, f"{page.name}.html", values)
+            return web.Response(text=_veiled(shown.as_csv(), veil), content_type="text/csv")
+        values = {"page": page.name, "titles": titles_for(visitor), "shown": shown, "query": query}
+        values |= {"generation": generation, "still": is_alone, "posted": request.method == "POST"}
+        values |= {"warnings": warnings, "may_leave": visitor.may_leave, "sees_all": sees_all}
+        values["trouble"] = current.trouble if sees_all else _OUT_OF_DATE if current.trouble else ""
+        values["origin"] = current.view.origin or "the cluster"
+        text = await asyncio.to_thread(render, f"{page.name}.html", values, veil)
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
     async def _alone(self, ask: Question[_Shown]) -> _Shown:
@@ -184,32 +251,41 @@ class _Answering:
         view = self._window.fresh()
         return await self._supposing.ask(lambda: ask(make_world(view), view))
 
+    def _veil(self, request: web.Request) -> Veil | None:
+        """Return what goes over all that is told; None where all may be seen."""
+        visitor = request.get(_VISITOR)
+        if visitor is None or visitor.sight.is_whole:
+            return None
+        assert self.guard.names is not None, "nobody hides what nobody knows"
+        own = [request.path, *request.query.values(), *request.get(_OWN, ())]
+        return Veil(self.guard.names, visitor.sight, own)
 
-async def _fields(request: web.Request) -> list[tuple[str, str]]:
-    """Return the fields of a form.
+    def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
+        """Return the answer that says why there is no other one."""
+        veil = self._veil(request)
+        if _JSON in request.headers.get("Accept", ""):
+            told = {"code": status.value, "message": _veiled(message, veil)}
+            return web.Response(text=f"{json.dumps(told)}\n", status=status, content_type=_JSON)
+        values = {"page": "", "titles": {}, "status": status, "message": message}
+        text = render("message.html", values, veil)
+        return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
 
-    Raises
-    ------
-    BadQueryError
-        If it is none.
-    """
-    if request.content_type != _FORM:
-        raise BadQueryError(f"a form comes as {_FORM}")
-    try:
-        body = (await request.read()).decode()
-        return parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise BadQueryError("the form cannot be understood") from None
+    async def _add_headers(self, _: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers.update(self.guard.headers)
+        answer.headers["Server"] = "vgpu-scheduler"
+
+
+def _visitor(request: web.Request) -> Visitor:
+    return request[_VISITOR]
+
+
+def _veiled(value: Any, veil: Veil | None) -> Any:
+    return value if veil is None else veil.values(value)
 
 
 def _again(answer: web.Response) -> web.Response:
     """Return an answer that can be sent: each is sent once."""
     return web.Response(body=answer.body, content_type=answer.content_type, charset="utf-8")
-
-
-def _refused(status: HTTPStatus, message: str) -> web.Response:
-    values = {"page": "", "titles": {}, "status": status, "message": message}
-    return web.Response(text=render("message.html", values), status=status, content_type="text/html", charset="utf-8")
 
 
 def _static(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -219,8 +295,3 @@ def _static(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Respo
         return web.Response(text=content, content_type=kind, charset="utf-8")
 
     return handle
-
-
-async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
-    answer.headers.update(HEADERS)
-    answer.headers["Server"] = "vgpu-scheduler"

@@ -8,11 +8,14 @@ from typing import Final
 
 from aiohttp import web
 
+from vgpu_scheduler.ui.access import User, Visitor
 from vgpu_scheduler.ui.current import CurrentWorld
 from vgpu_scheduler.ui.errors import RefusedError
 
 MOST: Final = 64
 """Streams that are open at a time."""
+_MOST_OF_ONE: Final = 16
+"""Of one user among them, where there are several."""
 _PAUSE: Final = 0.25
 """Seconds between two events."""
 _STILL_THERE: Final = 15.0
@@ -21,14 +24,21 @@ _RETRY: Final = b"retry: 1000\n\n"
 
 
 class Streams:
-    """The open streams."""
+    """The open streams.
 
-    def __init__(self, current: CurrentWorld) -> None:
+    Parameters
+    ----------
+    lasts
+        Seconds after which a stream ends, and its browser asks again; None for ever.
+    """
+
+    def __init__(self, current: CurrentWorld, lasts: float | None) -> None:
         self._current = current
-        self._open: set[asyncio.Task[None]] = set()
+        self._lasts = lasts
+        self._open: dict[asyncio.Task[None], User | None] = {}
 
-    async def follow(self, request: web.Request) -> web.StreamResponse:
-        """Send the generation, now and whenever there is another one.
+    async def follow(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Send the generation, now and whenever there is another one: that something has changed, and nothing else.
 
         Raises
         ------
@@ -37,17 +47,20 @@ class Streams:
         """
         if len(self._open) >= MOST:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST} pages are open already: close some of them")
+        user = visitor.user
+        if user is not None and sum(each == user for each in self._open.values()) >= _MOST_OF_ONE:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"you have {_MOST_OF_ONE} pages open: close some of them")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         task = asyncio.create_task(self._send(request, answer))
-        self._open.add(task)
+        self._open[task] = user
         try:
-            await task
-        except (asyncio.CancelledError, ConnectionError):
+            await asyncio.wait_for(task, self._lasts)
+        except (asyncio.CancelledError, ConnectionError, TimeoutError):
             task.cancel()
             if (own := asyncio.current_task()) is not None and own.cancelling():
                 raise
         finally:
-            self._open.discard(task)
+            self._open.pop(task, None)
         return answer
 
     async def _send(self, request: web.Request, answer: web.StreamResponse) -> None:

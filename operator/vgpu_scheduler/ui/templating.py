@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+from markupsafe import Markup
+
+from vgpu_scheduler.ui.veil import Veil
 
 __all__ = ["render"]
 
@@ -40,16 +44,38 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
+_VEIL: ContextVar[Veil | None] = ContextVar("veil", default=None)
+
+
+def _veiled(value: Any) -> Any:
+    """Return a value that is put into a template as it may be shown; what macros made of values was so already."""
+    veil = _VEIL.get()
+    if veil is None or isinstance(value, int | float | Markup | Undefined):
+        return value
+    return veil.text(str(value))
+
+
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("vgpu_scheduler.ui"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    finalize=_veiled,
 )
 _ENVIRONMENT.filters |= {"age": _age, "step": _step, "part": _part}
 
 
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """Return a page."""
-    return _ENVIRONMENT.get_template(template).render(values)
+def render(template: str, values: Mapping[str, Any], veil: Veil | None = None) -> str:
+    """Return a page.
+
+    Parameters
+    ----------
+    veil
+        What every value goes through; None where all may be seen.
+    """
+    before = _VEIL.set(veil)
+    try:
+        return _ENVIRONMENT.get_template(template).render(values)
+    finally:
+        _VEIL.reset(before)

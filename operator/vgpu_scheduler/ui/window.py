@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
+from vgpu_scheduler.ui.access import Deletable
 from vgpu_scheduler.ui.checkup import Checkup, Look
 from vgpu_scheduler.ui.current import CurrentWorld
-
-Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from vgpu_scheduler.reading import find_card
 from vgpu_scheduler.ui.errors import NotFoundError
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 
@@ -29,8 +30,13 @@ class CardPage:
         return [usage.as_json(self.card)]
 
 
-def card_page(world: World, node: str, name: str) -> CardPage:
+def card_page(world: World, node: str, name: str, sight: Sight = EVERYTHING) -> CardPage:
     """Return a card by its node and its name.
+
+    Parameters
+    ----------
+    sight
+        Which pods are named.
 
     Raises
     ------
@@ -46,4 +52,4 @@ def card_page(world: World, node: str, name: str) -> CardPage:
         raise NotFoundError(f"there is no card {node}/{name}")
     verb = "uncordon" if found[0].state == "cordoned" else "cordon"
     command = f"kubectl vgpu {verb} card {shlex.quote(str(place))}" if place.annotation else ""
-    return CardPage(found[0], command)
+    return CardPage(sight.cards(found)[0], command)

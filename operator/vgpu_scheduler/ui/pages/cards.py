@@ -9,6 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, heat_map, labels_of
 from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, usage
 
 STATES: Final = ("ready", "unhealthy", "cordoned")
@@ -69,8 +70,13 @@ class CardsPage:
         return [usage.as_json(card) for card in self.cards]
 
 
-def cards_page(world: World, view: CardsView) -> CardsPage:
+def cards_page(world: World, view: CardsView, sight: Sight = EVERYTHING) -> CardsPage:
     """Return the cards that are asked for.
+
+    Parameters
+    ----------
+    sight
+        Which pods are named.
 
     Raises
     ------
@@ -87,7 +93,8 @@ def cards_page(world: World, view: CardsView) -> CardsPage:
         raise BadQueryError(f"group: no node with cards has the label {view.group}")
     shown = [card for card in everything if _is_meant(card, view)]
     models = sorted({card.model for card in everything})
-    return CardsPage(view, shown, heat_map(world, shown, view.by, view.group), labels, models)
+    heat = heat_map(world, shown, view.by, view.group, named=sight.named)
+    return CardsPage(view, sight.cards(shown), heat, labels, models)
 
 
 def _is_meant(card: usage.CardUsage, view: CardsView) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +78,7 @@ def heat_map(
     label: str = "",
     marked: Collection[Spot] = (),
     most: int = MOST_TILES,
+    named: Callable[[str], str] = str,
 ) -> HeatMap:
     """Return cards as tiles.
 
@@ -91,6 +92,8 @@ def heat_map(
         The cards that are to be noticed.
     most
         Cards above which there is one tile for each node.
+    named
+        Returns what a pod is called.
     """
     by_node = len(cards) > most
     found: dict[str, dict[str, list[usage.CardUsage]]] = {}
@@ -102,7 +105,7 @@ def heat_map(
         if by_node:
             rows = [Row("", [_tile_of_node(node, theirs, by, marked) for node, theirs in nodes.items()])]
         else:
-            rows = [Row(node, [_tile(card, by, marked) for card in theirs]) for node, theirs in nodes.items()]
+            rows = [Row(node, [_tile(card, by, marked, named) for card in theirs]) for node, theirs in nodes.items()]
         groups.append(Group(name, rows, usage.summed(name, [card for theirs in nodes.values() for card in theirs])))
     return HeatMap(groups, by_node)
 
@@ -113,8 +116,8 @@ def labels_of(world: World, node: str) -> dict[str, str]:
     return dict(known.labels) if known is not None else {}
 
 
-def _tile(card: usage.CardUsage, by: str, marked: Collection[Spot]) -> Tile:
-    pods = f"{len(card.pods)} pods" if len(card.pods) != 1 else f"pod {card.pods[0]}"
+def _tile(card: usage.CardUsage, by: str, marked: Collection[Spot], named: Callable[[str], str]) -> Tile:
+    pods = f"{len(card.pods)} pods" if len(card.pods) != 1 else f"pod {named(card.pods[0])}"
     amounts = f"memory {card.memory}Mi ({card.memory.percent}%), compute {card.cores.used}%"
     told = f"{card.node}/{card.card}, {card.model}: {amounts}, {pods}, {card.state}"
     level = _level(card.memory, card.cores, len(card.pods), by)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, usage
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
@@ -34,12 +35,15 @@ class NamespacesPage:
         return text.getvalue()
 
 
-def namespaces_page(world: World, namespace: str = "") -> NamespacesPage:
+def namespaces_page(world: World, namespace: str = "", sight: Sight = EVERYTHING) -> NamespacesPage:
     """Return the namespaces.
 
     Parameters
     ----------
     namespace
         A part of their names; empty for all.
+    sight
+        Which are seen.
     """
-    return NamespacesPage([row for row in usage.namespaces(world) if namespace in row.namespace])
+    rows = usage.namespaces(world)
+    return NamespacesPage([row for row in rows if namespace in row.namespace and sight.sees(row.namespace)])

@@ -10,6 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.ui.checkup import Found
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
 from vgpu_scheduler.ui.recent import Lately, Recent
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
@@ -80,7 +81,13 @@ class NowPage:
 
 
 def now_page(
-    world: World, now: datetime | None, recent: Recent, *, looks: bool = False, found: Found | None = None
+    world: World,
+    now: datetime | None,
+    recent: Recent,
+    sight: Sight = EVERYTHING,
+    *,
+    looks: bool = False,
+    found: Found | None = None,
 ) -> NowPage:
     """Return how the cluster is now.
 
@@ -88,13 +95,16 @@ def now_page(
     ----------
     recent
         What has happened to it.
+    sight
+        Which pods are seen; amounts are of all.
     looks, found
         What the doctor has to say; see :class:`NowPage`.
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
-    reasons = waiting_page(world, now).reasons
-    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, recent.lately(world, now), looks, found)
+    reasons = waiting_page(world, now, sight=sight).reasons
+    lately = recent.lately(world, now).seen_by(sight)
+    return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 
 
 def _as_json(found: Found | None) -> dict[str, Any] | None:

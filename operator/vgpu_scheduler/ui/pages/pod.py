@@ -19,6 +19,7 @@ from vgpu_scheduler.reading import (
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
 from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 
@@ -89,7 +90,7 @@ class PodPage:
         return self.told.as_json()
 
 
-def pod_page(world: World, view: ClusterView, key: str, node: str = "") -> PodPage:
+def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: Sight = EVERYTHING) -> PodPage:
     """Return what is to be said of a pod that waits or runs.
 
     Parameters
@@ -98,36 +99,45 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "") -> PodPa
         Its namespace and name.
     node
         Show what the cards of this node say.
+    sight
+        Which pods are seen.
 
     Raises
     ------
     NotFoundError
-        If there is no such pod, or no such node.
+        If there is no such pod, it is not seen, or there is no such node.
     """
+    _check(key, sight)
     if node and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
     if not pods:
-        raise NotFoundError(f"there is no pod {key} that waits or runs")
-    cards = [card for card in usage.cards(world) if key in card.pods]
+        raise _missing(key, sight)
+    cards = sight.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
     return PodPage(told, cards, fields_of(world, written), annotations_of(written))
 
 
-def edited_page(world: World, view: ClusterView, key: str, query: Query) -> PodPage:
+def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: Sight = EVERYTHING) -> PodPage:
     """Return what is to be said of a pod if it asked for something else; the world is another one afterwards.
+
+    Parameters
+    ----------
+    sight
+        Which pods are seen.
 
     Raises
     ------
     NotFoundError
-        If there is no such pod that waits or runs.
+        If there is no such pod that waits or runs, or it is not seen.
     BadQueryError
         If what it asks for cannot be understood.
     """
+    _check(key, sight)
     known = world.pods.get(key)
     if known is None or known.uid not in {*world.pending, *world.bound}:
-        raise NotFoundError(f"there is no pod {key} that waits or runs")
+        raise _missing(key, sight)
     if (node := query.get("node")) and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     changed = edited(world, world.written(known), query)
@@ -143,3 +153,14 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query) -> PodP
     except WorldError as error:
         raise BadQueryError(str(error)) from None
     return PodPage(told, (), fields_of(world, changed), annotations_of(changed), is_edited=True)
+
+
+def _check(key: str, sight: Sight) -> None:
+    """Refuse what is not seen as if it were not there."""
+    if not sight.sees_pod(key):
+        raise _missing(key, sight)
+
+
+def _missing(key: str, sight: Sight) -> NotFoundError:
+    unseen = "" if sight.is_whole else ", or you may not see it"
+    return NotFoundError(f"there is no pod {key} that waits or runs{unseen}")

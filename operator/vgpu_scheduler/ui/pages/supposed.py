@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import (
     TOO_DEEP,
     ClusterView,
@@ -17,6 +19,7 @@ from vgpu_scheduler.reading import (
     answers_to,
     at_home,
     change_nodes,
+    is_at_home,
     new_pods,
     nothing_to_place,
     number_of_copies,
@@ -24,9 +27,10 @@ from vgpu_scheduler.reading import (
     pod_warnings,
     policies_among,
 )
-from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
+from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, Spot, heat_map
 from vgpu_scheduler.ui.query import Query
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.ui.supposing import until_too_long
 from vgpu_scheduler.whatif import (
     Answer,
@@ -181,8 +185,13 @@ def what_if_form(world: World, supposed: Supposed) -> WhatIfPage:
     return WhatIfPage(supposed, _nodes(world))
 
 
-def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
+def what_if(world: World, view: ClusterView, supposed: Supposed, sight: Sight = EVERYTHING) -> WhatIfPage:
     """Return what would be; the world is another one afterwards.
+
+    Parameters
+    ----------
+    sight
+        Which namespaces may be asked about, and whose pods are named.
 
     Raises
     ------
@@ -191,17 +200,20 @@ def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
     NotFoundError
         If a pod, node or card is not there.
     RefusedError
-        If it takes too long.
+        If it takes too long, or is about what is not seen.
     """
+    _check(supposed, sight)
     nodes, said = _nodes(world), list[str]()
     cards = usage.cards(world)
-    heat = heat_map(world, cards, supposed.by, most=_MOST_TILES)
+    heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=sight.named)
     before = State(heat, usage.summed("before", cards))
     with told():
-        policies = _change(world, view, supposed)
-        asked = _asked(world, supposed)
+        policies = _change(world, view, supposed, sight)
+        asked = _asked(world, supposed, sight)
         found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
         pods = [answer.pod for answer in found.answers] or found.counted
+        for pod in pods:  # whatever made them
+            sight.check(pod.namespace)
         said += (text for policy in policies for text in matches_nothing(world, policy, pods))
         said += pod_warnings(world, pods, (answer.decision for answer in found.answers))
     page = WhatIfPage(supposed, nodes, view.read_at, found.shown, found.capacities, said, before)
@@ -209,7 +221,8 @@ def what_if(world: World, view: ClusterView, supposed: Supposed) -> WhatIfPage:
         return page
     left = _with_placed(usage.cards(world), found.answers)
     changed = _changed(cards, left)
-    after = State(heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES), usage.summed("after", left))
+    heat = heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES, named=sight.named)
+    after = State(heat, usage.summed("after", left))
     return replace(page, after=after, changed=len(changed))
 
 
@@ -258,11 +271,38 @@ def told() -> Iterator[None]:
         raise BadQueryError(TOO_DEEP) from None
 
 
-def _change(world: World, view: ClusterView, supposed: Supposed) -> list[Written]:
+def _check(supposed: Supposed, sight: Sight) -> None:
+    """Refuse to suppose anything of pods that are not seen, whether they are there or not."""
+    if sight.is_whole:
+        return
+    if supposed.waiting == "all":
+        raise RefusedError(HTTPStatus.FORBIDDEN, "waiting: you may not see the pods of all namespaces")
+    if supposed.waiting:
+        sight.check(supposed.namespace)
+    if supposed.pod:
+        sight.check(supposed.pod.partition("/")[0])
+    for text in supposed.without:
+        kind, _, name = text.partition("/")
+        if kind != "node":
+            sight.check(name.partition("/")[0])
+
+
+def _check_objects(objects: Sequence[Written], sight: Sight) -> None:
+    """Refuse objects of namespaces that are not seen, and those of none."""
+    for obj in objects if not sight.is_whole else ():
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, Mapping) or not is_at_home(obj):
+            kind = quoted(str(obj.get("kind") or "(none)"))
+            raise RefusedError(HTTPStatus.FORBIDDEN, f"you may suppose no object of kind {kind}: it is of no namespace")
+        sight.check(str(metadata.get("namespace") or ""))
+
+
+def _change(world: World, view: ClusterView, supposed: Supposed, sight: Sight) -> list[Written]:
     """Change a world, and return the policies that are supposed."""
     policies: list[Written] = []
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
+        _check_objects(policies, sight)
         known = len(world.problems)
         world.add(policies)
         if wrong := world.problems[known:]:
@@ -274,10 +314,11 @@ def _change(world: World, view: ClusterView, supposed: Supposed) -> list[Written
     return policies
 
 
-def _asked(world: World, supposed: Supposed) -> SimulatedPods:
+def _asked(world: World, supposed: Supposed, sight: Sight) -> SimulatedPods:
     written: list[Written] = []
     if supposed.manifest:
         written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
+        _check_objects(written, sight)
     if supposed.pod:
         known = world.pods.get(supposed.pod)
         if known is None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
 from vgpu_scheduler.whatif import World, ask
 from vgpu_scheduler.whatif.turns import places_in_queue
 
@@ -104,18 +105,22 @@ class WaitingPage:
         return [reason.as_json() for reason in self.reasons]
 
 
-def waiting_page(world: World, now: datetime | None, namespace: str = "") -> WaitingPage:
+def waiting_page(
+    world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING
+) -> WaitingPage:
     """Return why pods wait that ask for cards, or that name this scheduler.
 
     Parameters
     ----------
     namespace
         Of this one only; empty for all.
+    sight
+        Which pods are seen; places in the queue count all of them.
     """
     found: dict[str, list[Pod]] = {}
     for pod in world.pending.values():
         counts = pod.scheduler_name == world.scheduler_name or world.engine.dialects.owners(pod)
-        if counts and namespace in {"", pod.namespace}:
+        if counts and namespace in {"", pod.namespace} and sight.sees(pod.namespace):
             found.setdefault(_reason(pod), []).append(pod)
     places = places_in_queue(world)
     first = sorted(found.items(), key=lambda reason: (-len(reason[1]), reason[0]))

@@ -9,52 +9,44 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
 
+from vgpu_scheduler.ui.access.guard import HEADERS, Guard, Visitor, check_request, local
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.query import Query
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["Deletable", "LaptopGuard"]
 
+Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
 KEY: Final = "key"
 _BYTES: Final = 32
-_READING: Final = frozenset({"GET", "HEAD"})
-_FORM: Final = "POST"
-"""How a question is asked that is too long for an address."""
-_SAME: Final = frozenset({"", "none", "same-origin"})
-"""What browsers say of requests that are their user's own or the page's (``Sec-Fetch-Site``)."""
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
-    " frame-ancestors 'none'; base-uri 'none'"
-)
-HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # without any, forms of the page itself would name no origin
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-"""What every answer has."""
+_VISITOR: Final = Visitor()
+_WRONG_HOST: Final = "this page is served to this machine only"
 
 
-class Guard:
-    """Tells whose requests are answered.
+class LaptopGuard(Guard):
+    """Lets the browser in that has the key; it sees all that the user's own rights show.
 
     Parameters
     ----------
     port
         On which the page is served.
+    deletable
+        Returns in which of some namespaces the user may delete pods; None where it makes no difference.
     """
 
-    def __init__(self, port: int) -> None:
+    names = None
+    stream_lasts = None
+
+    def __init__(self, port: int, deletable: Deletable | None) -> None:
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._address = f"http://127.0.0.1:{port}/"
         self._cookie = f"vgpu-scheduler-{port}"  # cookies do not tell ports apart
+        self._deletable = deletable
         self._key = secrets.token_urlsafe(_BYTES)
         self._session = secrets.token_urlsafe(_BYTES)
 
@@ -63,27 +55,27 @@ class Guard:
         """The address that lets a browser in."""
         return f"{self._address}?{KEY}={self._key}"
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every answer has."""
+        return HEADERS
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """Return the pages of its own."""
+        return ()
+
     def check(self, request: web.Request) -> None:
-        """Refuse what is no reading, and what another site asks for; a form has to say that it is the page's own.
+        """Refuse what is no reading, and what another site asks for.
 
         Raises
         ------
         RefusedError
             If it is another method, for another host, or from another site.
         """
-        is_form = request.method == _FORM and request.match_info.http_exception is None
-        if request.method not in _READING and not is_form:
-            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "pages can only be read")
-        host = request.headers.get("Host", "")
-        if host not in self._hosts:
-            raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, "this page is served to this machine only")
-        origin, own = request.headers.get("Origin", ""), f"http://{host}"
-        is_other = origin != own and (origin or is_form)
-        if is_other or request.headers.get("Sec-Fetch-Site", "") not in _SAME:
-            raise RefusedError(HTTPStatus.FORBIDDEN, "another site asked for this page")
+        check_request(request, self._hosts, ("http",), where=_WRONG_HOST)
 
-    def let_in(self, request: web.Request) -> web.Response | None:
-        """Return the answer that gives a browser its cookie; None for one that has it.
+    async def let_in(self, request: web.Request) -> Visitor | web.Response:
+        """Return who asks, or the answer that gives a browser its cookie.
 
         Raises
         ------
@@ -91,12 +83,12 @@ class Guard:
             If it has neither cookie nor key.
         """
         if _is(request.cookies.get(self._cookie, ""), self._session):
-            return None
+            return _VISITOR
         given = request.query.getall(KEY, [])
         if len(given) == 1 and _is(given[0], self._key):
             rest = Query({name: value for name, value in request.query.items() if name != KEY})
             location = request.rel_url.raw_path + (rest.with_values() if rest.values else "")
-            answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": _local(location)})
+            answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": local(location)})
             answer.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
             return answer
         wrong = "the key in this address is wrong" if given else "this page is shown to the browser that has its key"
@@ -104,11 +96,11 @@ class Guard:
             HTTPStatus.UNAUTHORIZED, f"{wrong}: open the address that vgpu-scheduler ui has printed, with all of it"
         )
 
+    async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
+        """Return in which of some namespaces the user may delete pods; all where it makes no difference."""
+        del visitor
+        return namespaces if self._deletable is None else await self._deletable(namespaces)
+
 
 def _is(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
-
-
-def _local(location: str) -> str:
-    """Return an address within this page: two slashes at its beginning would name another host."""
-    return f"/{location.lstrip('/')}"

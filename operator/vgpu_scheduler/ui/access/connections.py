@@ -1,0 +1,107 @@
+"""Bounds how many connections are open, and ends those on which nothing is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from aiohttp import web
+
+__all__ = ["BoundedSite"]
+
+MOST: Final = 512
+"""Connections at a time; more are closed at once."""
+_BACKLOG: Final = 128
+_HANDSHAKE: Final = 10.0
+"""Seconds that a TLS handshake may take."""
+_QUIET: Final = 75.0
+"""Seconds without a request after which a connection is closed."""
+_EVERY: Final = 5.0
+
+
+class _Refused(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class BoundedSite(web.BaseSite):
+    """Listens on an address.
+
+    Parameters
+    ----------
+    most
+        Connections at a time.
+    quiet
+        Seconds without a request after which one is closed.
+    """
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        address: tuple[str, int],
+        context: ssl.SSLContext | None,
+        most: int = MOST,
+        quiet: float = _QUIET,
+    ) -> None:
+        super().__init__(runner, ssl_context=context, backlog=_BACKLOG)
+        self._address = address
+        self._context = context
+        self._most = most
+        self._quiet = quiet
+        self._since: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
+        self._busy: WeakKeyDictionary[asyncio.BaseTransport, int] = WeakKeyDictionary()
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """Where it listens."""
+        host, port = self._address
+        return f"{'http' if self._context is None else 'https'}://{host}:{port}"
+
+    async def start(self) -> None:
+        """Begin to listen.
+
+        Raises
+        ------
+        OSError
+            If that is not possible.
+        """
+        await super().start()
+        host, port = self._address
+        handshake = None if self._context is None else _HANDSHAKE
+        self._server = await asyncio.get_running_loop().create_server(
+            self._accepted, host, port, ssl=self._context, backlog=_BACKLOG, ssl_handshake_timeout=handshake
+        )
+        self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await super().stop()
+
+    def asked(self, transport: asyncio.BaseTransport | None, more: int) -> None:
+        """Note that a request has begun on a connection (1), or ended (-1)."""
+        if transport is not None:
+            self._busy[transport] = self._busy.get(transport, 0) + more
+            self._since[transport] = time.monotonic()
+
+    def _accepted(self) -> asyncio.Protocol:
+        server = self._runner.server
+        assert server is not None
+        return server() if len(server.connections) < self._most else _Refused()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(min(_EVERY, self._quiet))
+            server, now = self._runner.server, time.monotonic()
+            for handler in server.connections if server is not None else ():
+                transport = handler.transport
+                if transport is None:
+                    continue
+                since = self._since.setdefault(transport, now)
+                if not self._busy.get(transport) and now - since > self._quiet:
+                    transport.close()

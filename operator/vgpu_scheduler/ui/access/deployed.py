@@ -1,0 +1,255 @@
+"""Who may see a page that is deployed in the cluster: whoever the API server knows, as far as their rights go.
+
+A browser logs in with a token, and has a session in its place; programs send the token with each request; a proxy that
+has authenticated somebody names them. Who they are, and which pods they may list, the API server says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from vgpu_scheduler.ui.access.guard import HEADERS, Guard, User, Visitor, check_request, local
+from vgpu_scheduler.ui.access.limits import Attempts
+from vgpu_scheduler.ui.access.proxies import Proxies
+from vgpu_scheduler.ui.access.reviews import Reviews, Right
+from vgpu_scheduler.ui.access.sessions import Sessions
+from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
+from vgpu_scheduler.ui.forms import fields_of
+from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.templating import render
+from vgpu_scheduler.ui.veil import Names
+
+__all__ = ["DeployedGuard", "Doors"]
+
+COOKIE: Final = "__Host-vgpu-scheduler"
+"""The prefix has browsers take it from this host alone, over TLS alone, and for all of its pages."""
+LOGIN: Final = "/login"
+LOGOUT: Final = "/logout"
+PROBES: Final = ("/livez", "/readyz")
+_STATIC: Final = "/static/"
+_BEARER: Final = "bearer"
+_LONGEST_TOKEN: Final = 16 * 1024
+_STREAM_LASTS: Final = 60.0
+_LIST_PODS: Final = Right("list", "pods")
+_LIST_NODES: Final = Right("list", "nodes")
+_LIST_ROLES: Final = Right("list", "clusterroles", "rbac.authorization.k8s.io")
+_DELETE_PODS: Final = Right("delete", "pods")
+_AT_ONCE, _ONE_MORE_AFTER = 10, 3.0
+"""Failed attempts that an address may have at once, and seconds after which it may have one more."""
+_NOBODY: Final = Visitor(sight=Sight(frozenset()), sees_findings=False)
+_STRICT: Final = "max-age=31536000"
+_WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
+_REFUSED: Final = "the API server does not know this token"
+_TOO_OFTEN: Final = "there were too many failed attempts from your address: try again in a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """How the page is reached.
+
+    Attributes
+    ----------
+    hosts
+        The names by which it is asked for, with a port where addresses have one.
+    is_tls
+        Whether browsers reach it over TLS, be it that a proxy ends it.
+    proxies
+        Who names users; None where nobody may.
+    """
+
+    hosts: frozenset[str]
+    is_tls: bool = True
+    proxies: Proxies | None = None
+
+
+class DeployedGuard(Guard):
+    """Lets those in whom the API server knows and who may list pods somewhere.
+
+    Parameters
+    ----------
+    namespaces
+        Returns the namespaces that there are.
+    clock
+        Seconds, which only rise.
+    wall
+        The time of day in seconds.
+    """
+
+    stream_lasts = _STREAM_LASTS
+
+    def __init__(
+        self,
+        reviews: Reviews,
+        doors: Doors,
+        names: Names,
+        namespaces: Callable[[], Collection[str]],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.names: Names | None = names
+        self.sessions = Sessions(clock, wall)
+        self._reviews = reviews
+        self._doors = doors
+        self._namespaces = namespaces
+        self._attempts = Attempts(_AT_ONCE, _ONE_MORE_AFTER, clock)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every answer has."""
+        return {**HEADERS, "Strict-Transport-Security": _STRICT} if self._doors.is_tls else HEADERS
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """Return the pages of its own."""
+        return (
+            web.get(LOGIN, self._login_page),
+            web.post(LOGIN, self._login),
+            web.post(LOGOUT, self._logout),
+            *(web.get(path, _well) for path in PROBES),
+        )
+
+    def check(self, request: web.Request) -> None:
+        """Refuse what is no reading, and what another site asks for; a link on one may lead here.
+
+        Raises
+        ------
+        RefusedError
+            If it is another method, for another host, or from another site.
+        """
+        if request.method == "GET" and request.path in PROBES:
+            return  # kubelets ask for an address
+        schemes = ("https",) if self._doors.is_tls else ("http",)
+        check_request(request, self._doors.hosts, schemes, links=True, where=_WRONG_HOST)
+
+    async def let_in(self, request: web.Request) -> Visitor | web.Response:
+        """Return who asks, or the page on which they can log in.
+
+        Raises
+        ------
+        RefusedError
+            If they are not let in.
+        """
+        if request.path in {LOGIN, LOGOUT, *PROBES} or request.path.startswith(_STATIC):
+            return _NOBODY
+        if self._doors.proxies is not None and (user := self._doors.proxies.user_of(request)) is not None:
+            return await self._visitor(user)
+        if given := request.headers.getall("Authorization", []):
+            return await self._visitor(await self._bearer(request, given))
+        shown = request.cookies.get(COOKIE, "")
+        session = self.sessions.find(shown) if shown else None
+        if session is None:
+            return self._ask(request.rel_url.raw_path_qs, "your session has ended" if shown else "")
+        if await self._reviews.user_of(session.token) != session.user:
+            self.sessions.end(shown)
+            return self._ask(request.rel_url.raw_path_qs, "your session has ended with its token")
+        return await self._visitor(session.user, may_leave=True)
+
+    async def deletable(self, visitor: Visitor, namespaces: Collection[str]) -> Collection[str]:
+        """Return in which of some namespaces a visitor may delete pods, among those that they see."""
+        if visitor.user is None:
+            return ()
+        seen = [name for name in namespaces if visitor.sight.sees(name)]
+        return await self._reviews.allowed_in(visitor.user, _DELETE_PODS, seen)
+
+    # Who it is ----------------------------------------------------------------------------------------------------
+
+    async def _bearer(self, request: web.Request, given: list[str]) -> User:
+        scheme, _, token = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != _BEARER:
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Authorization: this page takes Bearer and a token")
+        return await self._recognised(request, token.strip())
+
+    async def _recognised(self, request: web.Request, token: str) -> User:
+        """Return whose token this is.
+
+        Raises
+        ------
+        RefusedError
+            If it is nobody's, or there were too many attempts.
+        """
+        address = request.remote or ""
+        if not self._attempts.may(address):
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_OFTEN)
+        could_be = 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
+        user = await self._reviews.user_of(token) if could_be else None
+        if user is None:
+            self._attempts.failed(address)
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, _REFUSED)
+        return user
+
+    async def _visitor(self, user: User, *, may_leave: bool = False) -> Visitor:
+        """Return what somebody may see.
+
+        Raises
+        ------
+        RefusedError
+            If that is nothing, or the API server does not say.
+        """
+        known = self._namespaces()
+        if not await self._reviews.allows(user, _LIST_PODS):
+            mine = await self._reviews.allowed_in(user, _LIST_PODS, known)
+            if not mine:
+                raise RefusedError(HTTPStatus.FORBIDDEN, "you may list the pods of no namespace, and so see nothing here")
+            return Visitor(user, Sight(mine), sees_findings=False, may_leave=may_leave)
+        if not await self._reviews.allows(user, _LIST_NODES):
+            return Visitor(user, Sight(frozenset(known)), sees_findings=False, may_leave=may_leave)
+        findings = await self._reviews.allows(user, _LIST_ROLES)
+        return Visitor(user, EVERYTHING, sees_findings=findings, may_leave=may_leave)
+
+    # Sessions -----------------------------------------------------------------------------------------------------
+
+    async def _login_page(self, request: web.Request) -> web.Response:
+        return self._ask(request.query.get("to", "/"), status=HTTPStatus.OK)
+
+    async def _login(self, request: web.Request) -> web.Response:
+        given = await fields_of(request)
+        form = dict(given)
+        if len(form) != len(given) or not form.keys() <= {"token", "to"}:
+            raise BadQueryError("this form has a token, and where to go from there, and nothing else")
+        to = _within(form.get("to", ""))
+        try:
+            token = form.get("token", "").strip()
+            user = await self._recognised(request, token)
+            await self._visitor(user)
+        except RefusedError as error:
+            return self._ask(to, str(error), error.status)
+        self.sessions.end(request.cookies.get(COOKIE, ""))
+        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": to})
+        shown = self.sessions.begin(user, token)
+        answer.set_cookie(COOKIE, shown, httponly=True, secure=True, samesite="Strict", path="/")
+        return answer
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        self.sessions.end(request.cookies.get(COOKIE, ""))
+        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": LOGIN})
+        answer.del_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="Strict")
+        return answer
+
+    @staticmethod
+    def _ask(to: str, message: str = "", status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> web.Response:
+        """Return the page on which somebody can log in."""
+        values = {"page": "", "titles": {}, "message": message, "to": _within(to), "status": status}
+        headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
+        text = render("login.html", values)
+        return web.Response(text=text, status=status, headers=headers, content_type="text/html", charset="utf-8")
+
+
+async def _well(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+def _within(to: str) -> str:
+    """Return an address of this page; the first page where it is none."""
+    try:
+        parts = urlsplit(to)
+    except ValueError:
+        return "/"
+    is_printable = to.isascii() and to.isprintable() and "\\" not in to
+    is_other = parts.scheme or parts.netloc or parts.path in {LOGIN, LOGOUT} or not to.startswith("/")
+    return local(to) if is_printable and not is_other else "/"

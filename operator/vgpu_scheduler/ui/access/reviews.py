@@ -1,0 +1,181 @@
+"""Asks the API server who somebody is, and what they may do: the only requests of the page that are no reads."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.ui.access.guard import User
+from vgpu_scheduler.ui.errors import RefusedError
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Api", "Reviews", "Right"]
+
+_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_RIGHTS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_LASTS: Final = 60.0
+"""Seconds for which an answer holds."""
+_AT_ONCE: Final = 16
+"""Reviews under way at a time."""
+_MOST_TOKENS: Final = 2000
+_MOST_RIGHTS: Final = 200_000
+_TIMEOUT: Final = 10.0
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class Right(NamedTuple):
+    """What somebody may do, or not; in all namespaces where none is named."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+
+
+class Api(Protocol):
+    """What sends requests."""
+
+    async def request(self, method: str, path: str, body: object = None, *, timeout: float = 30.0) -> ApiResponse:  # noqa: ASYNC109 - as ApiClient has it
+        """Send one request and read its whole answer."""
+
+
+class Reviews:
+    """What the API server has answered of late.
+
+    Tokens are not kept here: an answer is found again by a digest of the token.
+
+    Parameters
+    ----------
+    clock
+        Seconds, which only rise.
+    """
+
+    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._users: _Kept[bytes, User | None] = _Kept(_MOST_TOKENS, clock)
+        self._rights: _Kept[tuple[User, Right], bool] = _Kept(_MOST_RIGHTS, clock)
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def user_of(self, token: str) -> User | None:
+        """Return whose token this is; None for nobody's.
+
+        Raises
+        ------
+        RefusedError
+            If the API server does not say.
+        """
+        digest = hashlib.sha256(token.encode(errors="replace")).digest()
+        return await self._users.get(digest, lambda: self._authenticated(token))
+
+    async def allows(self, user: User, right: Right) -> bool:
+        """Tell whether somebody has a right.
+
+        Raises
+        ------
+        RefusedError
+            If the API server does not say.
+        """
+        return await self._rights.get((user, right), lambda: self._allowed(user, right))
+
+    async def allowed_in(self, user: User, right: Right, namespaces: Collection[str]) -> frozenset[str]:
+        """Return in which of some namespaces somebody has a right.
+
+        Raises
+        ------
+        RefusedError
+            If the API server does not say.
+        """
+        answers = {name: self._rights.known((user, right._replace(namespace=name))) for name in namespaces}
+        unknown = sorted(name for name, allowed in answers.items() if allowed is None)
+        asked = (self.allows(user, right._replace(namespace=name)) for name in unknown)
+        answers |= zip(unknown, await asyncio.gather(*asked), strict=True)
+        return frozenset(name for name, allowed in answers.items() if allowed)
+
+    async def _authenticated(self, token: str) -> User | None:
+        status = await self._review(_TOKENS, {"token": token})
+        found = status.get("user")
+        if status.get("authenticated") is not True or not isinstance(found, Mapping) or not found.get("username"):
+            return None
+        extra = found.get("extra") or {}
+        return User(
+            str(found["username"]),
+            str(found.get("uid") or ""),
+            tuple(map(str, found.get("groups") or ())),
+            tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
+        )
+
+    async def _allowed(self, user: User, right: Right) -> bool:
+        attributes = {"verb": right.verb, "resource": right.resource, "group": right.group}
+        attributes |= {"namespace": right.namespace} if right.namespace else {}
+        spec: dict[str, Any] = {"resourceAttributes": attributes, "user": user.name, "groups": list(user.groups)}
+        spec |= {"uid": user.uid} if user.uid else {}
+        spec |= {"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}
+        return (await self._review(_RIGHTS, spec)).get("allowed") is True
+
+    async def _review(self, path: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask, and return the status of the answer; what is no clear answer is none."""
+        try:
+            async with self._gate:
+                response = await self._api.request("POST", path, {"spec": spec}, timeout=_TIMEOUT)
+            if not response.ok:
+                log.error("%s: %s; docs/rbac.md has the rights of the page", path, response.status)
+            status = response.json()["status"] if response.ok else None
+        except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
+            log.error("%s: %s", path, type(error).__name__)
+            status = None
+        if not isinstance(status, Mapping):
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the API server does not say who you are and what you may see; the log says why"
+            )
+        return status
+
+
+class _Kept(Generic[_Key, _Value]):
+    """Answers that hold for a while; the same is asked once at a time, and no failure is kept."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._found: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
+        self._asked: dict[_Key, asyncio.Task[_Value]] = {}
+
+    def known(self, key: _Key) -> _Value | None:
+        """Return an answer that holds; None where there is none."""
+        found = self._found.get(key)
+        return found[1] if found is not None and found[0] > self._clock() else None
+
+    async def get(self, key: _Key, ask: Callable[[], Any]) -> _Value:
+        found = self._found.get(key)
+        if found is not None and found[0] > self._clock():
+            return found[1]
+        task = self._asked.get(key)
+        if task is None:
+            task = self._asked[key] = asyncio.create_task(self._ask(key, ask))
+            task.add_done_callback(_noticed)
+        return await asyncio.shield(task)  # whoever is gone meanwhile, others wait for the same
+
+    async def _ask(self, key: _Key, ask: Callable[[], Any]) -> _Value:
+        try:
+            answer: _Value = await ask()
+        finally:
+            del self._asked[key]
+        self._found.pop(key, None)
+        self._found[key] = (self._clock() + _LASTS, answer)
+        while len(self._found) > self._most:
+            self._found.popitem(last=False)
+        return answer
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    """Have nobody told of the failure of what nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

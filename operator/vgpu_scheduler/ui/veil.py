@@ -1,0 +1,202 @@
+"""The last look at what leaves for somebody who does not see all: no name of what is not seen goes through.
+
+Pages leave out by themselves what is not seen. This is the second layer: whatever a message says that the engine, a
+condition or a label has in it, a name that belongs to other namespaces alone is replaced by a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+from vgpu_scheduler.ui.sight import OTHERS, Sight
+
+__all__ = ["Names", "Veil"]
+
+Object = Mapping[str, Any]
+_NAMESPACE: Final = "Namespace"
+_VOLUME: Final = "PersistentVolume"
+_NUMBERED: Final = frozenset({"ReplicaSet", "Job"})
+"""Owners whose names are those of their own owners and something behind."""
+_SAYS_NAMES: Final = re.compile(r"(name|group|app|instance|queue)$")
+"""The ends of keys of labels and annotations whose values are names: of groups, jobs, queues, applications."""
+_NAME: Final = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+_SLASH: Final = "(?:/|%2[Ff])"
+_NAMES: Final = re.compile(f"{_NAME}(?:{_SLASH}{_NAME})*|%[0-9A-Fa-f]{{2}}")
+_PARTS: Final = re.compile(f"({_SLASH})")
+_WORD: Final = re.compile("[a-z]+")
+_LITERAL: Final = re.compile(r'"([^"\n]*)"')
+_MOST: Final = 500_000
+"""Names above which those of what is gone are forgotten."""
+
+
+class Names:
+    """Which names there are in which namespaces; those of what is gone are remembered for a while."""
+
+    def __init__(self) -> None:
+        self._homes: dict[str, str | frozenset[str]] = {}
+        self._open: set[str] = set()
+        self._most = _MOST
+
+    def note(self, obj: Object) -> None:
+        """Take in an object."""
+        metadata = _mapping(obj.get("metadata"))
+        name, home = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+        kind = obj.get("kind")
+        if kind == _NAMESPACE:
+            home = name
+        elif kind == _VOLUME:
+            home = str(_mapping(_mapping(obj.get("spec")).get("claimRef")).get("namespace") or "")
+        if not home:
+            self._open.add(name)
+            return
+        for each in (home, name, *_named_by(obj, metadata)):
+            self._add(each, home)
+
+    def note_all(self, objects: Iterable[Object]) -> None:
+        """Take in objects."""
+        for obj in objects:
+            self.note(obj)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether those of what is gone should be forgotten: see :meth:`renew`."""
+        return len(self._homes) + len(self._open) > self._most
+
+    def renew(self, objects: Iterable[Object]) -> None:
+        """Forget the names of what is not among all objects that there are."""
+        fresh = Names()
+        fresh.note_all(objects)
+        self._homes, self._open = fresh._homes, fresh._open  # noqa: SLF001 - another one of the same class
+        self._most = max(_MOST, 2 * (len(self._homes) + len(self._open)))
+
+    def _add(self, name: str, home: str) -> None:
+        known = self._homes.get(name)
+        if known is None:
+            self._homes[name] = home
+        elif known != home:
+            self._homes[name] = _all(known) | {home}
+
+    def is_namespace(self, name: str) -> bool:
+        """Tell whether a namespace has this name."""
+        return name in _all(self._homes.get(name, frozenset()))
+
+    def are_hidden(self, name: str, sight: Sight) -> bool:
+        """Tell whether nothing that is seen has a name, and something that is not seen has it."""
+        known = self._homes.get(name)
+        return known is not None and name not in self._open and not any(map(sight.sees, _all(known)))
+
+
+class Veil:
+    """Replaces names.
+
+    Parameters
+    ----------
+    own
+        Texts of the one who asks: what stands there tells nothing that is not known.
+    words
+        What messages say beside names, and is no name where it stands alone.
+    """
+
+    def __init__(
+        self, names: Names, sight: Sight, own: Iterable[str] = (), words: Callable[[], frozenset[str]] | None = None
+    ) -> None:
+        self._names = names
+        self._sight = sight
+        self._own = {name for text in own for found in _NAMES.findall(text) for name in _PARTS.split(found)}
+        self._words = (words or words_of_messages)()
+
+    def text(self, text: str) -> str:
+        """Return a text without the names of what is not seen."""
+        return _NAMES.sub(self._without, text)
+
+    def values(self, value: Any) -> Any:
+        """Return plain values, and maps of them, without these names."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.values(key): self.values(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.values(inner) for inner in value]
+        return value
+
+    def _without(self, found: re.Match[str]) -> str:
+        whole = found[0]
+        if whole.startswith("%"):
+            return whole
+        *parts, last = _PARTS.split(whole)
+        told: list[str] = []
+        inside = False  # of a namespace that is not seen
+        for name, slash in zip(parts[::2], parts[1::2], strict=True):
+            now = not inside and self._hides_namespace(name)
+            told += ["", ""] if now else [OTHERS if inside or self._hides(name) else name, slash]
+            inside = now
+        return "".join([*told, OTHERS if inside or self._hides(last) else last])
+
+    def _hides_namespace(self, name: str) -> bool:
+        return name not in self._own and self._names.is_namespace(name) and not self._sight.sees(name)
+
+    def _hides(self, name: str) -> bool:
+        if name.isdecimal() or name in self._words or name in self._own:
+            return False
+        return self._names.are_hidden(name, self._sight)
+
+
+def _named_by(obj: Object, metadata: Object) -> Iterator[str]:
+    """Yield the names of what belongs to an object: its owners, claims, account and groups."""
+    for owner in _objects(metadata.get("ownerReferences")):
+        name = str(owner.get("name") or "")
+        yield name
+        if owner.get("kind") in _NUMBERED and "-" in name:
+            yield name.rpartition("-")[0]
+    for texts in (metadata.get("labels"), metadata.get("annotations")):
+        yield from (value for key, value in _mapping(texts).items() if _says_name(key) and _is_name(value))
+    spec = _mapping(obj.get("spec"))
+    for volume in _objects(spec.get("volumes")):
+        yield str(_mapping(volume.get("persistentVolumeClaim")).get("claimName") or "")
+    yield str(spec.get("serviceAccountName") or "")
+    yield str(_mapping(spec.get("schedulingGroup")).get("podGroupName") or "")
+
+
+def _says_name(key: object) -> bool:
+    return isinstance(key, str) and _SAYS_NAMES.search(key) is not None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+
+
+def _mapping(value: object) -> Object:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _objects(listed: object) -> list[Object]:
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list | tuple) else []
+
+
+def _all(homes: str | frozenset[str]) -> frozenset[str]:
+    return homes if isinstance(homes, frozenset) else frozenset({homes})
+
+
+@cache
+def words_of_messages() -> frozenset[str]:
+    """Return the words that the program itself says.
+
+    Somebody may call a pod ``memory``. That word alone is not replaced where it stands, lest one tenant blacken the
+    pages of all others; with its namespace in front it is.
+    """
+    package = files("vgpu_scheduler")
+    found = {word for text in _texts(package, ".py") for said in _LITERAL.findall(text) for word in _WORD.findall(said)}
+    return frozenset(found.union(*(_WORD.findall(text) for text in _texts(package / "ui" / "templates", ".html"))))
+
+
+def _texts(folder: Traversable, ending: str) -> Iterator[str]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _texts(each, ending)
+        elif each.name.endswith(ending):
+            yield each.read_text(encoding="utf-8")
