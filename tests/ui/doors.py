@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +13,6 @@ import aiohttp
 from tests.ui.browsers import Browser, Object, view_of
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
-from vgpu_scheduler.kube import dumps
 from vgpu_scheduler.reading import keep_room, make_world, settings_from_file
 from vgpu_scheduler.ui import CurrentWorld, Window, serve_guarded
 from vgpu_scheduler.ui.access import DeployedGuard, Doors, Proxies, Reviews
@@ -71,7 +71,7 @@ class People:
             mine = self.rights.get(spec["user"], set())
             where = asked.get("namespace", ALL)
             status = {"allowed": bool({(asked["verb"], asked["resource"], home) for home in (where, ALL)} & mine)}
-        return ApiResponse(self.status, dumps({"status": status}))
+        return ApiResponse(self.status, json.dumps({"status": status}).encode())
 
 
 EVERYTHING = (("list", "pods", ALL), ("list", "nodes", ALL), ("delete", "pods", ALL), ("list", "clusterroles", ALL))
