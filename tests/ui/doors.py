@@ -15,7 +15,7 @@ from tests.ui.browsers import Browser, Object, view_of
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.reading import keep_room, make_world, settings_from_file
 from vgpu_scheduler.ui import CurrentWorld, Window, serve_guarded
-from vgpu_scheduler.ui.access import DeployedGuard, Doors, Proxies, Reviews
+from vgpu_scheduler.ui.access import Bounds, DeployedGuard, Doors, Proxies, Reviews
 from vgpu_scheduler.ui.veil import Names
 
 HOST = "page.test"
@@ -114,9 +114,22 @@ async def deployed(
     *,
     settings: Any = None,
     proxies: Proxies | None = None,
-    window: Any = lambda window: window,
+    look: Any = None,
+    lasts: float | None = None,
+    most: int = 512,
+    quiet: float = 75.0,
 ) -> AsyncIterator[Deployed]:
-    """Serve the objects of a cluster to people."""
+    """Serve the objects of a cluster to people.
+
+    Parameters
+    ----------
+    look
+        What the doctor looks with.
+    lasts
+        Seconds that streams last, if these are others.
+    most, quiet
+        Connections at a time, and seconds without a request after which one ends.
+    """
     view = view_of(objects)
     if settings is not None:
         view = type(view)(
@@ -131,7 +144,9 @@ async def deployed(
     clock = Clock()
     doors = Doors(frozenset({HOST}), is_tls=True, proxies=proxies)
     guard = DeployedGuard(Reviews(people, clock), doors, names, lambda: homes, clock, lambda: clock() + 1e9)
-    runner = await serve_guarded(window(Window(current, lambda: view)), guard, ("127.0.0.1", 0), None)
+    guard.stream_lasts = lasts or guard.stream_lasts
+    bounds = Bounds(most, quiet)
+    runner = await serve_guarded(Window(current, lambda: view, look=look), guard, ("127.0.0.1", 0), None, bounds)
     address = f"http://127.0.0.1:{runner.addresses[0][1]}/"
     try:
         async with aiohttp.ClientSession(

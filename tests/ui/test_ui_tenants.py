@@ -144,7 +144,7 @@ class Made:
             term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
             kind = str(rng.choice(["podAntiAffinity", "podAffinity"]))
             required = "requiredDuringSchedulingIgnoredDuringExecution"
-            everywhere = {"namespaceSelector": {}} if rng.random() < 0.5 else {}
+            everywhere: Object = {"namespaceSelector": {}} if rng.random() < 0.5 else {}
             found["spec"]["affinity"] = {kind: {required: [term | everywhere]}}
         self.pods.setdefault(space, []).append(name)
         return found
@@ -154,7 +154,9 @@ class Made:
         space = str(self.rng.choice(self.spaces))
         name = str(self.rng.choice(sorted(self.names[space])))
         return str(
-            self.rng.choice([f"waits for {space}/{name}.", f"pod {name} of namespace {space}, which is kept", "no room"])
+            self.rng.choice(
+                [f"waits for {space}/{name}.", f"pod {name} of namespace {space}, which is kept", "no room"]
+            )
         )
 
     def hidden(self, seen: set[str]) -> set[str]:
@@ -169,7 +171,11 @@ def addresses(made: Made, spaces: set[str]) -> Iterator[str]:
     plain = ["/", "/cards", "/waiting", "/namespaces", "/policies", "/what-if"]
     plain += [f"/cards?{urlencode({'group': group})}" for group in (TEAM, "pool", "none")]
     plain += [f"/cards?by=pods&node={each}" for each in NODES] + [f"/cards/{each}/GPU-{each}-0" for each in NODES]
-    plain += [f"/waiting?namespace={space}" for space in seen] + ["/namespaces?namespace=q", "/cards?node=rack", "/none"]
+    plain += [f"/waiting?namespace={space}" for space in seen] + [
+        "/namespaces?namespace=q",
+        "/cards?node=rack",
+        "/none",
+    ]
     for key in keys:
         plain += [f"/pods/{key}", f"/pods/{key}?node={NODES[0]}", f"/pods/{key}?node=none"]
         plain.append(f"/pods/{key}?{urlencode({'edit': 'yes', f'ask/main/{MEMORY}': '16000', f'ask/main/{GPU}': '1'})}")

@@ -30,6 +30,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.ui.current import Change, CurrentWorld
+from vgpu_scheduler.ui.veil import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
 from vgpu_scheduler.whatif import World, WorldError
 
@@ -49,15 +50,21 @@ _RIGHTS_LAST: Final = 60.0
 class LiveCluster:
     """A cluster that is followed.
 
+    Parameters
+    ----------
+    names
+        Is told of every object before any page can be made of it; None where nobody asks for names.
+
     Attributes
     ----------
     current
         Its world as it is now.
     """
 
-    def __init__(self, api: ApiClient, options: ClusterOptions) -> None:
+    def __init__(self, api: ApiClient, options: ClusterOptions, names: Names | None = None) -> None:
         self._api = api
         self._options = options
+        self._names = names
         self._watches: dict[str, KindWatch] = {}
         self._changes: list[Change] = []
         self._stale = False
@@ -66,6 +73,7 @@ class LiveCluster:
         self._scheduler: SchedulerSettings
         self._installed: SettingsObjects
         self._mine: dict[str, tuple[float, bool]] = {}
+        self._spaces: tuple[int, frozenset[str]] = (0, frozenset())  # as of a generation
         self.current: CurrentWorld
 
     async def open(self) -> CurrentWorld:
@@ -117,12 +125,14 @@ class LiveCluster:
 
     def listed(self, watch: KindWatch) -> None:
         """Take in that all objects of a kind were listed anew, or cannot be listed any more."""
-        del watch
+        self._note(watch)
         self._stale = True
         self._awake.set()
 
     def changed(self, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
         """Take in that an object has changed, or is gone."""
+        if self._names is not None:
+            self._names.note(obj)
         if kind in _ONE_BY_ONE:
             self._changes.append((obj, gone))
         else:
@@ -136,6 +146,25 @@ class LiveCluster:
         elif self._broken.pop(kind, None) is None:
             return
         self._awake.set()
+
+    def _note(self, *watches: KindWatch) -> None:
+        """Note the names of what was listed; where there are very many, those of what is gone are forgotten."""
+        if self._names is None:
+            return
+        for watch in watches:
+            self._names.note_all(watch.objects.values())
+        if self._names.are_many:
+            self._names.renew(obj for watch in self._watches.values() for obj in watch.objects.values())
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces that there are, and those that objects name."""
+        generation = self.current.generation
+        if self._spaces[0] != generation:
+            keys = {watch.kind: watch.objects for watch in self._watches.values()}
+            spaces = {name for _, name in keys.get(NAMESPACE, ())}
+            spaces |= {home for theirs in keys.values() for home, _ in theirs if home}
+            self._spaces = (generation, frozenset(spaces))
+        return self._spaces[1]
 
     # The world --------------------------------------------------------------------------------------------------------
 
@@ -215,6 +244,7 @@ class LiveCluster:
 
         await asyncio.gather(*(list_one(watch) for watch in watches.values()))
         self._watches = watches
+        self._note(*watches.values())
 
     async def _list_until_answered(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
-from vgpu_scheduler.ui.access import BoundedSite, Guard, LaptopGuard, Visitor
+from vgpu_scheduler.ui.access import BoundedSite, Bounds, Guard, LaptopGuard, Visitor
 from vgpu_scheduler.ui.checkup import Checkup
 from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.errors import RefusedError
@@ -81,7 +81,11 @@ async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
 
 
 async def serve_guarded(
-    window: Window, guard: Guard, address: tuple[str, int], context: ssl.SSLContext | None
+    window: Window,
+    guard: Guard,
+    address: tuple[str, int],
+    context: ssl.SSLContext | None,
+    bounds: Bounds | None = None,
 ) -> web.AppRunner:
     """Serve the pages to those whom a guard lets in.
 
@@ -91,6 +95,8 @@ async def serve_guarded(
         Where to listen; port 0 takes a free one.
     context
         What TLS is spoken with; None where it is not.
+    bounds
+        What connections are bounded by, if not as usual.
 
     Returns
     -------
@@ -105,7 +111,7 @@ async def serve_guarded(
     answering = _Answering(window, guard)
     runner = answering.runner()
     await runner.setup()
-    site = BoundedSite(runner, address, context)
+    site = BoundedSite(runner, address, context, bounds or Bounds())
     answering.asked = site.asked
     await site.start()
     return runner

@@ -49,7 +49,9 @@ class Streams:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST} pages are open already: close some of them")
         user = visitor.user
         if user is not None and sum(each == user for each in self._open.values()) >= _MOST_OF_ONE:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"you have {_MOST_OF_ONE} pages open: close some of them")
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"you have {_MOST_OF_ONE} pages open: close some of them"
+            )
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         task = asyncio.create_task(self._send(request, answer))
         self._open[task] = user

@@ -18,7 +18,7 @@ from vgpu_scheduler.ui.sight import OTHERS, Sight
 __all__ = ["Names", "Veil"]
 
 Object = Mapping[str, Any]
-_NAMESPACE: Final = "Namespace"
+NAMESPACE: Final = "Namespace"
 _VOLUME: Final = "PersistentVolume"
 _NUMBERED: Final = frozenset({"ReplicaSet", "Job"})
 """Owners whose names are those of their own owners and something behind."""
@@ -47,7 +47,7 @@ class Names:
         metadata = _mapping(obj.get("metadata"))
         name, home = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         kind = obj.get("kind")
-        if kind == _NAMESPACE:
+        if kind == NAMESPACE:
             home = name
         elif kind == _VOLUME:
             home = str(_mapping(_mapping(obj.get("spec")).get("claimRef")).get("namespace") or "")
@@ -71,7 +71,7 @@ class Names:
         """Forget the names of what is not among all objects that there are."""
         fresh = Names()
         fresh.note_all(objects)
-        self._homes, self._open = fresh._homes, fresh._open  # noqa: SLF001 - another one of the same class
+        self._homes, self._open = fresh._homes, fresh._open
         self._most = max(_MOST, 2 * (len(self._homes) + len(self._open)))
 
     def _add(self, name: str, home: str) -> None:

@@ -1,7 +1,7 @@
 """Who may see the page: on a laptop one browser, deployed those whose rights the API server confirms."""
 
+from vgpu_scheduler.ui.access.connections import BoundedSite, Bounds
 from vgpu_scheduler.ui.access.deployed import DeployedGuard, Doors
-from vgpu_scheduler.ui.access.connections import BoundedSite
 from vgpu_scheduler.ui.access.guard import Guard, User, Visitor
 from vgpu_scheduler.ui.access.laptop import Deletable, LaptopGuard
 from vgpu_scheduler.ui.access.proxies import Proxies, SecretError
@@ -10,6 +10,7 @@ from vgpu_scheduler.ui.access.tls import Certificate, CertificateError
 
 __all__ = [
     "BoundedSite",
+    "Bounds",
     "Certificate",
     "CertificateError",
     "Deletable",

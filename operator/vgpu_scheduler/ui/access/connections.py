@@ -5,21 +5,34 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
-__all__ = ["BoundedSite"]
+__all__ = ["BoundedSite", "Bounds"]
 
-MOST: Final = 512
-"""Connections at a time; more are closed at once."""
 _BACKLOG: Final = 128
 _HANDSHAKE: Final = 10.0
 """Seconds that a TLS handshake may take."""
-_QUIET: Final = 75.0
-"""Seconds without a request after which a connection is closed."""
 _EVERY: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What connections are bounded by.
+
+    Attributes
+    ----------
+    most
+        So many at a time; more are closed at once.
+    quiet
+        Seconds without a request after which one is closed.
+    """
+
+    most: int = 512
+    quiet: float = 75.0
 
 
 class _Refused(asyncio.Protocol):
@@ -28,29 +41,19 @@ class _Refused(asyncio.Protocol):
 
 
 class BoundedSite(web.BaseSite):
-    """Listens on an address.
-
-    Parameters
-    ----------
-    most
-        Connections at a time.
-    quiet
-        Seconds without a request after which one is closed.
-    """
+    """Listens on an address."""
 
     def __init__(
         self,
         runner: web.AppRunner,
         address: tuple[str, int],
         context: ssl.SSLContext | None,
-        most: int = MOST,
-        quiet: float = _QUIET,
+        bounds: Bounds,
     ) -> None:
         super().__init__(runner, ssl_context=context, backlog=_BACKLOG)
         self._address = address
         self._context = context
-        self._most = most
-        self._quiet = quiet
+        self._bounds = bounds
         self._since: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
         self._busy: WeakKeyDictionary[asyncio.BaseTransport, int] = WeakKeyDictionary()
         self._watching: asyncio.Task[None] | None = None
@@ -92,16 +95,16 @@ class BoundedSite(web.BaseSite):
     def _accepted(self) -> asyncio.Protocol:
         server = self._runner.server
         assert server is not None
-        return server() if len(server.connections) < self._most else _Refused()
+        return server() if len(server.connections) < self._bounds.most else _Refused()
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(min(_EVERY, self._quiet))
+            await asyncio.sleep(min(_EVERY, self._bounds.quiet))
             server, now = self._runner.server, time.monotonic()
             for handler in server.connections if server is not None else ():
                 transport = handler.transport
                 if transport is None:
                     continue
                 since = self._since.setdefault(transport, now)
-                if not self._busy.get(transport) and now - since > self._quiet:
+                if not self._busy.get(transport) and now - since > self._bounds.quiet:
                     transport.close()

@@ -195,7 +195,9 @@ class DeployedGuard(Guard):
         if not await self._reviews.allows(user, _LIST_PODS):
             mine = await self._reviews.allowed_in(user, _LIST_PODS, known)
             if not mine:
-                raise RefusedError(HTTPStatus.FORBIDDEN, "you may list the pods of no namespace, and so see nothing here")
+                raise RefusedError(
+                    HTTPStatus.FORBIDDEN, "you may list the pods of no namespace, and so see nothing here"
+                )
             return Visitor(user, Sight(mine), sees_findings=False, may_leave=may_leave)
         if not await self._reviews.allows(user, _LIST_NODES):
             return Visitor(user, Sight(frozenset(known)), sees_findings=False, may_leave=may_leave)

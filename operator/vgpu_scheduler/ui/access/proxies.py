@@ -15,7 +15,7 @@ from vgpu_scheduler.ui.errors import RefusedError
 
 __all__ = ["Proxies", "SecretError"]
 
-SECRET: Final = "X-Vgpu-Scheduler-Proxy-Secret"
+PROOF: Final = "X-Vgpu-Scheduler-Proxy-Secret"
 """The header with which a proxy proves that it is one."""
 _SHORTEST: Final = 32
 _SYSTEM: Final = "system:"
@@ -68,7 +68,7 @@ class Proxies:
         RefusedError
             If the secret is wrong, or it names nobody, or somebody whom only the API server can recognise.
         """
-        given = request.headers.getall(SECRET, [])
+        given = request.headers.getall(PROOF, [])
         if not given:
             return None
         try:
@@ -76,7 +76,7 @@ class Proxies:
         except SecretError as error:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the secret of proxies cannot be read") from error
         if len(given) != 1 or not hmac.compare_digest(given[0].encode(errors="replace"), wanted.encode()):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"{SECRET}: this is not the secret of a proxy")
+            raise RefusedError(HTTPStatus.FORBIDDEN, f"{PROOF}: this is not the secret of a proxy")
         names = request.headers.getall(self.user_header, [])
         if len(names) != 1 or not names[0].strip():
             raise RefusedError(HTTPStatus.UNAUTHORIZED, f"{self.user_header}: the proxy names nobody, or several")

@@ -127,14 +127,15 @@ class Reviews:
             async with self._gate:
                 response = await self._api.request("POST", path, {"spec": spec}, timeout=_TIMEOUT)
             if not response.ok:
-                log.error("%s: %s; docs/rbac.md has the rights of the page", path, response.status)
+                log.warning("%s: %s; docs/rbac.md has the rights of the page", path, response.status)
             status = response.json()["status"] if response.ok else None
         except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
-            log.error("%s: %s", path, type(error).__name__)
+            log.warning("%s: %s", path, type(error).__name__)  # without what was sent
             status = None
         if not isinstance(status, Mapping):
             raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "the API server does not say who you are and what you may see; the log says why"
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the API server does not say who you are and what you may see; the log says why",
             )
         return status
 

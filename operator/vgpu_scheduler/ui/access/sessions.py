@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,13 +96,13 @@ def _digest(shown: str) -> bytes:
 
 
 def expiry_of(token: str) -> float | None:
-    """Return until when a token says that it holds; None where it does not. Whether that is true the API server says."""
+    """Return until when a token says that it holds, which only the API server can confirm; None where it does not."""
     parts = token.split(".")
-    if len(parts) != 3:  # noqa: PLR2004 - of a JWT
+    if len(parts) != 3:
         return None
     try:
         claims: Any = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         found = float(claims["exp"])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
-    return found if found == found and abs(found) < 1e15 else None  # noqa: PLR0124, PLR2004 - no number is itself but NaN
+    return found if math.isfinite(found) else None

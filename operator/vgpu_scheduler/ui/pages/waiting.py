@@ -105,9 +105,7 @@ class WaitingPage:
         return [reason.as_json() for reason in self.reasons]
 
 
-def waiting_page(
-    world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING
-) -> WaitingPage:
+def waiting_page(world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING) -> WaitingPage:
     """Return why pods wait that ask for cards, or that name this scheduler.
 
     Parameters

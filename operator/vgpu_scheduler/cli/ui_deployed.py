@@ -1,0 +1,162 @@
+"""Serves what ``vgpu-scheduler ui --listen`` shows to those who log in."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import uvloop
+
+from vgpu_scheduler.cli.cluster.world import exit_on_error
+from vgpu_scheduler.reading import ClusterOptions, connect_to
+from vgpu_scheduler.telemetry.logs import configure
+from vgpu_scheduler.ui import LiveCluster, Names, Window, serve_guarded
+from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, Doors, Proxies, Reviews, SecretError
+
+log = logging.getLogger(__name__)
+
+_MOST_PORT: Final = 65535
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1")
+_STOPPED: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How the page is served."""
+
+    address: tuple[str, int]
+    doors: Doors
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options of the command say."""
+
+    listen: str
+    hosts: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_at_proxy: bool = False
+    user_header: str | None = None
+    group_header: str = ""
+    secret_file: Path | None = None
+
+
+def run(*, cluster: ClusterOptions, **options: Any) -> None:
+    """Serve the page until the process is told to end."""
+    served = served_as(Asked(**options))
+    configure("INFO", "text", sys.stderr)
+    with exit_on_error():
+        uvloop.run(_until_stopped(cluster, served))
+
+
+def served_as(asked: Asked) -> Served:
+    """Return how the page is served.
+
+    Raises
+    ------
+    click.UsageError
+        If that is not possible, or would show tokens to others.
+    """
+    host, port = _address(asked.listen)
+    is_local = _is_loopback(host)
+    certificate = _certificate(asked)
+    if certificate is None and not (asked.tls_at_proxy or is_local):
+        raise click.UsageError(
+            f"--listen {asked.listen}: tokens would go over the network as they are: name --tls-cert and --tls-key, or"
+            " say by --tls-at-proxy that a proxy in front ends TLS"
+        )
+    if not asked.hosts and not is_local:
+        raise click.UsageError("--host: name the hosts under which browsers ask for the page")
+    named = frozenset({*(name.lower() for name in asked.hosts), *(f"{name}:{port}" for name in _LOOPBACK_NAMES)})
+    is_tls = certificate is not None or asked.tls_at_proxy
+    return Served((host, port), Doors(named, is_tls=is_tls, proxies=_proxies(asked)), certificate)
+
+
+def _certificate(asked: Asked) -> Certificate | None:
+    if asked.tls_cert is None and asked.tls_key is None:
+        return None
+    if asked.tls_cert is None or asked.tls_key is None:
+        raise click.UsageError("--tls-cert and --tls-key belong together")
+    if asked.tls_at_proxy:
+        raise click.UsageError("--tls-at-proxy: there is a certificate, so that TLS ends here")
+    try:
+        return Certificate(asked.tls_cert, asked.tls_key)
+    except CertificateError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not (colon and port.isascii() and port.isdecimal() and 0 < int(port) <= _MOST_PORT):
+        raise click.UsageError(f"--listen: {listen!r} is no ADDRESS:PORT")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - that is what it asks for
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _proxies(asked: Asked) -> Proxies | None:
+    user_header, secret_file = asked.user_header, asked.secret_file
+    if user_header is None and not asked.group_header and secret_file is None:
+        return None
+    if user_header is None or secret_file is None:
+        raise click.UsageError(
+            "--proxy-user-header and --proxy-secret-file belong together: whoever reaches the page can write a header"
+        )
+    found = Proxies(user_header, asked.group_header, secret_file)
+    try:
+        found.secret()
+    except SecretError as error:
+        raise click.UsageError(f"--proxy-secret-file: {error}") from None
+    return found
+
+
+async def _until_stopped(cluster: ClusterOptions, served: Served) -> None:
+    stopped = asyncio.Event()
+    for number in _STOPPED:
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    serving = asyncio.create_task(_serve(cluster, served))
+    waiting = asyncio.create_task(stopped.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (serving, waiting):
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _serve(cluster: ClusterOptions, served: Served) -> None:
+    api = await connect_to(cluster)
+    try:
+        names = Names()
+        live = LiveCluster(api, cluster, names)
+        log.info("reading the cluster")
+        current = await live.open()
+        guard = DeployedGuard(Reviews(api), served.doors, names, live.namespaces)
+        context = served.certificate.context if served.certificate is not None else None
+        window = Window(current, live.view, look=live.facts)
+        runner = await serve_guarded(window, guard, served.address, context)
+        log.info("the page is served on %s", ", ".join(sorted(map(str, runner.addresses))))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(live.run())
+                if served.certificate is not None:
+                    tasks.create_task(served.certificate.follow())
+        finally:
+            await runner.cleanup()
+            current.close()
+    finally:
+        await api.close()
