@@ -30,6 +30,7 @@ NOTES = CHART / "templates" / "NOTES.txt"
 HEAD = "Rendered by `make manifests`; do not edit."
 NAMESPACE = "vgpu-system"
 APP = "vgpu-scheduler"
+PAGE = "vgpu-scheduler-ui"
 BRACES = "@OPENING_BRACES"
 """Stands for braces of the manifests: alerts and dashboards have expressions of their own."""
 POD = "/spec/template/spec"
@@ -51,6 +52,7 @@ OPTIONS = {
     "before-1.35": '(semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version)',
     "doctor": ".Values.doctorRole.enabled",
     "monitoring": ".Values.monitoring.enabled",
+    "ui": ".Values.ui.enabled",
 }
 """The folders beside the base, in the order in which their patches follow each other: when they are in force."""
 CONDITIONS = {
@@ -127,6 +129,8 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
     match key:
         case ("CustomResourceDefinition", _):
             obj = put(obj, "/metadata/annotations", {"helm.sh/resource-policy": "keep"})
+        case ("Deployment", name) if name == PAGE:
+            obj = page(obj)
         case ("Deployment", _):
             obj = deployment(obj)
         case ("ConfigMap", name) if name == APP:
@@ -148,15 +152,31 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
+def placed(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return a Deployment with what values say of its image, and of the nodes that it runs on."""
+    container = f"{POD}/containers/0"
+    obj = put(obj, f"{container}/image", Text(f'{{{{ include "{APP}.image" . }}}}'))
+    obj = put(obj, f"{container}/imagePullPolicy", _if_set("image.pullPolicy", Text("{{ .Values.image.pullPolicy }}")))
+    for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
+        obj = put(obj, f"{POD}/{name}", _if_set(name, Block(f"toYaml .Values.{name}")))
+    return obj
+
+
+def page(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the Deployment of the page with what values say of it."""
+    container = f"{POD}/containers/0"
+    arguments = [*obj["spec"]["template"]["spec"]["containers"][0]["args"]]
+    arguments.append(Each(".Values.ui.hosts", Text("--host={{ . }}")))
+    obj = put(placed(obj), f"{container}/args", arguments)
+    obj = put(obj, f"{container}/resources", Block("toYaml .Values.ui.resources"))
+    return put(obj, f"{POD}/volumes/0/secret/secretName", Text("{{ .Values.ui.certificate }}"))
+
+
 def deployment(obj: dict[str, Any]) -> dict[str, Any]:
     """Return the Deployment with what values say of it."""
     container = f"{POD}/containers/0"
     obj = put(obj, "/spec/replicas", Text("{{ .Values.replicas }}"))
-    obj = put(obj, f"{container}/image", Text(f'{{{{ include "{APP}.image" . }}}}'))
-    obj = put(obj, f"{container}/imagePullPolicy", _if_set("image.pullPolicy", Text("{{ .Values.image.pullPolicy }}")))
-    obj = put(obj, f"{container}/resources", Block("toYaml .Values.resources"))
-    for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
-        obj = put(obj, f"{POD}/{name}", _if_set(name, Block(f"toYaml .Values.{name}")))
+    obj = put(placed(obj), f"{container}/resources", Block("toYaml .Values.resources"))
     template = obj["spec"]["template"]["metadata"]
     labels = template["labels"] | {"": _if_set("podLabels", Block("toYaml .Values.podLabels"))}
     annotations = {
@@ -241,8 +261,10 @@ def defaults(found: Objects) -> Values:
     spec = found["Deployment", APP][2]["spec"]
     _, *writers = found["ClusterRoleBinding", "vgpu-scheduler-allocation-writers"][2]["subjects"]
     accounts = [{"name": one["name"], "namespace": one["namespace"]} for one in writers]
-    resources = spec["template"]["spec"]["containers"][0]["resources"]
-    return Values.model_validate({"replicas": spec["replicas"], "resources": resources, "allocationWriters": accounts})
+    page_spec = found["Deployment", PAGE][2]["spec"]
+    resources, of_page = (each["template"]["spec"]["containers"][0]["resources"] for each in (spec, page_spec))
+    values = {"replicas": spec["replicas"], "resources": resources, "allocationWriters": accounts}
+    return Values.model_validate({**values, "ui": {"resources": of_page}})
 
 
 def chart() -> str:

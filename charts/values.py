@@ -72,6 +72,20 @@ class ClusterPolicyReaders(Enabled):
     """The group that may read them: everybody who is logged in, unless you name another one."""
 
 
+class Ui(_Values):
+    """The page of `vgpu-scheduler ui` in the cluster (docs/ui.md)."""
+
+    enabled: bool = False
+    """Install it: whoever logs in there sees what they may list."""
+    certificate: Annotated[str, Field(pattern=_NAME)] = "vgpu-scheduler-ui"
+    """The Secret with its certificate (tls.crt, tls.key), in the namespace of the release."""
+    hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")]] = []
+    """The names under which browsers ask for it, beside that of its Service and localhost; with the port where
+    addresses have one."""
+    resources: dict[str, Any] = {}
+    """What it requests, and its limits."""
+
+
 class Preemption(_Values):
     """Preemption; policies say which pods may evict which others (docs/preemption.md)."""
 
@@ -162,6 +176,8 @@ class Values(_Values):
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()
     """A ServiceMonitor, alerts, and a Grafana dashboard; the Prometheus operator's definitions have to be there."""
+    ui: Ui = Ui()
+    """The page of `vgpu-scheduler ui` in the cluster (docs/ui.md)."""
     crds: Enabled = Enabled(enabled=True)
     """The definitions of the policies. They are upgraded with the release, and stay when it is uninstalled."""
     scheduler_name: str = ""

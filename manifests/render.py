@@ -154,6 +154,7 @@ def dashboard_object() -> str:
 
 RENDERED: tuple[tuple[str, Callable[[Path], str]], ...] = (
     ("deployment.yaml", lambda path: IMAGE.sub(version(), path.read_text())),
+    ("ui/deployment.yaml", lambda path: IMAGE.sub(version(), path.read_text())),
     ("admission.yaml", lambda path: with_facts(path, guard())),
     ("admission-policy/policy.yaml", lambda path: with_facts(path, *mutation())),
     ("install.yaml", lambda _: install()),  # contains the two above

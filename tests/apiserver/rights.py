@@ -13,6 +13,8 @@ from tests.apiserver.audit import AuditRecord
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 ACCOUNT = {"kind": "ServiceAccount", "name": "vgpu-scheduler", "namespace": "vgpu-system"}
+PAGE = {"kind": "ServiceAccount", "name": "vgpu-scheduler-ui", "namespace": "vgpu-system"}
+"""That of the page in a browser."""
 _RENDERED = MANIFESTS / "install.yaml"
 REQUESTS = Path(__file__).parents[2] / "build" / "tests" / "requests"
 """Where test processes note what the operator asked for: each has a file of its own."""
@@ -55,8 +57,8 @@ class Right:
         return f"{self.file}: {self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{place}"
 
 
-def granted() -> list[Right]:
-    """Return every right that a role of the manifests gives the scheduler's account."""
+def granted(account: dict[str, str] = ACCOUNT) -> list[Right]:
+    """Return every right that a role of the manifests gives an account, the scheduler's if no other."""
     objects = [
         (path.relative_to(MANIFESTS).as_posix(), obj)
         for path in sorted(MANIFESTS.rglob("*.yaml"))
@@ -67,7 +69,7 @@ def granted() -> list[Right]:
     roles = {(obj["kind"], obj["metadata"]["name"]): (file, obj) for file, obj in objects if "rules" in obj}
     found: list[Right] = []
     for _, binding in objects:
-        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"} and ACCOUNT in binding["subjects"]:
+        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"} and account in binding["subjects"]:
             file, role = roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
             found += _rights(file, role["rules"], binding["metadata"].get("namespace", ""))
     return found

@@ -41,6 +41,7 @@ BESIDE = {
     "admission-policy": {"admissionPolicy": {"enabled": True}},
     "doctor": {"doctorRole": {"enabled": True}},
     "monitoring": {"monitoring": {"enabled": True}},
+    "ui": {"ui": {"enabled": True}},
 }
 """The kustomizations of their own, with the same."""
 
@@ -104,14 +105,14 @@ def by_name(text: str) -> Objects:
 
 def without_helm(objects: Objects) -> Objects:
     """Take out what Helm adds: four labels, the checksum of the settings, and the note that keeps definitions."""
-    for (kind, _), obj in objects.items():
+    for (kind, name), obj in objects.items():
         labels, annotations = obj["metadata"]["labels"], obj["metadata"].get("annotations", {})
         assert labels.pop("app.kubernetes.io/managed-by") == "Helm"
-        for name in ("helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/version"):
-            labels.pop(name)
+        for label in ("helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/version"):
+            labels.pop(label)
         if kind == "CustomResourceDefinition":
             assert annotations.pop("helm.sh/resource-policy") == "keep"
-        if kind == "Deployment":
+        if (kind, name) == ("Deployment", "vgpu-scheduler"):
             assert len(obj["spec"]["template"]["metadata"].pop("annotations")["checksum/settings"]) == 64
     return objects
 

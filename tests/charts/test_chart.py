@@ -162,6 +162,26 @@ def test_the_pods_are_what_values_say() -> None:
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == f"vgpu-scheduler@{digest}"
 
 
+def test_the_page_is_what_values_say() -> None:
+    ui = {
+        "enabled": True,
+        "hosts": ["gpus.example"],
+        "certificate": "wildcard",
+        "resources": {"limits": {"memory": "3Gi"}},
+    }
+    found = chart({"ui": ui, "nodeSelector": {"role": "system"}, "image": {"tag": "edge"}}, namespace="gpus")
+    spec = found["Deployment", "vgpu-scheduler-ui"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    hosts = [argument for argument in container["args"] if argument.startswith("--host")]
+    assert hosts == ["--host=vgpu-scheduler-ui.gpus.svc", "--host=gpus.example"]
+    assert "--scheduler-namespace=gpus" in container["args"]
+    assert container["image"] == "vgpu-scheduler:edge"
+    assert container["resources"]["limits"] == {"memory": "3Gi"}
+    assert spec["volumes"][0]["secret"] == {"secretName": "wildcard"}
+    assert spec["nodeSelector"] == {"role": "system"}
+    assert found["ClusterRoleBinding", "vgpu-scheduler-ui"]["subjects"][0]["namespace"] == "gpus"
+
+
 def test_accounts_of_device_plugins_are_let_in() -> None:
     binding = chart({"allocationWriters": [{"name": "dcu", "namespace": "gpu"}]})[
         "ClusterRoleBinding", "vgpu-scheduler-allocation-writers"

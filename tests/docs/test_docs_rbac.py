@@ -6,11 +6,24 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.apiserver.rights import PAGE as UI
 from tests.apiserver.rights import Right, granted
+
+from vgpu_scheduler.doctor import FACTS, ROLE_FACTS
+from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
+from vgpu_scheduler.whatif import make_dialect
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rbac.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)`(?: named `([^`]+)`)? \| `(\w+)` \| (\S[^|]*) \| (\S[^|]*) \|$", re.MULTILINE)
 SECTION = re.compile(r"^## (.*)`manifests/(\S+)`$", re.MULTILINE)
+
+
+DIALECTS = ("hami", "volcano", "koordinator")
+FOLLOWED = (
+    *LIST_PATHS.values(),
+    *SELECTING_PATHS.values(),
+    *(kind.path for name in DIALECTS if (kind := make_dialect(name).inventory.beside)),
+)
 
 
 def told() -> list[Right]:
@@ -26,7 +39,7 @@ def told() -> list[Right]:
 
 
 def test_the_page_tells_of_every_right_and_of_no_other() -> None:
-    assert Counter(told()) == Counter(granted())
+    assert Counter(told()) == Counter([*granted(), *granted(UI)])
 
 
 def test_no_row_is_written_otherwise() -> None:
@@ -46,3 +59,26 @@ def test_no_right_is_to_all_verbs_or_to_secrets() -> None:
         "vgpupolicies/status",
         "clustervgpupolicies/status",
     }
+
+
+def test_the_page_reads_what_decisions_and_the_doctor_need_and_writes_nothing() -> None:
+    rights = granted(UI)
+    assert not [
+        right for right in rights if "*" in {right.group, right.resource, right.verb} or "secret" in right.resource
+    ]
+    assert {(right.resource, right.group) for right in rights if right.verb not in {"get", "list", "watch"}} == {
+        ("tokenreviews", "authentication.k8s.io"),
+        ("subjectaccessreviews", "authorization.k8s.io"),
+    }
+    followed = {(right.group, right.resource) for right in rights if right.verb == "watch"}
+    assert followed == {_kind(path) for path in FOLLOWED}
+    listed = {(right.group, right.resource) for right in rights if right.verb == "list"}
+    assert listed >= {(fact.group, fact.resource) for fact in (*FACTS, *ROLE_FACTS) if not fact.names}
+    named = {(right.group, right.resource, right.name) for right in rights if right.verb == "get"}
+    assert named >= {(fact.group, fact.resource, name) for fact in FACTS for name in fact.names}
+
+
+def _kind(path: str) -> tuple[str, str]:
+    *_, resource = path.strip("/").split("/")
+    group = path.strip("/").split("/")[1] if path.startswith("/apis/") else ""
+    return group, resource

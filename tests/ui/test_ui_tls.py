@@ -24,10 +24,11 @@ async def serial(address: tuple[str, int], authority: Authority) -> int:
     """Return the number of the certificate that is served, which an authority has signed."""
     context = ssl.create_default_context(cafile=authority.file)
     reader, writer = await asyncio.open_connection("127.0.0.1", address[1], ssl=context)
+    found = writer.get_extra_info("peercert")["serialNumber"]
     writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
     writer.close()
-    return int(writer.get_extra_info("peercert")["serialNumber"], 16)
+    return int(found, 16)
 
 
 async def test_a_new_certificate_is_served_to_new_connections_and_a_broken_one_is_not(tmp_path: Path) -> None:

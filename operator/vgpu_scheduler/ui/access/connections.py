@@ -7,7 +7,6 @@ import ssl
 import time
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -54,8 +53,8 @@ class BoundedSite(web.BaseSite):
         self._address = address
         self._context = context
         self._bounds = bounds
-        self._since: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
-        self._busy: WeakKeyDictionary[asyncio.BaseTransport, int] = WeakKeyDictionary()
+        self._since: dict[asyncio.BaseTransport, float] = {}
+        self._busy: dict[asyncio.BaseTransport, int] = {}
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -101,10 +100,10 @@ class BoundedSite(web.BaseSite):
         while True:
             await asyncio.sleep(min(_EVERY, self._bounds.quiet))
             server, now = self._runner.server, time.monotonic()
-            for handler in server.connections if server is not None else ():
-                transport = handler.transport
-                if transport is None:
-                    continue
-                since = self._since.setdefault(transport, now)
-                if not self._busy.get(transport) and now - since > self._bounds.quiet:
+            transports = (handler.transport for handler in server.connections) if server is not None else ()
+            there = [transport for transport in transports if transport is not None]
+            self._since = {transport: self._since.get(transport, now) for transport in there}
+            self._busy = {transport: self._busy.get(transport, 0) for transport in there}
+            for transport, since in self._since.items():
+                if not self._busy[transport] and now - since > self._bounds.quiet:
                     transport.close()
