@@ -18,7 +18,7 @@ from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.ui.sight import OTHERS
-from vgpu_scheduler.ui.veil import words_of_messages
+from vgpu_scheduler.ui.veil import Veil, words_of_messages
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
@@ -30,13 +30,19 @@ TEAM = "team"
 class Made:
     """A random cluster.
 
+    Parameters
+    ----------
+    gossip
+        Whether labels of nodes, cluster policies and conditions of pods name what is in other namespaces.
+
     Attributes
     ----------
     names
         Those that stand for something in a namespace, by the namespace.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, gossip: bool = True) -> None:
+        self._gossip = gossip
         self.rng = np.random.default_rng(seed)
         self.names: dict[str, set[str]] = {}
         self.pods: dict[str, list[str]] = {}
@@ -63,7 +69,7 @@ class Made:
     def _objects(self) -> Iterator[Object]:
         rng = self.rng
         for each in NODES:
-            labels = {TEAM: str(rng.choice(self.spaces)), "pool": str(rng.choice(["a", "b"]))}
+            labels = {TEAM: str(rng.choice(self.spaces)) if self._gossip else "x", "pool": str(rng.choice(["a", "b"]))}
             yield node(each, cards=2, labels=labels)
         for space in self.spaces:
             self.names.setdefault(space, set()).add(space)
@@ -78,7 +84,8 @@ class Made:
             if rng.random() < 0.6:
                 yield self._policy("VGPUPolicy", space)
         for _ in range(2):
-            yield self._policy("ClusterVGPUPolicy", "")
+            if self._gossip:
+                yield self._policy("ClusterVGPUPolicy", "")
         for space in self.spaces:
             yield from self._claims(space)
         for space in self.spaces:
@@ -123,7 +130,7 @@ class Made:
             wanted = int(rng.choice([4000, 16000, 20000]))
             found = pod(name, {GPU: 1, MEMORY: wanted, CORES: 10}, schedulerName=OURS, priority=int(rng.integers(5)))
             if rng.random() < 0.6:
-                message = self._message()
+                message = self._message() if self._gossip else "no room"
                 condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
                 found["status"] = {"phase": "Pending", "conditions": [condition]}
         metadata = found["metadata"]
@@ -244,6 +251,26 @@ async def test_no_name_of_another_namespace_is_told(seed: int, tmp_path: Path) -
         assert all(f"{space}/" in everything or space in spaces for space in made.spaces)
         assert OTHERS in (await get(page, "/cards?format=json")).text
     assert {200, 400, 403, 404} <= statuses
+
+
+@pytest.mark.parametrize("seed", seeds(4, 20))
+async def test_pages_leave_names_out_before_the_veil_does(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made(seed, gossip=False)
+    spaces = {made.spaces[0]}
+    hidden = made.hidden(spaces)
+    monkeypatch.setattr(Veil, "text", lambda _, text: text)
+    async with deployed(made.objects, people_for(spaces), settings=settings_in(tmp_path)) as page:
+        for address in addresses(made, spaces):
+            answer = await get(page, address)
+            found = [name for name in hidden if name in told(answer)]
+            assert not found, f"{address} tells {found}: {around(answer.text, found)}"
+
+
+def around(text: str, names: list[str]) -> list[str]:
+    """Return what stands around names."""
+    return [text[max(text.find(name) - 80, 0) : text.find(name) + 80] for name in names]
 
 
 @pytest.mark.parametrize("seed", seeds(4, 40))
