@@ -96,6 +96,17 @@ def test_nobody_blackens_the_pages_of_others() -> None:
     assert found.text("qgreen/memory") == OTHERS
 
 
+def test_the_schedulers_are_named_to_those_who_use_them() -> None:
+    owner = {"kind": "ReplicaSet", "name": "vgpu-scheduler-7d9f"}
+    labels = {"app.kubernetes.io/name": "vgpu-scheduler"}
+    theirs = named(
+        "Pod", "vgpu-system", "vgpu-scheduler-7d9f-x", metadata={"ownerReferences": [owner], "labels": labels}
+    )
+    other = named("Pod", "qgreen", "qsched")
+    found = veil(theirs, other, named("Pod", "blue", "x", spec={"schedulerName": "qsched"}))
+    assert found.text("vgpu-scheduler of qsched, vgpu-scheduler-7d9f-x") == f"vgpu-scheduler of qsched, {OTHERS}"
+
+
 @pytest.mark.parametrize(
     "obj",
     [

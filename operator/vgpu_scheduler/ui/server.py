@@ -238,6 +238,7 @@ class _Answering:
         shown, warnings = await (self._alone(ask) if is_alone else current.ask(ask))
         if page.name == "pod":
             shown = shown.without_others(await self.guard.deletable(visitor, shown.told.namespaces))
+            request[_OWN] = [*request.get(_OWN, ()), shown.own]
         veil = self._veil(request)
         if query.wants_json:
             text = await asyncio.to_thread(lambda: json.dumps(_veiled(shown.as_json(), veil), indent=2))

@@ -29,6 +29,7 @@ _SLASH: Final = "(?:/|%2[Ff])"
 _NAMES: Final = re.compile(f"{_NAME}(?:{_SLASH}{_NAME})*|%[0-9A-Fa-f]{{2}}")
 _PARTS: Final = re.compile(f"({_SLASH})")
 _WORD: Final = re.compile("[a-z]+")
+_JOINED: Final = re.compile("[a-z]+(?:-[a-z]+)+")
 _LITERAL: Final = re.compile(r'"([^"\n]*)"')
 _MOST: Final = 500_000
 """Names above which those of what is gone are forgotten."""
@@ -159,6 +160,7 @@ def _named_by(obj: Object, metadata: Object) -> Iterator[str]:
     for volume in _objects(spec.get("volumes")):
         yield str(_mapping(volume.get("persistentVolumeClaim")).get("claimName") or "")
     yield str(spec.get("serviceAccountName") or "")
+    yield str(spec.get("schedulerName") or "")  # which those see who see a pod that names it
     yield str(_mapping(spec.get("schedulingGroup")).get("podGroupName") or "")
 
 
@@ -190,8 +192,9 @@ def words_of_messages() -> frozenset[str]:
     pages of all others; with its namespace in front it is.
     """
     package = files("vgpu_scheduler")
-    found = {word for text in _texts(package, ".py") for said in _LITERAL.findall(text) for word in _WORD.findall(said)}
-    return frozenset(found.union(*(_WORD.findall(text) for text in _texts(package / "ui" / "templates", ".html"))))
+    said = [literal for text in _texts(package, ".py") for literal in _LITERAL.findall(text)]
+    said += _texts(package / "ui" / "templates", ".html")
+    return frozenset(word for text in said for kind in (_WORD, _JOINED) for word in kind.findall(text))
 
 
 def _texts(folder: Traversable, ending: str) -> Iterator[str]:

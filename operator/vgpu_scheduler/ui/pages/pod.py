@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.reading import (
     ClusterView,
     ExplainedPod,
@@ -37,6 +38,8 @@ class PodPage:
         The amounts that it asks for, and could ask for.
     annotations
         Its annotations, a line each.
+    own
+        What its owner has written of it.
     is_edited
         Whether it is not the pod that is there, but would be if it asked for this.
     """
@@ -45,6 +48,7 @@ class PodPage:
     cards: Sequence[usage.CardUsage]
     fields: Sequence[Field] = ()
     annotations: str = ""
+    own: str = ""
     is_edited: bool = False
 
     def without_others(self, mine: Collection[str]) -> PodPage:
@@ -116,7 +120,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: S
     cards = sight.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
-    return PodPage(told, cards, fields_of(world, written), annotations_of(written))
+    return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
 
 
 def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: Sight = EVERYTHING) -> PodPage:
@@ -152,7 +156,12 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: 
         told = explain_one(world, view.scheduler, pod, node)
     except WorldError as error:
         raise BadQueryError(str(error)) from None
-    return PodPage(told, (), fields_of(world, changed), annotations_of(changed), is_edited=True)
+    return PodPage(told, (), fields_of(world, changed), annotations_of(changed), _own(changed), is_edited=True)
+
+
+def _own(written: Object) -> str:
+    """Return the texts of a pod that are not its status, which others write."""
+    return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
 def _check(key: str, sight: Sight) -> None:
