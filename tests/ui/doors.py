@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from tests.apiserver.control_plane import free_ports
 from tests.ui.browsers import Browser, Object, view_of
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
@@ -115,6 +117,7 @@ async def deployed(
     settings: Any = None,
     proxies: Proxies | None = None,
     look: Any = None,
+    tls: ssl.SSLContext | None = None,
     lasts: float | None = None,
     most: int = 512,
     quiet: float = 75.0,
@@ -125,6 +128,8 @@ async def deployed(
     ----------
     look
         What the doctor looks with.
+    tls
+        What TLS is spoken with; by browsers, which ask for the address.
     lasts
         Seconds that streams last, if these are others.
     most, quiet
@@ -142,12 +147,13 @@ async def deployed(
     names.note_all(view.objects)
     homes = {str(obj["metadata"].get("namespace") or "") for obj in view.objects} - {""}
     clock = Clock()
-    doors = Doors(frozenset({HOST}), is_tls=True, proxies=proxies)
+    (port,) = free_ports(1)
+    doors = Doors(frozenset({HOST, f"127.0.0.1:{port}"}), is_tls=True, proxies=proxies)
     guard = DeployedGuard(Reviews(people, clock), doors, names, lambda: homes, clock, lambda: clock() + 1e9)
     guard.stream_lasts = lasts or guard.stream_lasts
     bounds = Bounds(most, quiet)
-    runner = await serve_guarded(Window(current, lambda: view, look=look), guard, ("127.0.0.1", 0), None, bounds)
-    address = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    runner = await serve_guarded(Window(current, lambda: view, look=look), guard, ("127.0.0.1", port), tls, bounds)
+    address = f"{'https' if tls else 'http'}://127.0.0.1:{port}/"
     try:
         async with aiohttp.ClientSession(
             headers={"Host": HOST}, cookie_jar=aiohttp.DummyCookieJar(), connector=aiohttp.TCPConnector(limit=0)
