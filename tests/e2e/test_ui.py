@@ -49,6 +49,7 @@ class Page:
 
     browser: Browser
     tokens: dict[str, str]
+    authority: Path
 
     async def get(self, path: str, who: str) -> Answer:
         return await self.browser.get(path, headers={"Authorization": f"Bearer {self.tokens[who]}"})
@@ -112,7 +113,7 @@ async def page_of(cluster: Cluster, folder: Path) -> AsyncIterator[Page]:
                 while not await answers(browser):
                     assert process.returncode is None, log.read_text()
                     await asyncio.sleep(0.1)
-            yield Page(browser, {"administrator": plane.token})
+            yield Page(browser, {"administrator": plane.token}, authority.file)
             assert process.returncode is None, log.read_text()
     finally:
         if process.returncode is None:
@@ -231,6 +232,28 @@ async def test_a_session_lives_as_long_as_its_token_and_a_right_as_long_as_its_r
     out = await page.browser.get("/logout", method="POST", headers={**session, "Origin": host})
     assert out.status == 303
     assert (await page.browser.get("/waiting", headers=session)).status == 401
+
+
+async def test_a_tenant_asks_the_page_by_the_command_line(cluster: Cluster, page: Page, tmp_path: Path) -> None:
+    cluster.plane.tokens["blue"] = page.tokens["blue"]
+    config = shutil.copy(cluster.plane.kubeconfig("blue", "blue"), tmp_path / "blue")
+
+    async def said(*words: str) -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "vgpu_scheduler", *words, "--kubeconfig", str(config)),
+            *("--ui", page.browser.home, "--ui-ca", str(page.authority)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        told, _ = await process.communicate()
+        return process.returncode, told.decode()
+
+    status, told = await said("explain", "blue-waits")
+    assert (status, "CardInsufficientMemory" in told, "Its place in the queue" in told) == (1, True, True), told
+    status, told = await said("top", "cards")
+    assert (status, "GPU-a-1" in told, "green" in told) == (0, True, False), told
+    status, told = await said("explain", "green/green-waits")
+    assert (status, "or you may not see it" in told) == (2, True), told
 
 
 def later() -> Object:

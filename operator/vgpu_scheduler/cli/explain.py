@@ -19,6 +19,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pod_alone,
     pods_alone,
 )
+from vgpu_scheduler.cli.from_page import explain_from_page, page_for
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
@@ -28,10 +29,7 @@ from vgpu_scheduler.reading import (
     ExplainedPod,
     MissingRightsError,
     explain_one,
-    left_to_whom,
     namespaces_to_delete_pods_in,
-    record_of,
-    worded_record,
 )
 from vgpu_scheduler.whatif import World
 
@@ -46,7 +44,13 @@ _FITS_NOWHERE: Final = 1
 
 
 def run(
-    *, words: Sequence[str], selector: str, namespace: str | None, node: str, cluster: ClusterOptions, output: str
+    *,
+    words: Sequence[str],
+    selector: str,
+    namespace: str | None,
+    node: str,
+    cluster: ClusterOptions,
+    output: str,
 ) -> None:
     """Explain one pod, or all pods of a namespace that have some labels."""
     if bool(words) == bool(selector):
@@ -54,6 +58,8 @@ def run(
     labels = label_selector(selector)
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
+        if page := page_for(cluster, "" if key else "the page explains one pod at a time: name it"):
+            explain_from_page(page, cluster, key, node, output)
         home = "" if words else namespace or own_namespace(cluster)
         try:
             world, view = open_world(cluster, keeping=True)
@@ -109,7 +115,9 @@ def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: Cluster
     if view.live:
         named = told.namespaces
         told = told.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
-    return _bound(told, output) if told.is_bound else _waiting(world, told, output)
+    if told.is_bound:
+        return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), 0)
+    return _waiting(world, told, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
@@ -145,9 +153,7 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
 def _waiting(world: World, told: ExplainedPod, output: str) -> PodExplanation:
     pod, ours, found = told.pod, told.ours, told.found
     print_pod_warnings(world, [pod])
-    named = left_to_whom(pod.scheduler_name, told.scheduler.settings)
-    lines = [] if ours else [named, "", f"If it named {world.scheduler_name}:", ""]
-    lines.append(found.text(wide=output == WIDE))
+    lines = told.lines(wide=output == WIDE)
     lines += _notes(world, pod, fits=ours and bool(found.answer.node))
     return PodExplanation(told.as_json(), lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
 
@@ -166,19 +172,3 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     if condition is not None and condition.message:
         lines.append(f"Its condition says: {condition.message}")
     return ["", *lines] if lines else []
-
-
-def _bound(told: ExplainedPod, output: str) -> PodExplanation:
-    pod, found = told.pod, told.found
-    displaced = found.displaced_by
-    here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
-    lines = [
-        f"{pod.key} is bound to {pod.node_name}.",
-        *(f"  {line}" for line in (*found.held, *worded_record(record_of(pod.annotations)))),
-        *([f"  {displaced.text()}"] if displaced is not None else []),
-        "",
-        f"If it were created now, without itself, it would go {here}:",
-        "",
-        found.text(wide=output == WIDE),
-    ]
-    return PodExplanation(told.as_json(), lines, 0)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
+import yaml
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
@@ -52,6 +54,8 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.groups import group_named_by
 
 _NO_PLACE: Final = 1
+_AS_MANY_AS_FIT: Final = "max"
+_TAKEN_BY_PAGE: Final = "the page takes -f, --pending, -n, -A, --count, --policy, --add-node, --without, nothing else"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +116,12 @@ def run(
     scenario = _Scenario(count=_count(count), home=home, namespaces=namespaces, selector=labels, **options)
     if not scenario.pods and not scenario.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
-    if scenario.count and explained:
-        raise click.UsageError("--explain is about single pods, and --count about how many")
-    if scenario.count and scenario.preempt:
-        raise click.UsageError("--count asks how many fit, and --preempt who would have to go")
-    if scenario.count and scenario.pending:
-        raise click.UsageError("--count is about the pods of files, --pending about those that wait")
+    if scenario.count:
+        _check_count(scenario, explained=explained)
+    is_more = bool(overrides or explained or selector or scenario.preempt)
+    if page := page_for(cluster, _TAKEN_BY_PAGE if is_more else ""):
+        with exit_on_error():
+            simulate_from_page(page, cluster, scenario.pods, _form(scenario), output)
     with exit_on_error():
         cluster = replace(cluster, overrides=overrides)
         try:
@@ -128,6 +132,31 @@ def run(
         _answer_how_many(world, view, policies, scenario, output)
     else:
         _answer_where(world, view, policies, scenario, output, explained=explained, cluster=cluster)
+
+
+def _check_count(scenario: _Scenario, *, explained: bool) -> None:
+    if explained:
+        raise click.UsageError("--explain is about single pods, and --count about how many")
+    if scenario.preempt:
+        raise click.UsageError("--count asks how many fit, and --preempt who would have to go")
+    if scenario.pending:
+        raise click.UsageError("--count is about the pods of files, --pending about those that wait")
+
+
+def _form(scenario: _Scenario) -> dict[str, str]:
+    """Return what the form of the page takes beside the pods."""
+    policies = [dict(policy) for path in scenario.policies for policy in read_policies(path, scenario.home)]
+    waiting = ("all" if scenario.namespaces.every else "namespace") if scenario.pending else ""
+    count = _AS_MANY_AS_FIT if scenario.count == MOST_COPIES else str(scenario.count or "")
+    asked = {
+        "namespace": scenario.home,
+        "waiting": waiting,
+        "count": count,
+        "policy": yaml.safe_dump_all(policies) if policies else "",
+        "add": " ".join(scenario.added),
+        "without": " ".join(scenario.without),
+    }
+    return {name: value for name, value in asked.items() if value}
 
 
 def _answer_how_many(

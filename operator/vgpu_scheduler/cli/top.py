@@ -16,6 +16,7 @@ from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_select
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.from_page import TOLD_OF, page_for, top_from_page
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, did_you_mean
@@ -76,6 +77,10 @@ def run(
         raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
     TABLES[subject].sorted([], listing.sort_by)  # says what is wrong with it before anything is read
     names = [name.removeprefix(f"{TABLES[subject].kind}/") for name in names]  # as -o name writes them
+    if page := page_for(cluster, _cannot(subject, listing, namespaces, watch=watch)):
+        with exit_on_error():
+            top_from_page(page, cluster, subject, names, listing)
+        return
     with exit_on_error(), _other_way():
         labels = label_selector(listing.selector)
         namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
@@ -90,6 +95,17 @@ def run(
     except KeyboardInterrupt:
         progress("")
         raise SystemExit(INTERRUPTED) from None
+
+
+def _cannot(subject: str, listing: Listing, namespaces: NamespaceOptions, *, watch: bool) -> str:
+    """Return why the page cannot answer; empty where it can."""
+    if subject not in TOLD_OF:
+        return f"the page tells of {', '.join(TOLD_OF)}; top {subject} reads the pods themselves"
+    if listing.selector:
+        return "the page has no labels to choose by"
+    return (
+        "the page is asked once, and about the whole cluster: leave -w and -n out" if watch or namespaces.name else ""
+    )
 
 
 @contextmanager

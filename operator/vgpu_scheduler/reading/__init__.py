@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     )
     from vgpu_scheduler.reading.files import TOO_DEEP, FileError, documents, documents_of, read_text, yaml_files
     from vgpu_scheduler.reading.lists import ListResult, list_objects
-    from vgpu_scheduler.reading.options import STDIN, ClusterOptions
+    from vgpu_scheduler.reading.options import STDIN, ClusterOptions, PageOptions
+    from vgpu_scheduler.reading.page import ask_page
     from vgpu_scheduler.reading.policies import policies_among, read_policies, title
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
@@ -71,6 +72,7 @@ __all__ = [
     "FileError",
     "ListResult",
     "MissingRightsError",
+    "PageOptions",
     "SchedulerSettings",
     "SettingsObjects",
     "SimulatedPods",
@@ -78,6 +80,7 @@ __all__ = [
     "add_copies",
     "answers_to",
     "as_if_it_named_ours",
+    "ask_page",
     "at_home",
     "card_places",
     "change_nodes",
@@ -130,7 +133,7 @@ __all__ = [
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus", "policies", "asked", "scenario", "facts"),
+    *("explained", "prometheus", "page", "policies", "asked", "scenario", "facts"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, counted
-from vgpu_scheduler.reading.schedulers import is_ours
+from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
@@ -67,6 +67,24 @@ class ExplainedPod:
             displaced_by=found.displaced_by and found.displaced_by.without_names(allowed),
         )
         return replace(self, found=told)
+
+    def lines(self, *, wide: bool = False) -> list[str]:
+        """Say it to people, in lines."""
+        pod, found = self.pod, self.found
+        if not self.is_bound:
+            settings = self.scheduler.settings
+            left = [left_to_whom(pod.scheduler_name, settings), "", f"If it named {settings.scheduler_names[0]}:", ""]
+            return [*([] if self.ours else left), found.text(wide=wide)]
+        here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
+        return [
+            f"{pod.key} is bound to {pod.node_name}.",
+            *(f"  {line}" for line in (*found.held, *worded_record(record_of(pod.annotations)))),
+            *([f"  {found.displaced_by.text()}"] if found.displaced_by is not None else []),
+            "",
+            f"If it were created now, without itself, it would go {here}:",
+            "",
+            found.text(wide=wide),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -11,6 +11,25 @@ STDIN: Final = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Which page in a cluster is asked.
+
+    Attributes
+    ----------
+    address
+        Where it is.
+    authority
+        A file with the certificate of its authority; None for those that this machine knows.
+    by_default
+        Whether it is asked wherever it has an answer; else a question that it cannot answer is a mistake.
+    """
+
+    address: str
+    authority: Path | None = None
+    by_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Which cluster.
 
@@ -26,6 +45,8 @@ class ClusterOptions:
         Files with the objects of a cluster, which stand for a live one.
     overrides
         Settings by name that rank above those.
+    page
+        The page in the cluster that is asked instead; None for none.
     """
 
     kubeconfig: str | None
@@ -34,3 +55,4 @@ class ClusterOptions:
     config: Path | None
     files: tuple[Path, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    page: PageOptions | None = None

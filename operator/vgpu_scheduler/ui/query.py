@@ -96,6 +96,11 @@ class Query:
         """Whether a table for a spreadsheet is asked for."""
         return self.get(_FORMAT) == "csv"
 
+    @property
+    def wants_text(self) -> bool:
+        """Whether the words of a command are asked for."""
+        return self.get(_FORMAT) == "text"
+
     def with_values(self, **changed: str) -> str:
         """Return the address of the same page with other values, as a link."""
         values = {name: value for name, value in {**self.values, **changed}.items() if value}

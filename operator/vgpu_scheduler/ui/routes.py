@@ -145,6 +145,7 @@ PAGES: Final = {
         ("annotations",),
         lambda query: bool(query.get("edit")),
         AMOUNT,
+        (*FORMATS, "text"),
         is_whole=False,
     ),
     "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv"), is_whole=False),

@@ -245,6 +245,8 @@ class _Answering:
             return web.Response(text=f"{text}\n", content_type=_JSON)
         if query.wants_csv:
             return web.Response(text=_veiled(shown.as_csv(), veil), content_type="text/csv")
+        if query.wants_text:
+            return web.Response(text=_veiled(shown.as_text(), veil), content_type="text/plain", charset="utf-8")
         values = {"page": page.name, "titles": titles_for(visitor), "shown": shown, "query": query}
         values |= {"generation": generation, "still": is_alone, "posted": request.method == "POST"}
         values |= {"warnings": warnings, "may_leave": visitor.may_leave, "sees_all": sees_all}

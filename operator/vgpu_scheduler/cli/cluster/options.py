@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from vgpu_scheduler.reading import STDIN, ClusterOptions
+from vgpu_scheduler.reading import STDIN, ClusterOptions, PageOptions
 
 TABLE, WIDE, NAME, JSON, YAML = "table", "wide", "name", "json", "yaml"
 TEXT = "text"
@@ -37,6 +38,21 @@ _LIVE: tuple[Callable[[_Callback], _Callback], ...] = (
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="Settings file of the scheduler (YAML), instead of the cluster's ConfigMap.",
+    ),
+)
+_PAGE: tuple[Callable[[_Callback], _Callback], ...] = (
+    click.option(
+        "--ui",
+        metavar="https://HOST",
+        envvar="KUBECTL_VGPU_UI",
+        help="Have the page in the cluster answer, with the token of the kubeconfig: it tells those with rights in one"
+        " namespace, too, where their pods fit.",
+    ),
+    click.option(
+        "--ui-ca",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="KUBECTL_VGPU_UI_CA",
+        help="The authority of that page's certificate (PEM), if it is none that this machine knows.",
     ),
 )
 _COPY = click.option(
@@ -68,6 +84,22 @@ def _together(command: _Callback, options: tuple[Callable[[_Callback], _Callback
 
     wrapped: _Callback = functools.wraps(command)(with_cluster)
     for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def page_options(command: _Callback) -> _Callback:
+    """Add the options that name the page in the cluster to those of the live cluster, which go before them."""
+
+    def with_page(*, cluster: ClusterOptions, ui: str | None, ui_ca: Path | None, **given: Any) -> Any:
+        source = click.get_current_context().get_parameter_source
+        if ui is None and ui_ca is not None and source("ui_ca") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--ui-ca is for --ui")
+        page = PageOptions(ui, ui_ca, source("ui") is not ParameterSource.COMMANDLINE) if ui else None
+        return command(cluster=replace(cluster, page=page), **given)
+
+    wrapped: _Callback = functools.wraps(command)(with_page)
+    for option in reversed(_PAGE):
         wrapped = option(wrapped)
     return wrapped
 

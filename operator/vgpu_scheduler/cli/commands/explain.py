@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, named_output_option, namespace_option, offer, run_module
+from vgpu_scheduler.cli.cluster.options import (
+    cluster_options,
+    named_output_option,
+    namespace_option,
+    offer,
+    page_options,
+    run_module,
+)
 
 
 @click.command("explain")
@@ -20,6 +27,7 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, named_output_opt
     shell_complete=offer("nodes"),
 )
 @cluster_options
+@page_options
 @named_output_option
 def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.

@@ -16,6 +16,7 @@ from vgpu_scheduler.cli.cluster.options import (
     cluster_options,
     namespace_options,
     output_option,
+    page_options,
     run_module,
 )
 from vgpu_scheduler.reading import ClusterOptions
@@ -101,6 +102,7 @@ _SEED: Final = 42
 )
 @namespace_options
 @cluster_options
+@page_options
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
 @click.option("--device-policy", help="Instead of the setting.")
@@ -131,6 +133,8 @@ def simulate(
     of_traces = {name: options.pop(name) for name in _OF_TRACES}
     if trace is not None:
         _refuse({"pods": pods, **options}, _OF_PODS, "it does not go with --trace")
+        if cluster.page is not None and not cluster.page.by_default:
+            raise click.UsageError("--ui: it does not go with --trace")
         _replay(trace, policies, cluster, of_traces, options)
         return
     _refuse(of_traces, _OF_TRACES, "it is about --trace")

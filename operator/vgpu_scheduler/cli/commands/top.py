@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, listing_options, namespace_options, offer, run_module
+from vgpu_scheduler.cli.cluster.options import (
+    cluster_options,
+    listing_options,
+    namespace_options,
+    offer,
+    page_options,
+    run_module,
+)
 from vgpu_scheduler.reading import STDIN, ClusterOptions
 
 SUBJECTS = ("nodes", "cards", "models", "pods", "namespaces")
@@ -26,6 +33,7 @@ class _Subject(click.Choice[str]):
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=offer())
 @namespace_options
 @cluster_options
+@page_options
 @listing_options
 @click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")

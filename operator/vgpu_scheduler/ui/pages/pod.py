@@ -89,6 +89,11 @@ class PodPage:
         """What would become of it today, as plain values."""
         return self.told.found.as_json()
 
+    def as_text(self) -> str:
+        """Return what ``explain`` says of it."""
+        condition = [f"\nIts condition says: {self.condition}"] if self.condition else []
+        return "\n".join([*self.told.lines(), *condition, ""])
+
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, as ``explain -o json`` does."""
         return self.told.as_json()

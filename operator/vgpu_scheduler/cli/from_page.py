@@ -1,0 +1,182 @@
+"""Answers of the page in the cluster, as commands show them: with a token it tells tenants what they cannot read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+from urllib.parse import quote
+
+import click
+import msgspec
+import yaml
+
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, Listing
+from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
+from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.reading import ClusterOptions, PageOptions, ask_page, read_files
+from vgpu_scheduler.whatif import WorldError, usage
+
+__all__ = ["TOLD_OF", "explain_from_page", "page_for", "simulate_from_page", "top_from_page"]
+
+_FITS_NOWHERE: Final = 1
+_JSON: Final = {"format": "json"}
+_HEAD: Final = ("pod", "outcome", "node", "cards")
+TOLD_OF: Final = {"cards": "/cards", "nodes": "/cards", "models": "/", "namespaces": "/namespaces"}
+
+
+def page_for(cluster: ClusterOptions, cannot: str) -> PageOptions | None:
+    """Return the page that is to answer; None for none.
+
+    Parameters
+    ----------
+    cannot
+        Why it cannot answer this; empty where it can.
+
+    Raises
+    ------
+    click.UsageError
+        If it cannot, and was named for this question.
+    """
+    page = cluster.page
+    if page is None or (page.by_default and (cannot or cluster.files)):
+        return None
+    if cluster.files:
+        raise click.UsageError("--ui asks about the live cluster, and --cluster about files")
+    if cannot:
+        raise click.UsageError(f"--ui: {cannot}")
+    return page
+
+
+def explain_from_page(page: PageOptions, cluster: ClusterOptions, key: str, node: str, output: str) -> NoReturn:
+    """Say what the page says of a pod, and where it stands in the queue.
+
+    Raises
+    ------
+    WorldError
+        If it does not answer.
+    """
+    path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
+    asked = {"node": node} if node else {}
+    plain = _plain(ask_page(page, cluster, path, {**asked, **_JSON}), dict)
+    fits = "today" in plain or (bool(plain.get("node")) and (plain.get("scheduler") or {}).get("ours", True))
+    if output == NAME:
+        click.echo(f"pod/{key}")
+    elif output not in FOR_PEOPLE:
+        dump(plain, output)
+    else:
+        click.echo(ask_page(page, cluster, path, {**asked, "format": "text"}).rstrip("\n"))
+        if "today" not in plain and (place := _place(page, cluster, key)):
+            click.echo(f"Its place in the queue: {place}")
+    raise SystemExit(0 if fits else _FITS_NOWHERE)
+
+
+def _place(page: PageOptions, cluster: ClusterOptions, key: str) -> int:
+    """Return the place of a pod in the queue of all; 0 where it has none."""
+    reasons = _plain(ask_page(page, cluster, "/waiting", {"namespace": key.partition("/")[0], **_JSON}), list)
+    return next((int(reason["places"][key]) for reason in reasons if key in reason.get("places", {})), 0)
+
+
+def top_from_page(
+    page: PageOptions, cluster: ClusterOptions, subject: str, names: Sequence[str], listing: Listing
+) -> None:
+    """Show what the page says of cards, of nodes, models or namespaces.
+
+    Raises
+    ------
+    WorldError
+        If it does not answer, or there is nothing of a name.
+    """
+    answer = _plain(ask_page(page, cluster, TOLD_OF[subject], _JSON), dict if subject == "models" else list)
+    try:
+        columns, rows = _rows(subject, answer)
+    except msgspec.ValidationError as error:
+        raise WorldError(f"--ui {page.address}: its answer is not understood: {error}") from None
+    columns.print(columns.sorted(_named(subject, names, rows), listing.sort_by), listing, f"there are no {subject}")
+
+
+def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
+    if subject == "models":
+        return MODELS, msgspec.convert(answer.get("models"), list[usage.ModelUsage])
+    if subject == "namespaces":
+        return NAMESPACES, msgspec.convert(answer, list[usage.NamespaceUsage])
+    cards = msgspec.convert(answer, list[usage.CardUsage])
+    return (CARDS, cards) if subject == "cards" else (NODES, usage.nodes(cards))
+
+
+def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> list[Any]:
+    """Return the rows that are named, all if none is; cards also by their nodes, models by a part."""
+    kind = subject[:-1]
+
+    def called(row: Any) -> str:
+        return f"{row.node}/{row.card}" if kind == "card" else str(getattr(row, kind))
+
+    def is_meant(name: str, row: Any) -> bool:
+        if kind == "card":
+            return name in {called(row), row.card}
+        return name.lower() in called(row).lower() if kind == "model" else name == called(row)
+
+    for name in names:
+        if not any(is_meant(name, row) for row in rows):
+            raise WorldError(f"{subject}: there is no {kind} {name}{did_you_mean(name, map(called, rows))}")
+    return [row for row in rows if not names or any(is_meant(name, row) for name in names)]
+
+
+def simulate_from_page(
+    page: PageOptions, cluster: ClusterOptions, files: Sequence[Path], asked: Mapping[str, str], output: str
+) -> NoReturn:
+    """Say where the page would have pods go, or how many of them fit.
+
+    Parameters
+    ----------
+    asked
+        What its form takes beside the pods.
+
+    Raises
+    ------
+    WorldError
+        If it does not answer.
+    FileError
+        If a file cannot be read.
+    """
+    manifest = yaml.safe_dump_all([dict(obj) for obj in read_files(files)]) if files else ""
+    form = {"manifest": manifest, **asked, **_JSON}
+    answers = _plain(ask_page(page, cluster, "/what-if", form, post=True), list)
+    if output not in FOR_PEOPLE:
+        dump(answers, output)
+    elif "count" in asked:
+        for each in answers:
+            click.echo(f"{each['count']} of {each['pod']} fit.")
+            if each.get("nodes"):
+                click.echo(table(list(each["nodes"].items()), ("node", "pods"), wide=output == WIDE))
+    else:
+        click.echo(table([_row(each) for each in answers], _HEAD, wide=output == WIDE))
+        for each in answers:
+            if told := each.get("message") or each.get("after"):
+                click.echo(f"{each['pod']}: {told}")
+    has_place = all(each["count"] if "count" in each else each["node"] for each in answers)
+    raise SystemExit(0 if has_place else _FITS_NOWHERE)
+
+
+def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    cards = [device["device"] for container in answer["containers"] for device in container]
+    return answer["pod"], answer["outcome"], answer["node"] or "-", ",".join(cards) or "-"
+
+
+def _plain(text: str, kind: type) -> Any:
+    """Return an answer as plain values.
+
+    Raises
+    ------
+    WorldError
+        If it is none.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, kind):
+        raise WorldError("--ui: what answers there is not the page of vgpu-scheduler")
+    return found

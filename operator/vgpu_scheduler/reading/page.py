@@ -1,0 +1,124 @@
+"""Asks the page in a cluster, with the caller's own token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from vgpu_scheduler.reading.options import ClusterOptions, PageOptions
+from vgpu_scheduler.reading.view import connect_to
+from vgpu_scheduler.whatif import WorldError
+
+__all__ = ["ask_page"]
+
+_TIMEOUT: Final = 60.0
+"""Seconds that an answer may take."""
+_MOST_BYTES: Final = 64 * 2**20
+_PIECE: Final = 2**16
+_MOST_SHOWN: Final = 300
+"""Characters of what the page says is wrong."""
+_CANNOT_LOG_IN: Final = (
+    "your kubeconfig has no token that could be sent there, as with client certificates: name another one with"
+    " --kubeconfig that has (`kubectl create token NAME` prints a token of a service account), or leave --ui out"
+)
+
+
+def ask_page(
+    page: PageOptions, cluster: ClusterOptions, path: str, form: Mapping[str, str], *, post: bool = False
+) -> str:
+    """Return what the page answers.
+
+    Parameters
+    ----------
+    cluster
+        Whose token is sent, over TLS only, and to no other address than the page's.
+    form
+        What is asked.
+    post
+        Whether it is asked by a form rather than an address.
+
+    Raises
+    ------
+    WorldError
+        If it cannot be asked, or refuses; the message says why.
+    ConfigException
+        If the kubeconfig cannot be read.
+    """
+    try:
+        parts = urlsplit(page.address)
+        is_page = parts.scheme == "https" and bool(parts.hostname) and (parts.port or 1) > 0
+        is_page &= not (parts.username or parts.password or parts.query or parts.fragment or parts.path.strip("/"))
+    except ValueError:
+        is_page = False
+    if not is_page:
+        raise WorldError(f"--ui {page.address}: write https://HOST[:PORT]; tokens are sent over TLS only")
+    address = page.address.rstrip("/")
+    try:
+        return asyncio.run(_asked(page, address, cluster, path, form, post=post))
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        if isinstance(error, WorldError):
+            raise
+        raise WorldError(f"--ui {address}: {str(error)[:_MOST_SHOWN] or type(error).__name__}") from None
+
+
+async def _asked(
+    page: PageOptions, address: str, cluster: ClusterOptions, path: str, form: Mapping[str, str], *, post: bool
+) -> str:
+    headers = {"Authorization": f"Bearer {await _token(cluster)}", "Accept": "application/json"}
+    context = ssl.create_default_context(cafile=str(page.authority) if page.authority is not None else None)
+    asked: dict[str, Any] = {"data": form, "headers": {**headers, "Origin": address}} if post else {"params": form}
+    async with (
+        aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=_TIMEOUT),
+            connector=aiohttp.TCPConnector(ssl=context),
+            headers=headers,
+            trust_env=True,
+        ) as session,
+        session.request("POST" if post else "GET", f"{address}{path}", allow_redirects=False, **asked) as response,
+    ):
+        moved = response.headers.get("Location", "")
+        if post and response.status == HTTPStatus.SEE_OTHER and moved.startswith("/") and not moved.startswith("//"):
+            url = f"{address}{moved}"
+            async with session.get(URL(url, encoded=True), allow_redirects=False) as answer:
+                return await _read(answer)
+        return await _read(response)
+
+
+async def _token(cluster: ClusterOptions) -> str:
+    api = await connect_to(cluster)
+    try:
+        token = await api.credentials.token()
+    finally:
+        await api.close()
+    if not token:
+        raise WorldError(f"--ui: {_CANNOT_LOG_IN}")
+    return token
+
+
+async def _read(response: aiohttp.ClientResponse) -> str:
+    body = b""
+    async for piece in response.content.iter_chunked(_PIECE):
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise ValueError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")
+    text = body.decode(errors="replace")
+    if response.status != HTTPStatus.OK:
+        raise ValueError(_said(text) or f"it answers {response.status} {response.reason}")
+    return text
+
+
+def _said(text: str) -> str:
+    """Return what is wrong, as the page says it."""
+    try:
+        answer: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return str(answer.get("message", "")) if isinstance(answer, Mapping) else ""

@@ -1,0 +1,195 @@
+"""What the page in the cluster answers to commands of those who cannot read the cluster themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.apiserver.certificates import Authority
+from tests.cli.live_cluster import run
+from tests.ui.doors import ADMIN, EVERYTHING, People, deployed, seeing
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.ui.access import Certificate
+from vgpu_scheduler.ui.sight import OTHERS
+
+Object = dict[str, Any]
+OURS = "vgpu-scheduler"
+
+
+def in_namespace(obj: Object, namespace: str) -> Object:
+    obj["metadata"]["namespace"] = namespace
+    return obj
+
+
+def objects() -> list[Object]:
+    return [
+        node("a"),
+        in_namespace(running("x", "a", "GPU-a-0", 9000), "blue"),
+        in_namespace(running("y", "a", "GPU-a-1", 9000), "green"),
+        in_namespace(pod("w", {GPU: 1, MEMORY: 15000}, schedulerName=OURS), "blue"),
+        in_namespace(pod("v", {GPU: 1, MEMORY: 15000}, schedulerName=OURS, priority=7), "green"),
+    ]
+
+
+@contextmanager
+def page(folder: Path) -> Iterator[dict[str, str]]:
+    """Serve the page in a thread, and yield the options that name it, and a kubeconfig of each."""
+    authority = Authority(folder)
+    cert, key = folder / "tls.crt", folder / "tls.key"
+    authority.sign(cert, key)
+    people = People()
+    people.add(ADMIN, *EVERYTHING)
+    people.add("tenant", *seeing("blue"))
+    ready, done = threading.Event(), threading.Event()
+    found: dict[str, str] = {"--ui-ca": str(authority.file)}
+
+    async def serve() -> None:
+        async with deployed(objects(), people, tls=Certificate(cert, key).context) as served:
+            found["--ui"] = served.browser.home
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(60)
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join(30)
+
+
+def kubeconfig(folder: Path, user: Mapping[str, Any]) -> str:
+    file = folder / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": dict(user)}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "blue"}}],
+        "current-context": "x",
+    }
+    file.write_text(yaml.safe_dump(content))
+    return str(file)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Iterator[list[str]]:
+    """The options of a tenant."""
+    config = kubeconfig(tmp_path, {"token": "token-of-tenant"})
+    with page(tmp_path) as found:
+        yield [word for pair in found.items() for word in pair] + ["--kubeconfig", config]
+
+
+def test_a_tenant_learns_why_a_pod_waits_and_where_it_stands(given: list[str]) -> None:
+    told = run("explain", "w", *given)
+    assert told.exit_code == 1
+    assert "CardInsufficientMemory" in told.stdout
+    assert "ask 7384 of nvidia.com/gpumem instead of 15000" in told.stdout
+    assert "Its place in the queue: 2" in told.stdout
+    assert "green" not in told.output
+    plain = json.loads(run("explain", "blue/w", "-o", "json", *given).stdout)
+    assert (plain["pod"], plain["node"], set(plain["reasons"])) == ("blue/w", "", {"a"})
+    assert "green" not in json.dumps(plain)
+    bound = run("explain", "x", *given)
+    assert (bound.exit_code, "blue/x is bound to a." in bound.stdout) == (0, True)
+
+
+def test_a_tenant_sees_how_full_cards_are(given: list[str]) -> None:
+    cards = json.loads(run("top", "cards", "-o", "json", *given).stdout)
+    assert [(card["card"], card["memory"]["used"], card["pods"]) for card in cards] == [
+        ("GPU-a-0", 9000, ["blue/x"]),
+        ("GPU-a-1", 9000, [OTHERS]),
+    ]
+    assert "18000/32768Mi" in run("top", "nodes", *given).stdout
+    assert "NVIDIA-A100" in run("top", "models", *given).stdout
+    assert [row["namespace"] for row in json.loads(run("top", "namespaces", "-o", "json", *given).stdout)] == ["blue"]
+    assert json.loads(run("top", "cards", "a/GPU-a-1", "-o", "json", *given).stdout) == cards[1:]
+    assert "there is no card nothing" in run("top", "cards", "nothing", *given).stderr
+
+
+def test_a_tenant_learns_whether_a_pod_would_fit(given: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    for memory, status in ((7000, 0), (15000, 1)):
+        asked = {**pod("new", {GPU: 1, MEMORY: memory}), "apiVersion": "v1"}
+        del asked["metadata"]["namespace"]
+        file.write_text(yaml.safe_dump(asked))
+        told = run("simulate", "-f", str(file), *given)
+        assert (told.exit_code, "blue/new" in told.stdout) == (status, True), told.output
+    counted = run("simulate", "-f", str(file), "--count", "max", "--add-node", "a=2", *given)
+    assert "4 of blue/new fit." in counted.stdout
+    assert (
+        "you may see no pods of a namespace 'green'" in run("simulate", "-f", str(file), "-n", "green", *given).stderr
+    )
+
+
+def test_who_has_no_token_is_told_so(given: list[str], tmp_path: Path) -> None:
+    kubeconfig(tmp_path, {})
+    for words in (("explain", "w"), ("top",), ("simulate", "--pending")):
+        told = run(*words, *given)
+        assert (told.exit_code, "no token that could be sent there, as with client certificates" in told.stderr) == (
+            2,
+            True,
+        ), told.output
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://127.0.0.1:1", "tokens are sent over TLS only"),
+        ("127.0.0.1", "tokens are sent over TLS only"),
+        ("https://u:p@host", "tokens are sent over TLS only"),
+        ("https://host/path", "tokens are sent over TLS only"),
+        ("https://127.0.0.1:1", "--ui https://127.0.0.1:1: "),
+    ],
+)
+def test_tokens_go_over_tls_alone(address: str, why: str, tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, {"token": "token-of-tenant"})
+    told = run("explain", "w", "--ui", address, "--kubeconfig", config)
+    assert (told.exit_code, why in told.stderr) == (2, True), told.output
+    assert "token-of-tenant" not in told.output
+
+
+def test_a_certificate_of_nobody_known_and_a_wrong_token_are_said(given: list[str], tmp_path: Path) -> None:
+    without = [word for word in given if word != "--ui-ca" and not word.endswith("authority.crt")]
+    assert "certificate verify failed" in run("explain", "w", *without).stderr
+    kubeconfig(tmp_path, {"token": "wrong"})
+    assert "the API server does not know this token" in run("explain", "w", *given).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("explain", "-l", "a=b"), "one pod at a time"),
+        (("top", "pods"), "reads the pods themselves"),
+        (("top", "cards", "-l", "a=b"), "no labels to choose by"),
+        (("top", "-w"), "leave -w and -n out"),
+        (("simulate", "--pending", "--explain"), "nothing else"),
+        (("simulate", "--trace", "synthetic"), "it does not go with --trace"),
+    ],
+)
+def test_what_the_page_does_not_tell_is_said(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, {"token": "t"})
+    told = run(*words, "--ui", "https://127.0.0.1:1", "--kubeconfig", config)
+    assert (told.exit_code, why in told.stderr) == (2, True), told.output
+
+
+def test_a_page_that_the_environment_names_is_asked_where_it_has_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECTL_VGPU_UI", "https://127.0.0.1:1")
+    config = kubeconfig(tmp_path, {"token": "t"})
+    assert "--ui https://127.0.0.1:1: " in run("top", "cards", "--kubeconfig", config).stderr
+    assert "--ui" not in run("top", "pods", "-n", "x", "--kubeconfig", config).stderr
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects()))
+    assert run("top", "cards", "--cluster", str(file)).exit_code == 0
+    assert "--ui asks about the live cluster" in run("top", "--cluster", str(file), "--ui", "https://h").stderr
