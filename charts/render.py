@@ -167,6 +167,7 @@ def page(obj: dict[str, Any]) -> dict[str, Any]:
     container = f"{POD}/containers/0"
     arguments = [*obj["spec"]["template"]["spec"]["containers"][0]["args"]]
     arguments.append(Each(".Values.ui.hosts", Text("--host={{ . }}")))
+    arguments.append(_if_set("ui.prometheus", Text("--prometheus={{ .Values.ui.prometheus }}")))
     obj = put(placed(obj), f"{container}/args", arguments)
     obj = put(obj, f"{container}/resources", Block("toYaml .Values.ui.resources"))
     return put(obj, f"{POD}/volumes/0/secret/secretName", Text("{{ .Values.ui.certificate }}"))

@@ -82,6 +82,8 @@ class Ui(_Values):
     hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")]] = []
     """The names under which browsers ask for it, beside that of its Service and localhost; with the port where
     addresses have one."""
+    prometheus: Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9._:/-]+)?$")] = ""
+    """Where Prometheus answers, as http://HOST:PORT: what namespaces have held over time (docs/showback.md)."""
     resources: dict[str, Any] = {}
     """What it requests, and its limits."""
 

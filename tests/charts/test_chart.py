@@ -167,11 +167,13 @@ def test_the_page_is_what_values_say() -> None:
         "enabled": True,
         "hosts": ["gpus.example"],
         "certificate": "wildcard",
+        "prometheus": "http://p:9090",
         "resources": {"limits": {"memory": "3Gi"}},
     }
     found = chart({"ui": ui, "nodeSelector": {"role": "system"}, "image": {"tag": "edge"}}, namespace="gpus")
     spec = found["Deployment", "vgpu-scheduler-ui"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
+    assert container["args"][-1] == "--prometheus=http://p:9090"
     hosts = [argument for argument in container["args"] if argument.startswith("--host")]
     assert hosts == ["--host=vgpu-scheduler-ui.gpus.svc", "--host=gpus.example"]
     assert "--scheduler-namespace=gpus" in container["args"]

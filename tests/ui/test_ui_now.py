@@ -68,7 +68,7 @@ async def test_it_looks_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch
         for _ in range(3):
             assert await shown(browser) == first
         assert len(looks) == 1
-        monkeypatch.setattr("vgpu_scheduler.ui.checkup._EVERY", 0.0)
+        monkeypatch.setattr("vgpu_scheduler.ui.repeating._EVERY", 0.0)
     async with served([node("a")], change=looking(looks, node("a"))) as browser:
         async with asyncio.timeout(10.0):
             while len(looks) < 3:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
 import click
@@ -12,11 +13,12 @@ import uvloop
 from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
 from vgpu_scheduler.doctor import ClusterSnapshot
-from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view
-from vgpu_scheduler.ui import CurrentWorld, LiveCluster, Window, serve
+from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view, hours_in_prometheus
+from vgpu_scheduler.ui import Ask, CurrentWorld, LiveCluster, Window, serve
+from vgpu_scheduler.whatif import HeldHours
 
 
-def run(*, cluster: ClusterOptions, port: int) -> None:
+def run(*, cluster: ClusterOptions, port: int, prometheus: str | None = None) -> None:
     """Serve the page until Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts behind its back ignores it
     with exit_on_error():
@@ -27,15 +29,28 @@ def run(*, cluster: ClusterOptions, port: int) -> None:
                 async def look() -> ClusterSnapshot:
                     return await asyncio.to_thread(facts_of_view, view, cluster.scheduler_namespace)
 
-                uvloop.run(_serve(Window(CurrentWorld(world, view), lambda: view, look=look), port))
+                window = Window(CurrentWorld(world, view), lambda: view, look=look, held=held_in(prometheus))
+                uvloop.run(_serve(window, port))
             else:
-                uvloop.run(_follow(cluster, port))
+                uvloop.run(_follow(cluster, port, held_in(prometheus)))
         except KeyboardInterrupt:
             progress("")
             raise SystemExit(INTERRUPTED) from None
 
 
-async def _follow(cluster: ClusterOptions, port: int) -> None:
+def held_in(prometheus: str | None) -> Ask | None:
+    """Return what asks Prometheus; None where nobody names one."""
+    if not prometheus:
+        return None
+    address = prometheus
+
+    async def held(seconds: int) -> Sequence[HeldHours]:
+        return await asyncio.to_thread(hours_in_prometheus, address, seconds)
+
+    return held
+
+
+async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
     """Serve a live cluster."""
     api = await connect_to(cluster)
     try:
@@ -45,7 +60,8 @@ async def _follow(cluster: ClusterOptions, port: int) -> None:
         current = await live.open()
         progress("")
         following = asyncio.create_task(live.run())
-        serving = asyncio.create_task(_serve(Window(current, live.view, live.deletable, live.facts), port))
+        window = Window(current, live.view, live.deletable, live.facts, held)
+        serving = asyncio.create_task(_serve(window, port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

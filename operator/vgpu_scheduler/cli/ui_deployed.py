@@ -16,9 +16,10 @@ import click
 import uvloop
 
 from vgpu_scheduler.cli.cluster.world import exit_on_error
+from vgpu_scheduler.cli.ui import held_in
 from vgpu_scheduler.reading import ClusterOptions, connect_to
 from vgpu_scheduler.telemetry.logs import configure
-from vgpu_scheduler.ui import LiveCluster, Names, Window, serve_guarded
+from vgpu_scheduler.ui import Ask, LiveCluster, Names, Window, serve_guarded
 from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, Doors, Proxies, Reviews, SecretError
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,12 @@ class Asked:
     secret_file: Path | None = None
 
 
-def run(*, cluster: ClusterOptions, **options: Any) -> None:
+def run(*, cluster: ClusterOptions, prometheus: str | None = None, **options: Any) -> None:
     """Serve the page until the process is told to end."""
     served = served_as(Asked(**options))
     configure("INFO", "text", sys.stderr)
     with exit_on_error():
-        uvloop.run(_until_stopped(cluster, served))
+        uvloop.run(_until_stopped(cluster, served, held_in(prometheus)))
 
 
 def served_as(asked: Asked) -> Served:
@@ -125,11 +126,11 @@ def _proxies(asked: Asked) -> Proxies | None:
     return found
 
 
-async def _until_stopped(cluster: ClusterOptions, served: Served) -> None:
+async def _until_stopped(cluster: ClusterOptions, served: Served, held: Ask | None) -> None:
     stopped = asyncio.Event()
     for number in _STOPPED:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    serving = asyncio.create_task(_serve(cluster, served))
+    serving = asyncio.create_task(_serve(cluster, served, held))
     waiting = asyncio.create_task(stopped.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     for task in (serving, waiting):
@@ -138,7 +139,7 @@ async def _until_stopped(cluster: ClusterOptions, served: Served) -> None:
         await serving
 
 
-async def _serve(cluster: ClusterOptions, served: Served) -> None:
+async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> None:
     api = await connect_to(cluster)
     try:
         names = Names()
@@ -147,7 +148,7 @@ async def _serve(cluster: ClusterOptions, served: Served) -> None:
         current = await live.open()
         guard = DeployedGuard(Reviews(api), served.doors, names, live.namespaces)
         context = served.certificate.context if served.certificate is not None else None
-        window = Window(current, live.view, look=live.facts)
+        window = Window(current, live.view, look=live.facts, held=held)
         runner = await serve_guarded(window, guard, served.address, context)
         log.info("the page is served on %s", ", ".join(sorted(map(str, runner.addresses))))
         try:

@@ -2,8 +2,9 @@
 
 from vgpu_scheduler.ui.current import CurrentWorld
 from vgpu_scheduler.ui.live import LiveCluster
+from vgpu_scheduler.ui.meter import Ask
 from vgpu_scheduler.ui.server import serve, serve_guarded
 from vgpu_scheduler.ui.veil import Names
 from vgpu_scheduler.ui.window import Window
 
-__all__ = ["CurrentWorld", "LiveCluster", "Names", "Window", "serve", "serve_guarded"]
+__all__ = ["Ask", "CurrentWorld", "LiveCluster", "Names", "Window", "serve", "serve_guarded"]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
 from vgpu_scheduler.reading import UnauthorizedError
+from vgpu_scheduler.ui.repeating import Repeating
 
 log = logging.getLogger(__name__)
 
-_EVERY: Final = 60.0
-"""Seconds between two looks."""
 Look = Callable[[], Awaitable[ClusterSnapshot]]
 
 
@@ -40,7 +37,7 @@ class Found:
     trouble: str = ""
 
 
-class Checkup:
+class Checkup(Repeating[Found]):
     """What was found last.
 
     Parameters
@@ -52,25 +49,8 @@ class Checkup:
     """
 
     def __init__(self, look: Look, tell: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(self._looked, tell)
         self._look = look
-        self._tell = tell
-        self._not_before = 0.0
-        self._looking: asyncio.Task[None] | None = None
-        self._found: Found | None = None
-
-    def latest(self) -> Found | None:
-        """Return what was found last; None before the first look has ended. Where that is old, another look begins."""
-        if self._looking is None and time.monotonic() >= self._not_before:
-            self._looking = asyncio.create_task(self._look_again())
-        return self._found
-
-    async def _look_again(self) -> None:
-        try:
-            self._found = await self._looked()
-        finally:
-            self._not_before = time.monotonic() + _EVERY
-            self._looking = None
-        await self._tell()
 
     async def _looked(self) -> Found:
         report, trouble = None, ""
@@ -83,8 +63,3 @@ class Checkup:
             log.exception("the doctor could not look at the cluster")
             trouble = f"{type(error).__name__}: {error}"
         return Found(datetime.now(UTC), report, trouble)
-
-    def close(self) -> None:
-        """End a look that is under way."""
-        if self._looking is not None:
-            self._looking.cancel()

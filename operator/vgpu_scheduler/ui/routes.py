@@ -10,6 +10,7 @@ from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.access import Visitor
+from vgpu_scheduler.ui.meter import Metered
 from vgpu_scheduler.ui.pages import (
     CardsView,
     Compared,
@@ -29,6 +30,7 @@ from vgpu_scheduler.ui.pages.cards import PARAMETERS
 from vgpu_scheduler.ui.pages.comparison import PARAMETERS as COMPARED
 from vgpu_scheduler.ui.pages.comparison import TEXTS as EDITED_POLICY
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
+from vgpu_scheduler.ui.pages.namespaces import VALUES, Asked
 from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
 from vgpu_scheduler.ui.pages.supposed import TEXTS
 from vgpu_scheduler.ui.query import FORMATS, Query
@@ -117,8 +119,10 @@ def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
     return lambda world, view: pod_page(world, view, key, query.get("node"), visitor.sight)
 
 
-def _namespaces(_: web.Request, query: Query, visitor: Visitor) -> Make:
-    return lambda world, _: namespaces_page(world, query.get("namespace"), visitor.sight)
+def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
+    meter, name, values = request.app[BESIDE].meter, query.get("namespace"), query.choice("values", VALUES)
+    metered = None if meter is None else meter.latest() or Metered(trouble="Prometheus is being asked")
+    return lambda world, view: namespaces_page(world, name, visitor.sight, Asked(view.read_at, metered, values))
 
 
 def _what_if(_: web.Request, query: Query, visitor: Visitor) -> Make:
@@ -148,7 +152,7 @@ PAGES: Final = {
         (*FORMATS, "text"),
         is_whole=False,
     ),
-    "/namespaces": Page("namespaces", _namespaces, ("namespace",), formats=(*FORMATS, "csv"), is_whole=False),
+    "/namespaces": Page("namespaces", _namespaces, ("namespace", "values"), formats=(*FORMATS, "csv"), is_whole=False),
     "/policies": Page("policies", _policies, COMPARED, EDITED_POLICY, lambda query: Compared.of(query).something),
     "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something, is_whole=False),
 }

@@ -21,6 +21,7 @@ from vgpu_scheduler.ui.checkup import Checkup
 from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.forms import LARGEST, fields_of
+from vgpu_scheduler.ui.meter import Meter
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.routes import PAGES, Page, titles_for
 from vgpu_scheduler.ui.streams import Streams
@@ -130,10 +131,11 @@ class _Answering:
         self._streams = Streams(window.current, guard.stream_lasts if guard is not None else None)
         self._supposing = Supposing()
         self._checkup = Checkup(window.look, window.current.tell) if window.look is not None else None
+        self._meter = Meter(window.held, window.current.tell) if window.held is not None else None
         self._kept: dict[_Kept, web.Response] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
-        self.app[BESIDE] = Beside(window.current, self._checkup)
+        self.app[BESIDE] = Beside(window.current, self._checkup, self._meter)
         self.app.on_response_prepare.append(self._add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():
@@ -159,8 +161,9 @@ class _Answering:
     async def _close(self, _: web.Application) -> None:
         await self._streams.close()
         self._supposing.close()
-        if self._checkup is not None:
-            self._checkup.close()
+        for each in (self._checkup, self._meter):
+            if each is not None:
+                each.close()
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:

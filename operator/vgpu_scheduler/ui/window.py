@@ -11,6 +11,7 @@ from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.access import Deletable
 from vgpu_scheduler.ui.checkup import Checkup, Look
 from vgpu_scheduler.ui.current import CurrentWorld
+from vgpu_scheduler.ui.meter import Ask, Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,15 @@ class Window:
         Returns in which of some namespaces the user may delete pods; None where it makes no difference.
     look
         Reads what the doctor's checks need; None where these are not made.
+    held
+        Has Prometheus say what was held in the last seconds; None where nobody names one.
     """
 
     current: CurrentWorld
     fresh: Callable[[], ClusterView]
     deletable: Deletable | None = None
     look: Look | None = None
+    held: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,13 @@ class Beside:
         The world.
     checkup
         What the doctor has found; None where it does not look.
+    meter
+        What Prometheus knows; None where nobody names one.
     """
 
     current: CurrentWorld
     checkup: Checkup | None
+    meter: Meter | None = None
 
 
 BESIDE: web.AppKey[Beside] = web.AppKey("beside", Beside)

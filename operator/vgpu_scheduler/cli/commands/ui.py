@@ -20,6 +20,13 @@ _DEPLOYED = ("hosts", "tls_cert", "tls_key", "tls_at_proxy", "user_header", "gro
     "--port", type=click.IntRange(0, _MOST_PORT), default=0, show_default=True, help="0 takes one that is free."
 )
 @click.option(
+    "--prometheus",
+    metavar="ADDRESS",
+    envvar="VGPU_SCHEDULER_PROMETHEUS",
+    show_envvar=True,
+    help="Where Prometheus answers, such as http://127.0.0.1:9090: Namespaces show what it knows of the last day.",
+)
+@click.option(
     "--listen",
     metavar="[ADDRESS]:PORT",
     help="Serve the page to whoever logs in, at this address; the options below are for that.",

@@ -1,4 +1,4 @@
-"""What each namespace holds of cards, may hold, and waits for."""
+"""What each namespace holds of cards, may hold, waits for, and has held."""
 
 from __future__ import annotations
 
@@ -6,36 +6,97 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from vgpu_scheduler.ui.meter import DAY, Metered
 from vgpu_scheduler.ui.sight import EVERYTHING, Sight
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace, usage
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
+_HOURS_HEAD: Final = ("gib_hours_24h", "card_hours_24h")
+VALUES: Final = ("held", "hours")
+"""What there is as JSON: what is held now, or what was held in the last day."""
+_HOUR: Final = 3600.0
+_NOT_ASKED: Final = "Prometheus does not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked beside the names.
+
+    Attributes
+    ----------
+    now
+        The time of day; None where it is not known.
+    metered
+        What Prometheus has said; None where nobody asks it.
+    values
+        One of ``VALUES``.
+    """
+
+    now: datetime | None = None
+    metered: Metered | None = None
+    values: str = "held"
 
 
 @dataclass(frozen=True, slots=True)
 class NamespacesPage:
-    """The namespaces whose pods hold something of a card or wait for one, or that have a quota."""
+    """The namespaces whose pods hold something of a card, wait for one or have held one, or that have a quota.
+
+    Attributes
+    ----------
+    rows
+        Those of now.
+    hours
+        What was held in the last 24 hours, by namespace; nothing where that is not known.
+    metered
+        What Prometheus has said; None where the hours are those of the pods that run now.
+    """
 
     rows: Sequence[usage.NamespaceUsage]
+    hours: Sequence[HeldHours] = ()
+    metered: Metered | None = None
+    values: str = "held"
+
+    @property
+    def whole(self) -> list[tuple[usage.NamespaceUsage, HeldHours | None]]:
+        """All namespaces with what they have held, those included that hold nothing any more."""
+        hours = {each.namespace: each for each in self.hours}
+        rows = {row.namespace: row for row in self.rows}
+        gone = {name: usage.NamespaceUsage(name, 0, 0, 0, 0, 0) for name in hours.keys() - rows.keys()}
+        return [(row, hours.get(name)) for name, row in sorted({**rows, **gone}.items())]
+
+    @property
+    def trouble(self) -> str:
+        """Why what was held is not known; empty where it is."""
+        return "" if self.metered is None else self.metered.trouble
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return it as plain values, as ``top namespaces -o json`` does."""
+        """Return it as plain values, as ``top namespaces -o json`` or ``usage -o json`` does."""
+        if self.values == "hours":
+            return [each.as_json() for each in self.hours]
         return [usage.as_json(row) for row in self.rows]
 
     def as_csv(self) -> str:
         """Return it as a table for a spreadsheet."""
         text = io.StringIO()
         table = csv.writer(text)
-        table.writerow(_HEAD)
-        for row in self.rows:
+        table.writerow((*_HEAD, *_HOURS_HEAD))
+        for row, held in self.whole:
             quotas = "; ".join(map(str, row.quotas))
-            table.writerow((row.namespace, row.pods, row.waiting, row.cards, row.memory, row.cores, quotas))
+            hours = ("", "") if self.trouble else _worded(held)
+            table.writerow((row.namespace, row.pods, row.waiting, row.cards, row.memory, row.cores, quotas, *hours))
         return text.getvalue()
 
 
-def namespaces_page(world: World, namespace: str = "", sight: Sight = EVERYTHING) -> NamespacesPage:
+def _worded(held: HeldHours | None) -> tuple[str, str]:
+    return ("0", "0") if held is None else (f"{held.gib_hours:.3f}", f"{held.card_hours:.3f}")
+
+
+def namespaces_page(
+    world: World, namespace: str = "", sight: Sight = EVERYTHING, asked: Asked | None = None
+) -> NamespacesPage:
     """Return the namespaces.
 
     Parameters
@@ -45,5 +106,18 @@ def namespaces_page(world: World, namespace: str = "", sight: Sight = EVERYTHING
     sight
         Which are seen.
     """
-    rows = usage.namespaces(world)
-    return NamespacesPage([row for row in rows if namespace in row.namespace and sight.sees(row.namespace)])
+    asked = asked or Asked()
+    if asked.metered is None:
+        found = hours_of_running_pods(world, asked.now or datetime.now(UTC), DAY / _HOUR)
+    else:
+        found = list(asked.metered.hours)
+
+    def is_meant(name: str) -> bool:
+        return namespace in name and sight.sees(name)
+
+    metered = asked.metered
+    if metered is not None and metered.trouble and not sight.is_whole:
+        metered = Metered(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
+    rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
+    hours = [each for each in summed_by_namespace(found) if is_meant(each.namespace)]
+    return NamespacesPage(rows, hours, metered, asked.values)

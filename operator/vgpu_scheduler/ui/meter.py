@@ -1,0 +1,60 @@
+"""Has Prometheus say now and then what namespaces have held, while somebody looks at it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.ui.repeating import Repeating
+from vgpu_scheduler.whatif import HeldHours, WorldError
+
+log = logging.getLogger(__name__)
+
+__all__ = ["DAY", "Ask", "Meter", "Metered"]
+
+DAY: Final = 24 * 3600
+"""Seconds that are looked back."""
+Ask = Callable[[int], Awaitable[Sequence[HeldHours]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What Prometheus has said.
+
+    Attributes
+    ----------
+    hours
+        By namespace and model.
+    trouble
+        Why it could not be asked; empty where it could.
+    """
+
+    hours: Sequence[HeldHours] = ()
+    trouble: str = ""
+
+
+class Meter(Repeating[Metered]):
+    """What Prometheus has said last.
+
+    Parameters
+    ----------
+    ask
+        Returns what was held in the last seconds.
+    tell
+        Is awaited when it has said something.
+    """
+
+    def __init__(self, ask: Ask, tell: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(self._asked, tell)
+        self._ask = ask
+
+    async def _asked(self) -> Metered:
+        try:
+            return Metered(await self._ask(DAY))
+        except WorldError as error:
+            return Metered(trouble=str(error))
+        except Exception:  # whatever it is, the page has more to show than this
+            log.exception("Prometheus could not be asked")
+            return Metered(trouble="Prometheus could not be asked; the log says why")

@@ -1,0 +1,52 @@
+"""Does now and then what takes its time, while somebody looks at what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Repeating"]
+
+_EVERY: Final = 60.0
+"""Seconds between two times."""
+_Found = TypeVar("_Found")
+
+
+class Repeating(Generic[_Found]):
+    """What was found last.
+
+    Parameters
+    ----------
+    find
+        Finds it; what goes wrong is part of what it returns.
+    tell
+        Is awaited when something else was found.
+    """
+
+    def __init__(self, find: Callable[[], Awaitable[_Found]], tell: Callable[[], Awaitable[None]]) -> None:
+        self._find = find
+        self._tell = tell
+        self._not_before = 0.0
+        self._finding: asyncio.Task[None] | None = None
+        self._found: _Found | None = None
+
+    def latest(self) -> _Found | None:
+        """Return what was found last; None before the first time has ended. Where that is old, it is found anew."""
+        if self._finding is None and time.monotonic() >= self._not_before:
+            self._finding = asyncio.create_task(self._find_again())
+        return self._found
+
+    async def _find_again(self) -> None:
+        try:
+            self._found = await self._find()
+        finally:
+            self._not_before = time.monotonic() + _EVERY
+            self._finding = None
+        await self._tell()
+
+    def close(self) -> None:
+        """End what is under way."""
+        if self._finding is not None:
+            self._finding.cancel()
