@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from vgpu_scheduler.ui.access import Proxies, User
 from vgpu_scheduler.ui.access.deployed import COOKIE
 from vgpu_scheduler.ui.access.limits import Attempts
 from vgpu_scheduler.ui.access.sessions import Sessions, expiry_of
+from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.supposing import Supposing
 
 OBJECTS = [node("a"), running("x", "a", "GPU-a-0", 3000)]
 ORIGIN = {"Origin": f"https://{HOST}"}
@@ -459,6 +462,18 @@ async def test_streams_of_one_user_leave_room_for_others() -> None:
             stream.close()
 
 
+async def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.ui.forms._SECONDS", 0.2)
+    async with deployed(OBJECTS, people()) as page:
+        host, port = page.browser.home.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = ["POST /login HTTP/1.1", f"Host: {HOST}", f"Origin: https://{HOST}", "Content-Length: 50"]
+        writer.write("\r\n".join([*head, "Content-Type: application/x-www-form-urlencoded", "", "token="]).encode())
+        async with asyncio.timeout(5):
+            assert b" 408 " in await reader.readline()
+        writer.close()
+
+
 async def test_connections_are_bounded_and_quiet_ones_end() -> None:
     async with deployed(OBJECTS, people(), most=4, quiet=0.3) as page:
         host, port = page.browser.home.removeprefix("http://").split(":")
@@ -473,3 +488,22 @@ async def test_connections_are_bounded_and_quiet_ones_end() -> None:
         assert (await page.browser.get("/livez")).status == 200
         for _, writer in held:
             writer.close()
+
+
+async def test_questions_of_one_user_leave_turns_for_others() -> None:
+    supposing, gate = Supposing(), threading.Event()
+    blue, green = User("blue"), User("green")
+    try:
+        mine = [asyncio.create_task(supposing.ask(gate.wait, blue)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(RefusedError, match="2 questions of yours"):
+            await supposing.ask(gate.wait, blue)
+        others = asyncio.create_task(supposing.ask(gate.wait, green))
+        await asyncio.sleep(0)
+        gate.set()
+        assert await asyncio.gather(*mine, others) == [True, True, True]
+        await asyncio.sleep(0)
+        assert await supposing.ask(gate.wait, blue)
+    finally:
+        gate.set()
+        supposing.close()

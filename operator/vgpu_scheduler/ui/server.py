@@ -238,7 +238,7 @@ class _Answering:
 
         current, generation = self._window.current, self._window.current.generation
         is_alone = page.is_alone(query)
-        shown, warnings = await (self._alone(ask) if is_alone else current.ask(ask))
+        shown, warnings = await (self._alone(ask, visitor) if is_alone else current.ask(ask))
         if page.name == "pod":
             shown = shown.without_others(await self.guard.deletable(visitor, shown.told.namespaces))
             request[_OWN] = [*request.get(_OWN, ()), shown.own]
@@ -258,10 +258,10 @@ class _Answering:
         text = await asyncio.to_thread(render, f"{page.name}.html", values, veil)
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
-    async def _alone(self, ask: Question[_Shown]) -> _Shown:
+    async def _alone(self, ask: Question[_Shown], visitor: Visitor) -> _Shown:
         """Ask something of a world of its own."""
         view = self._window.fresh()
-        return await self._supposing.ask(lambda: ask(make_world(view), view))
+        return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user)
 
     def _veil(self, request: web.Request) -> Veil | None:
         """Return what goes over all that is told; None where all may be seen."""

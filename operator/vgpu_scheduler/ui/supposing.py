@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -13,6 +15,8 @@ from vgpu_scheduler.ui.errors import RefusedError
 
 _MOST: Final = 4
 """Questions that wait for their turn, the one that is being answered included."""
+_MOST_OF_ONE: Final = 2
+"""Of one user among them, where there are several."""
 _SECONDS: Final = 20.0
 _Answer = TypeVar("_Answer")
 
@@ -22,27 +26,38 @@ class Supposing:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "what if")
-        self._asked = 0
+        self._asked: Counter[Hashable] = Counter()
 
-    async def ask(self, work: Callable[[], _Answer]) -> _Answer:
+    async def ask(self, work: Callable[[], _Answer], who: Hashable = None) -> _Answer:
         """Return what some work results in.
+
+        Parameters
+        ----------
+        who
+            The user who asks, where there are several; None where there is one.
 
         Raises
         ------
         RefusedError
             If too many wait already.
         """
-        if self._asked >= _MOST:
+        if self._asked.total() >= _MOST:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST} questions of this kind are being answered: ask again soon"
             )
-        self._asked += 1
+        if who is not None and self._asked[who] >= _MOST_OF_ONE:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST_OF_ONE} questions of yours are being answered: ask again soon"
+            )
+        self._asked[who] += 1
         asked = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        asked.add_done_callback(self._answered)
+        asked.add_done_callback(partial(self._answered, who))
         return await asyncio.shield(asked)  # it has its turn until it ends, whoever is gone meanwhile
 
-    def _answered(self, asked: asyncio.Future[_Answer]) -> None:
-        self._asked -= 1
+    def _answered(self, who: Hashable, asked: asyncio.Future[_Answer]) -> None:
+        self._asked[who] -= 1
+        if not self._asked[who]:
+            del self._asked[who]
         if not asked.cancelled():
             asked.exception()  # somebody who is gone does not ask for it
 

@@ -110,10 +110,15 @@ class Veil:
         self._sight = sight
         self._own = {name for text in own for found in _NAMES.findall(text) for name in _PARTS.split(found)}
         self._words = (words or words_of_messages)()
+        self._told: dict[str, str] = {}  # a page says much twice
+        self._found: dict[str, str] = {}
 
     def text(self, text: str) -> str:
         """Return a text without the names of what is not seen."""
-        return _NAMES.sub(self._without, text)
+        told = self._told.get(text)
+        if told is None:
+            told = self._told[text] = _NAMES.sub(self._replaced, text)
+        return told
 
     def values(self, value: Any) -> Any:
         """Return plain values, and maps of them, without these names."""
@@ -125,8 +130,14 @@ class Veil:
             return [self.values(inner) for inner in value]
         return value
 
-    def _without(self, found: re.Match[str]) -> str:
+    def _replaced(self, found: re.Match[str]) -> str:
         whole = found[0]
+        told = self._found.get(whole)
+        if told is None:
+            told = self._found[whole] = self._without(whole)
+        return told
+
+    def _without(self, whole: str) -> str:
         if whole.startswith("%"):
             return whole
         *parts, last = _PARTS.split(whole)
