@@ -17,7 +17,7 @@ from tests.whatif.test_whatif_remedies import node, running
 
 from vgpu_scheduler.ui import Window
 from vgpu_scheduler.ui.meter import DAY, Metered
-from vgpu_scheduler.ui.pages.namespaces import Asked, namespaces_page
+from vgpu_scheduler.ui.pages.namespaces import Asked, NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.sight import Sight
 from vgpu_scheduler.whatif import HeldHours, WorldError
 
@@ -110,8 +110,12 @@ async def test_a_prometheus_that_does_not_answer_is_said_and_takes_nothing_else_
 async def test_a_tenant_sees_its_own_hours_and_no_address() -> None:
     told = Metered([HeldHours("default", "A", 3.0, 0.5), HeldHours("other", "A", 1.0, 0.25)])
     current = current_of(objects())
+
+    async def page_for(sight: Sight) -> NamespacesPage:
+        return await current.ask(lambda world, _: namespaces_page(world, "", sight, Asked(NOW, told)))
+
     for sight, seen in ((Sight(), ["default", "other"]), (Sight(frozenset({"default"})), ["default"])):
-        page = await current.ask(lambda world, _, sight=sight: namespaces_page(world, "", sight, Asked(NOW, told)))
+        page = await page_for(sight)
         assert [each.namespace for each in page.hours] == seen
         assert [row.namespace for row, _ in page.whole] == seen
     broken = Asked(NOW, Metered(trouble="--prometheus http://internal: no"))

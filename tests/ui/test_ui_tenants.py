@@ -377,9 +377,38 @@ async def test_whose_pods_may_be_deleted_are_named_to_nobody_else(tmp_path: Path
     victim = running("victim", "a", "GPU-a-0", 9000)
     people = People()
     people.add("deleter", *EVERYTHING)
-    people.add("reader", ("list", "pods", ""), ("list", "nodes", ""))
+    people.add("reader", *(right for right in EVERYTHING if right[0] == "list"))
     async with deployed([node("a", cards=1), victim, big], people) as page:
         path = "/pods/default/big?format=json"
         for who, named in (("deleter", True), ("reader", False), ("deleter", True)):
             remedies = json.dumps((await get(page, path, who)).body["remedies"])
             assert ("default/victim" in remedies) is named
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "namespace", "told"),
+    [
+        ("manifest", "ResourceQuota", "green", "you may see no pods of a namespace &#39;green&#39;"),
+        ("manifest", "PersistentVolumeClaim", "green", "you may see no pods of a namespace &#39;green&#39;"),
+        ("manifest", "PriorityClass", "", "no object of kind &#39;PriorityClass&#39;: it is of no namespace"),
+        ("manifest", "Namespace", "", "no object of kind &#39;Namespace&#39;: it is of no namespace"),
+        ("manifest", "Node", "", "no object of kind &#39;Node&#39;: it is of no namespace"),
+        ("manifest", "ClusterVGPUPolicy", "", "no object of kind &#39;ClusterVGPUPolicy&#39;: it is of no namespace"),
+        ("policy", "ClusterVGPUPolicy", "", "no object of kind &#39;ClusterVGPUPolicy&#39;: it is of no namespace"),
+        ("policy", "VGPUPolicy", "green", "you may see no pods of a namespace &#39;green&#39;"),
+    ],
+)
+async def test_a_tenant_supposes_nothing_outside_of_its_namespaces(
+    field: str, kind: str, namespace: str, told: str
+) -> None:
+    metadata = {"name": "x", **({"namespace": namespace} if namespace else {})}
+    asks = pod("new", {GPU: 1, MEMORY: 9000})
+    asks["metadata"]["namespace"] = "blue"
+    texts = {"manifest": [asks], "policy": []}
+    texts[field].append({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}})
+    people = People()
+    people.add(TENANT, *seeing("blue"))
+    query = {name: yaml.safe_dump_all(objects) for name, objects in texts.items() if objects}
+    async with deployed([node("a"), {**asks, "metadata": {**asks["metadata"], "name": "there"}}], people) as page:
+        answer = await get(page, f"/what-if?{urlencode(query)}")
+        assert (answer.status, told in answer.text) == (403, True), answer.text
