@@ -36,7 +36,7 @@ def test_names_of_checks_are_their_own() -> None:
 
 def test_the_role_of_the_doctor_reads_all_that_it_looks_at() -> None:
     role: dict[str, Any] = yaml.safe_load((ROOT / "manifests" / "doctor" / "role.yaml").read_text())
-    beside = koordinator_dialect().inventory.beside
+    beside = koordinator_dialect().inventory.kind
     assert beside is not None
     for fact in (*FACTS, beside_fact(beside)):
         assert any(allows(rule, fact) for rule in role["rules"]), fact.kind

@@ -22,7 +22,7 @@ DIALECTS = ("hami", "volcano", "koordinator")
 FOLLOWED = (
     *LIST_PATHS.values(),
     *SELECTING_PATHS.values(),
-    *(kind.path for name in DIALECTS if (kind := make_dialect(name).inventory.beside)),
+    *(kind.path for name in DIALECTS if (kind := make_dialect(name).inventory.kind)),
 )
 
 

@@ -162,7 +162,7 @@ def see(
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
     for fact in (*FACTS, *ROLE_FACTS, *map(beside_fact, beside)):
         if fact.kind not in (missing or {}):
             values[fact.kind], unreadable = take_in(fact, objects.get(fact.kind, []))

@@ -31,7 +31,7 @@ from tests.engine.dialect_worlds import (
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialect, Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.intake import beside_kind
+from vgpu_scheduler.intake import inventory_kind
 from vgpu_scheduler.kube import DecodeError, NodeInventory, decode_node
 from vgpu_scheduler.model import Outcome
 
@@ -190,11 +190,11 @@ def test_objects_beside_nodes_are_taken_in_by_version_and_by_lists() -> None:
 
 def test_without_koordinator_no_object_beside_nodes_is_looked_at() -> None:
     assert "Device" not in engine_of(HAMI, VOLCANO).kinds
-    assert not Dialects([HAMI, VOLCANO]).beside
+    assert not Dialects([HAMI, VOLCANO]).inventory_kinds
 
 
 def test_an_object_that_cannot_be_read_names_itself() -> None:
-    kind = beside_kind("Device", "/devices")
+    kind = inventory_kind("Device", "/devices")
     found = kind.decode({"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}})
     assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
     for broken in ({}, {"metadata": {"name": ""}}, {"metadata": {"name": "k", "resourceVersion": "x"}}, [], b"{"):

@@ -7,13 +7,12 @@ from vgpu_scheduler.dialects.allocation import Allocation, Stamp, placement_usag
 from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
-from vgpu_scheduler.dialects.inventory import BesideKind, Inventory, InventoryObject
+from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.dialects.several import Dialects
 
 __all__ = [
     "Allocation",
-    "BesideKind",
     "ClaimError",
     "Claims",
     "CodecError",
@@ -21,6 +20,7 @@ __all__ = [
     "Dialects",
     "FollowedByNode",
     "Inventory",
+    "InventoryKind",
     "InventoryObject",
     "LockValue",
     "LocklessNodeSide",

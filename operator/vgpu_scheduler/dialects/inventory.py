@@ -14,7 +14,7 @@ InventoryObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class BesideKind:
+class InventoryKind:
     """A kind of objects that list the devices of nodes.
 
     Attributes
@@ -59,7 +59,7 @@ class Inventory(Protocol):
     cordons
         The annotation of a node that takes the cards in it out of service (UUIDs, separated by commas), by vendor;
         vendors whose cards cannot be cordoned are left out.
-    beside
+    kind
         The kind of the objects that list the devices of nodes, each named as its node; None where nodes say it all.
     """
 
@@ -85,7 +85,7 @@ class Inventory(Protocol):
     def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
 
     @property
-    def beside(self) -> BesideKind | None: ...  # noqa: D102
+    def kind(self) -> InventoryKind | None: ...  # noqa: D102
 
     def hardware(self, device: Device) -> str:
         """Return the UUID of the hardware that a device is, as every dialect would call it."""
@@ -93,14 +93,14 @@ class Inventory(Protocol):
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
         """Return a node, or the object beside one, as it would be written if all of its devices were healthy."""
 
-    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+    def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.
 
         Parameters
         ----------
         node
             The node.
-        beside
+        inventory_object
             The object beside the node that lists its devices, in dialects that have one.
 
         Raises

@@ -8,7 +8,7 @@ from datetime import datetime
 from vgpu_scheduler.dialects.allocation import stamped
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.inventory import BesideKind
+from vgpu_scheduler.dialects.inventory import InventoryKind
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of, internal_error, quoted
@@ -70,9 +70,9 @@ class Dialects:
         return self._by_name[name] if name else self.first
 
     @property
-    def beside(self) -> tuple[BesideKind, ...]:
+    def inventory_kinds(self) -> tuple[InventoryKind, ...]:
         """The kinds of the objects beside nodes that list their devices."""
-        return tuple(kind for dialect in self if (kind := dialect.inventory.beside))
+        return tuple(kind for dialect in self if (kind := dialect.inventory.kind))
 
     def owners(self, pod: Pod) -> tuple[Dialect, ...]:
         """Return the dialects that the resource names of a pod belong to, in the order in which they are listed."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from vgpu_scheduler.dialects import BesideKind
+from vgpu_scheduler.dialects import InventoryKind
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import (
     AdmissionBinding,
@@ -165,7 +165,7 @@ ROLE_FACTS: tuple[Fact, ...] = (
 """What tells who may do what, where the API server may not be asked that."""
 
 
-def beside_fact(kind: BesideKind) -> Fact:
+def beside_fact(kind: InventoryKind) -> Fact:
     """Return the fact of a kind of objects that list the devices of nodes."""
     _, _, group, version, resource = kind.path.split("/")
     return Fact(kind.name, group, version, resource, _decode_beside)

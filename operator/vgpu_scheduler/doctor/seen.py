@@ -210,7 +210,7 @@ class ClusterSnapshot:
     @cached_property
     def books(self) -> ClusterEngine:
         """What nodes have and who uses it."""
-        kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.beside)]
+        kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.kind)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
         groups = [group for kind in POD_GROUP_KINDS for group in self.objects.get(kind.name, ())]
         return ClusterEngine(self.expected, self.nodes, self.pods, beside, self.quotas, groups)

@@ -74,7 +74,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         "Namespace": _namespaces(engine),
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
-        **{kind.name: _beside(engine) for kind in engine.dialects.beside},
+        **{kind.name: _beside(engine) for kind in engine.dialects.inventory_kinds},
         **{
             kind: _stored(store, engine.groups.observe_object, engine.groups.remove_object)
             for kind, store in engine.groups.stores.items()

@@ -42,7 +42,7 @@ def makers_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[De
     """
     for dialect in dialects:
         inventory = dialect.inventory
-        if inventory.beside is not None:
+        if inventory.kind is not None:
             continue
         by_vendor: dict[str, list[Device]] = {}
         for device in listed.get(dialect.name, ()):

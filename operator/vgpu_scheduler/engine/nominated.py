@@ -61,7 +61,7 @@ class NominatedPods:
         node: NodePart,
         cluster: ClusterPart | None,
         without: Sequence[Reservation] = (),
-        beside: Sequence[Reservation] = (),
+        added: Sequence[Reservation] = (),
     ) -> Rejection | None:
         """Return why a node does not let a pod pass beside the pods that are nominated to it; None if it does.
 
@@ -71,7 +71,7 @@ class NominatedPods:
         ----------
         without
             What is not in use there for the time of the question; it is not counted elsewhere, either.
-        beside
+        added
             What is in use there, too, for that time, and counted elsewhere.
         """
         row, others = self._state.nodes.row(name), self._count_for(pod, self._state.nominations.on(name))
@@ -79,11 +79,11 @@ class NominatedPods:
             return None
         nominated: list[Reservation] = []
         for other in others:
-            with self._state.counting(beside=tuple(nominated)):
-                held = self._on_node.would_hold(other, name, [*beside, *nominated], without)
+            with self._state.counting(added=tuple(nominated)):
+                held = self._on_node.would_hold(other, name, [*added, *nominated], without)
             nominated.append(held)
-        with self._state.counting(beside=nominated):
-            in_use = self._state.trial.on(row, without, [*beside, *nominated])
+        with self._state.counting(added=nominated):
+            in_use = self._state.trial.on(row, without, [*added, *nominated])
             return rejection_of(pod, row, node.ask(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:

@@ -73,23 +73,23 @@ class OnNode:
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
         room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
-        without, beside = self.state.supposing(node, gone, room)
+        without, added = self.state.supposing(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
-            return self._placement_with(pod, pod_class, node, without, beside)
-        with self.state.counting(without, beside):
+            return self._placement_with(pod, pod_class, node, without, added)
+        with self.state.counting(without, added):
             pod_class = self._classes.of(pod)  # what quotas leave is part of it
             if isinstance(pod_class, Refused):
                 return None
-            return self._placement_with(pod, pod_class, node, without, beside)
+            return self._placement_with(pod, pod_class, node, without, added)
 
     def would_hold(
-        self, pod: Pod, node: str, beside: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
+        self, pod: Pod, node: str, added: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
     ) -> Reservation:
         """Return what a pod would hold on a node; of one that does not fit there, only the requests.
 
         Parameters
         ----------
-        beside
+        added
             What is held there, too, although it is not known; it is counted elsewhere already.
         without
             What is known to be held there, and is taken to be gone; it is not counted elsewhere any more.
@@ -97,7 +97,7 @@ class OnNode:
         uses, spec, placement = dict[str, Usage](), pod.spec, None
         pod_class = self._classes.of(pod)
         if not isinstance(pod_class, Refused):
-            placement = self._placement_with(pod, pod_class, node, without, beside)
+            placement = self._placement_with(pod, pod_class, node, without, added)
         if placement is not None and placement.dialect:
             uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)
@@ -108,13 +108,13 @@ class OnNode:
         pod_class: SchedulableClass,
         node: str,
         without: Iterable[Reservation],
-        beside: Iterable[Reservation] = (),
+        added: Iterable[Reservation] = (),
     ) -> Placement | None:
         """Return a placement with other amounts in use of the node; what else pods count for is as it is counted."""
         row = self.state.nodes.row(node)
         if row is None:
             return None
-        in_use = self.state.trial.on(row, [held for held in without if held.node == node], beside)
+        in_use = self.state.trial.on(row, [held for held in without if held.node == node], added)
         return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
 
     def _placement_if_it_fits(

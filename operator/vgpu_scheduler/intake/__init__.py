@@ -19,7 +19,7 @@ from vgpu_scheduler.intake.kinds import (
     VOLUMES,
     Kind,
     PodSelection,
-    beside_kind,
+    inventory_kind,
     pod_selections,
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
@@ -56,8 +56,8 @@ __all__ = [
     "PodSelection",
     "PolicySource",
     "StorageStreams",
-    "beside_kind",
     "end",
+    "inventory_kind",
     "list_all",
     "list_changed",
     "list_pods",

@@ -103,7 +103,7 @@ def _decode_beside(kind: str, obj: Encoded) -> NodeInventory:
     return NodeInventory(str(metadata["name"]), found, str(metadata.get("uid") or ""), version)
 
 
-def beside_kind(name: str, path: str) -> Kind[NodeInventory]:
+def inventory_kind(name: str, path: str) -> Kind[NodeInventory]:
     """Return a kind of objects that list the devices of nodes; somebody else's definition makes it known."""
     return Kind(name, path, partial(_decode_beside, name), defined=True)
 

@@ -85,7 +85,7 @@ def _object_kind(fact: Fact) -> str:
 
 def _facts_for(expected: Expected) -> list[Fact]:
     """Return what every look takes at a cluster whose scheduler is set so."""
-    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
     return [*FACTS, *map(beside_fact, beside)]
 
 

@@ -319,7 +319,7 @@ async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[Sched
 def list_paths(scheduler: SchedulerSettings) -> dict[str, str]:
     """Return where the objects of each kind are listed that decisions of a scheduler depend on."""
     options = scheduler.options
-    beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.beside)}
+    beside = {kind.name: kind.path for dialect in options.dialects if (kind := dialect.inventory.kind)}
     return {**LIST_PATHS, **(SELECTING_PATHS if options.system_spread else {}), **beside}
 
 

@@ -42,8 +42,8 @@ from vgpu_scheduler.intake import (
     Observer,
     PolicySource,
     StorageStreams,
-    beside_kind,
     end,
+    inventory_kind,
     pod_selections,
 )
 from vgpu_scheduler.kube import Encoded
@@ -135,7 +135,7 @@ class Replica:
             ),
             hooks,
         )
-        beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
+        beside = (inventory_kind(kind.name, kind.path) for kind in engine.dialects.inventory_kinds)
         selecting = SELECTING if engine.system_spread else ()
         budgets = (BUDGETS,) if engine.preemption else ()
         self._optional: list[Kind[Any]] = [*beside, *selecting, *budgets]

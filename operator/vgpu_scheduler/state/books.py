@@ -174,7 +174,7 @@ class ReservationLedger:
             self.take_off(reservation.uid)
 
     @contextmanager
-    def counting(self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()) -> Iterator[None]:
+    def counting(self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()) -> Iterator[None]:
         """Count other pods in what depends on more than one node (quotas, terms, volumes) for the time of a question.
 
         What is in use of nodes stays, and so do their versions.
@@ -183,17 +183,17 @@ class ReservationLedger:
         ----------
         without
             Reservations that are there, and are left out.
-        beside
+        added
             Reservations that are not there, and are counted.
         """
         for held in without:
             self._recount_elsewhere(held, -1)
-        for held in beside:
+        for held in added:
             self._recount_elsewhere(held, 1)
         try:
             yield
         finally:
-            for held in reversed(beside):
+            for held in reversed(added):
                 self._recount_elsewhere(held, -1)
             for held in reversed(without):
                 self._recount_elsewhere(held, 1)

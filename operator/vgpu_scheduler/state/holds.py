@@ -211,12 +211,12 @@ class Adjustment(NamedTuple):
     ----------
     without
         What is charged, and is left out.
-    beside
+    added
         What is not charged, and is counted.
     """
 
     without: list[Reservation]
-    beside: list[Reservation]
+    added: list[Reservation]
 
 
 class KeptRoom:
@@ -294,7 +294,7 @@ class KeptRoom:
         open_
             The UIDs of the pods whose room is free for the pod that is asked about.
         """
-        without, beside, absent = list(gone), list[Reservation](), {held.uid for held in gone}
+        without, added, absent = list(gone), list[Reservation](), {held.uid for held in gone}
         holds = self.holds.on(node) if self.holds else []
         without += [self.holds.kept(hold.uid) for hold in holds if hold.uid in open_]
         others = [hold for hold in holds if hold.uid not in open_]
@@ -302,8 +302,8 @@ class KeptRoom:
             now = self.holds.kept(hold.uid)
             if kept != now:
                 without.append(now)
-                beside.append(kept)
-        return Adjustment(without, beside)
+                added.append(kept)
+        return Adjustment(without, added)
 
     def _kept_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
         """Return what is kept for pods while those are there that leave for them, some aside."""

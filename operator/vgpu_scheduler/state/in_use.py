@@ -54,7 +54,7 @@ class HypotheticalUsage:
         self._resources = np.empty((0, 0), dtype=np.int64)
         self._devices: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
-    def on(self, row: int, without: Iterable[Reservation] = (), beside: Iterable[Reservation] = ()) -> InUse:
+    def on(self, row: int, without: Iterable[Reservation] = (), added: Iterable[Reservation] = ()) -> InUse:
         """Return what would be in use of a node; void when the next question is asked.
 
         Parameters
@@ -63,10 +63,10 @@ class HypotheticalUsage:
             The row of the node.
         without
             Reservations there that would be gone.
-        beside
+        added
             Reservations that would be there, too.
         """
-        changes = [*((held, -1) for held in without), *((held, 1) for held in beside)]
+        changes = [*((held, -1) for held in without), *((held, 1) for held in added)]
         used = self._nodes.used
         if self._resources.shape != used.shape:
             self._resources = np.empty_like(used)

@@ -231,10 +231,10 @@ class StateReader:
         return self._books.having(reservation)
 
     def counting(
-        self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()
+        self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
     ) -> AbstractContextManager[None]:
         """Count other pods in what depends on more than one node, for a question; see :class:`ReservationLedger`."""
-        return self._books.counting(without, beside)
+        return self._books.counting(without, added)
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""

@@ -77,7 +77,7 @@ class LoadedCluster:
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
-        self.beside: dict[str, Object] = {}
+        self.inventory_objects: dict[str, Object] = {}
         """The objects beside nodes that list their devices, by the name of the node."""
         self.policies: dict[str, Object] = {}
         """The policies as they were written, by what messages call them."""
@@ -187,7 +187,7 @@ class LoadedCluster:
                 self._problem(f"Node {node.name}: card {device.uuid} is on node {home}, too")
 
     def _add_device(self, name: str, obj: Object) -> None:
-        self.beside[name] = obj
+        self.inventory_objects[name] = obj
         self.engine.observe_inventory(name, obj, 0.0)
 
     def replace_policy(self, obj: Object) -> PolicyResource:

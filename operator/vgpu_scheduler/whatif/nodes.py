@@ -100,16 +100,18 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
         raise WorldError(f"there is no node {name}")
     if world.has_node(copy):
         raise WorldError(f"there is a node {copy} already")
-    like, beside = _as_new(world, world.nodes[name]), world.beside.get(name)
+    like, inventory_object = _as_new(world, world.nodes[name]), world.inventory_objects.get(name)
     for dialect in world.engine.dialects:
         like = dialect.inventory.with_healthy_devices(like)
-        beside = None if beside is None else dialect.inventory.with_healthy_devices(beside)
-    cards = list(_hardware(world, like, beside))
-    _check_offered(world, like, beside)
+        inventory_object = (
+            None if inventory_object is None else dialect.inventory.with_healthy_devices(inventory_object)
+        )
+    cards = list(_hardware(world, like, inventory_object))
+    _check_offered(world, like, inventory_object)
     node = _renamed(like, copy, cards)
     labels = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
     node["metadata"] |= {"uid": world.new_uid(), "labels": labels}
-    listed = [] if beside is None else [_renamed(beside, copy, cards)]
+    listed = [] if inventory_object is None else [_renamed(inventory_object, copy, cards)]
     return [*_node_bound(world, name, copy, cards), *listed, node]
 
 
@@ -149,7 +151,7 @@ def _as_new(world: World, node: Object) -> Object:
     return {**like, "status": {**status, "allocatable": allocatable}} if devices else like
 
 
-def _check_offered(world: World, node: Object, beside: Object | None) -> None:
+def _check_offered(world: World, node: Object, inventory_object: Object | None) -> None:
     """Refuse a node whose kubelet has forgotten the devices that it lists: what it would offer of them is not known.
 
     Raises
@@ -158,7 +160,7 @@ def _check_offered(world: World, node: Object, beside: Object | None) -> None:
         If its capacity of a resource that counts devices is 0.
     """
     capacity = (node.get("status") or {}).get("capacity") or {}
-    for inventory, devices in _devices(world, node, beside):
+    for inventory, devices in _devices(world, node, inventory_object):
         vendors = {device.vendor for device in devices}
         for name, resource in inventory.device_resources.items():
             if resource.dimension == _COUNT and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
@@ -166,18 +168,20 @@ def _check_offered(world: World, node: Object, beside: Object | None) -> None:
                 raise WorldError(f"{text}: its device plugin is gone, so name another node of that kind")
 
 
-def _hardware(world: World, node: Object, beside: Object | None) -> Iterator[str]:
+def _hardware(world: World, node: Object, inventory_object: Object | None) -> Iterator[str]:
     """Yield the UUIDs of the devices of a node."""
-    for inventory, devices in _devices(world, node, beside):
+    for inventory, devices in _devices(world, node, inventory_object):
         yield from map(inventory.hardware, devices)
 
 
-def _devices(world: World, node: Object, beside: Object | None) -> Iterator[tuple[Inventory, Sequence[Device]]]:
+def _devices(
+    world: World, node: Object, inventory_object: Object | None
+) -> Iterator[tuple[Inventory, Sequence[Device]]]:
     """Yield the devices of a node that can be read, by dialect."""
     known = decode_node({**node, "metadata": {"uid": "", **node["metadata"]}})
     for dialect in world.engine.dialects:
         try:
-            devices = dialect.inventory.devices(known, beside)
+            devices = dialect.inventory.devices(known, inventory_object)
         except RegistrationError as error:
             devices = error.devices
         except CodecError:

@@ -38,8 +38,8 @@ class _Repair:
 
     Attributes
     ----------
-    node, beside
-        The node as it is then, and the object beside it, where that is another one.
+    node, inventory_object
+        The node as it is then, and the object beside it that has its cards, where that is another one.
     closure
         What closes the node, and then does not.
     ended
@@ -49,7 +49,7 @@ class _Repair:
     kind: RemedyKind
     text: str
     node: Object
-    beside: Object | None = None
+    inventory_object: Object | None = None
     closure: NodeClosure | None = None
     ended: Sequence[Pod] = ()
 
@@ -85,7 +85,7 @@ def _of_node(
     world: World, name: str, search: Callable[[World, str], Iterator[_Repair]]
 ) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
     for repair in search(world, name):
-        objects = (repair.node,) if repair.beside is None else (repair.beside, repair.node)
+        objects = (repair.node,) if repair.inventory_object is None else (repair.inventory_object, repair.node)
         ended = tuple(pod.uid for pod in repair.ended if pod.uid in world.bound)
         yield Remedy(repair.kind, repair.text, "", objects=objects, ended=ended), _done(world, name, repair)
 
@@ -111,7 +111,7 @@ def _unreadable(world: World, name: str) -> str:
     assert node is not None
     for dialect in world.engine.dialects:
         try:
-            dialect.inventory.devices(node, world.beside.get(name))
+            dialect.inventory.devices(node, world.inventory_objects.get(name))
         except RegistrationError as error:
             return str(error)
     return ""
@@ -125,20 +125,20 @@ def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContex
 @contextmanager
 def _done(world: World, name: str, repair: _Repair) -> Iterator[None]:
     """Have a node be repaired for the time of a question."""
-    before, beside, closed = world.nodes[name], world.beside.get(name), world.engine.closed_nodes
+    before, inventory_object, closed = world.nodes[name], world.inventory_objects.get(name), world.engine.closed_nodes
     for pod in repair.ended:
         closed.unserved_pods.forget(pod.uid)
     if repair.closure is not None:
         closed.open(name, repair.closure)
     elif repair.node is not before:
-        world.replace_node(repair.node, repair.beside)
+        world.replace_node(repair.node, repair.inventory_object)
     try:
         yield
     finally:
         if repair.closure is not None:
             closed.close(name, repair.closure)
         elif repair.node is not before:
-            world.replace_node(before, beside if repair.beside is not None else None)
+            world.replace_node(before, inventory_object if repair.inventory_object is not None else None)
         for pod in repair.ended:
             closed.unserved_pods.observe(pod)
 
@@ -234,12 +234,12 @@ def _sick_cards(world: World, name: str) -> Iterator[_Repair]:
         sick = [device for device in world.devices(name, dialect.name) if not device.healthy]
         if not sick:
             continue
-        inventory, beside = dialect.inventory, world.beside.get(name)
+        inventory, inventory_object = dialect.inventory, world.inventory_objects.get(name)
         cards = ", ".join(card_name(device.vendor, device.uuid) for device in sick)
         are = "is" if len(sick) == 1 else "are"
         text = f"{_ADMINISTRATOR} repair {cards} of node {name}, which {are} unhealthy by what the device plugin says"
         healthy = inventory.with_healthy_devices(world.nodes[name])
-        whole = None if beside is None else inventory.with_healthy_devices(beside)
+        whole = None if inventory_object is None else inventory.with_healthy_devices(inventory_object)
         yield _Repair(RemedyKind.REPAIR_NODE, text, healthy, whole)
 
 

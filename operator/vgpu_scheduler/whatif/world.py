@@ -77,7 +77,7 @@ class World(LoadedCluster):
         self.reviewed_at = now
         self._served = review_locks(self.engine, self._pods, now)
 
-    def replace_node(self, obj: Object, beside: Object | None = None) -> list[str]:
+    def replace_node(self, obj: Object, inventory_object: Object | None = None) -> list[str]:
         """Put another version of a node in its place, and of the object beside it, if one is given.
 
         Returns
@@ -92,8 +92,8 @@ class World(LoadedCluster):
         """
         node = read_node(obj)
         self.nodes[node.name] = obj
-        if beside is not None:
-            self._add_device(node.name, beside)
+        if inventory_object is not None:
+            self._add_device(node.name, inventory_object)
         return [problem.message for problem in self.engine.observe_node(node, 0.0)]
 
     def remove_node(self, name: str) -> None:
@@ -101,7 +101,7 @@ class World(LoadedCluster):
         for pod in [pod for pod in self.bound.values() if pod.node_name == name]:
             self.remove_pod(pod.uid)
         self.nodes.pop(name, None)
-        if self.beside.pop(name, None) is not None:
+        if self.inventory_objects.pop(name, None) is not None:
             self.engine.observe_inventory(name, None, 0.0)
         self.engine.remove_node(name)
 

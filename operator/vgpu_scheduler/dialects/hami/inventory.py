@@ -35,7 +35,7 @@ class HamiInventory:
     )
     memory, cores = 1, 2
     memory_unit = 2**20
-    beside = None
+    kind = None
 
     @cached_property
     def cards(self) -> frozenset[str]:
@@ -81,7 +81,7 @@ class HamiInventory:
         }
         return with_annotations(obj, healthy) if healthy else obj
 
-    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+    def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written, maker by maker.
 
         Raises
@@ -89,7 +89,7 @@ class HamiInventory:
         RegistrationError
             If the registration of any maker cannot be decoded; the message names the annotation.
         """
-        del beside  # everything is in the node
+        del inventory_object  # everything is in the node
         found: list[Device] = []
         problems: dict[str, str] = {}
         for vendor in self.vendors:

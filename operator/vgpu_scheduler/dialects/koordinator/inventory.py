@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import BesideKind, InventoryObject
+from vgpu_scheduler.dialects.inventory import InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.koordinator.codec import decode_devices
 from vgpu_scheduler.dialects.koordinator.names import CORES, DEVICE_RESOURCES, DIMENSIONS, GPU, GPU_SHARED, MEMORY
 from vgpu_scheduler.kube import Node
@@ -21,7 +21,7 @@ class KoordinatorInventory:
     dimensions = DIMENSIONS
     memory, cores = MEMORY, CORES
     memory_unit = 1
-    beside = BesideKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
+    kind = InventoryKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
     cards = in_percent = frozenset({GPU})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
@@ -41,7 +41,7 @@ class KoordinatorInventory:
         healthy = [{**entry, "health": True} if isinstance(entry, Mapping) else entry for entry in listed]
         return {**obj, "spec": {**spec, "devices": healthy}}
 
-    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+    def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices of the node's Device object, in the order written; none without one.
 
         Raises
@@ -49,9 +49,9 @@ class KoordinatorInventory:
         CodecError
             If the object is malformed, or is about something that this version does not follow.
         """
-        if beside is None:
+        if inventory_object is None:
             return ()
         try:
-            return decode_devices(beside, node)
+            return decode_devices(inventory_object, node)
         except CodecError as error:
             raise CodecError(f"Device {node.name}: {error}") from None

@@ -34,7 +34,7 @@ class VolcanoInventory:
     names: VolcanoNames
 
     memory, cores = 1, 2
-    beside = None
+    kind = None
     cards = in_percent = frozenset({keys.VENDOR})
     compute_units: ClassVar[Mapping[str, int]] = {}
     cordons: ClassVar[Mapping[str, str]] = {}
@@ -70,7 +70,7 @@ class VolcanoInventory:
         value = ((obj.get("metadata") or {}).get("annotations") or {}).get(keys.REGISTER_ANNOTATION)
         return obj if value is None else with_annotations(obj, {keys.REGISTER_ANNOTATION: all_healthy(value)})
 
-    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+    def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the cards that the node registered, in the order written; none without a registration.
 
         A node whose allocatable amount of cards, memory or cores is 0 has none either: that is how its plugin's end
@@ -81,7 +81,7 @@ class VolcanoInventory:
         CodecError
             If the registration cannot be decoded; the message names the annotation.
         """
-        del beside  # everything is in the node's annotations
+        del inventory_object  # everything is in the node's annotations
         value = node.annotations.get(keys.REGISTER_ANNOTATION)
         advertised = (self.names.count, self.names.memory, self.names.cores)
         if value is None or not all(node.allocatable.get(name) for name in advertised):

@@ -164,7 +164,7 @@ class Evaluator:
                 return not_yet
         return None
 
-    def search_beside(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
+    def search_given(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused):

@@ -87,7 +87,7 @@ class Leaving(Protocol):
     def budgets(self) -> Callable[[], Sequence[DisruptionBudget]]:
         """Return the disruption budgets that count."""
 
-    def search_beside(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
+    def search_given(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
 
     def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
@@ -186,7 +186,7 @@ class _Planning:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
                 return PreemptionResult(reason=decision.message)
             beside = PartialGroupPlan(self._priority, self._rows, self._evicted)
-            answer = self._evaluator.search_beside(pod, self._now, beside)
+            answer = self._evaluator.search_given(pod, self._now, beside)
             if answer.preemption is None:
                 return answer
             placement = answer.preemption.placement

@@ -267,18 +267,18 @@ class VictimSearch:
         held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
         here = [there for there in held if there.node == node]
         elsewhere = [there for there in held if there.node != node]
-        without, beside = state.supposing(node, here, self._open_to(preemptor, node))
+        without, added = state.supposing(node, here, self._open_to(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
-                preemptor.pod, row, preemptor.node.ask(state, row, state.trial.on(row, without, beside)), None
+                preemptor.pod, row, preemptor.node.ask(state, row, state.trial.on(row, without, added)), None
             )
-        with state.counting([*without, *elsewhere], beside):
+        with state.counting([*without, *elsewhere], added):
             nominated = self._nominated.rejection_on(
-                node, preemptor.pod, preemptor.node, preemptor.cluster, without, beside
+                node, preemptor.pod, preemptor.node, preemptor.cluster, without, added
             )
             if nominated is not None:
                 return nominated
-            alone = preemptor.node.ask(state, row, state.trial.on(row, without, beside))
+            alone = preemptor.node.ask(state, row, state.trial.on(row, without, added))
             return rejection_of(preemptor.pod, row, alone, preemptor.cluster)
 
     def _on_cards(
@@ -295,8 +295,8 @@ class VictimSearch:
         waiting = [unit for unit in lower if unit[0].uid in unbound]
         held = (state.reservation(pod.uid) for pod in pods_of(waiting))
         gone = [there for there in held if there is not None and there.node == node]
-        without, beside = state.supposing(node, gone, room)
-        if beside or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
+        without, added = state.supposing(node, gone, room)
+        if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
         now = preemptor.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
