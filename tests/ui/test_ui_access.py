@@ -17,7 +17,7 @@ from tests.ui.browsers import Answer, view_of
 from tests.ui.doors import ADMIN, ALL, EVERYTHING, HOST, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import node, running
 
-from vgpu_scheduler.doctor import Seen
+from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import facts_of_view
 from vgpu_scheduler.ui.access import Proxies, User
 from vgpu_scheduler.ui.access.deployed import COOKIE
@@ -55,7 +55,7 @@ def people() -> People:
     return found
 
 
-async def nothing_wrong() -> Seen:
+async def nothing_wrong() -> ClusterSnapshot:
     return facts_of_view(view_of(OBJECTS), "vgpu-system")
 
 

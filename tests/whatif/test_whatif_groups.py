@@ -159,6 +159,21 @@ def test_the_limit_that_refuses_a_group_is_raised_for_the_pod_that_asks_the_most
         assert texts == ["have limits.memoryPerPod of ClusterVGPUPolicy limits raised to 10000Mi (it is 8Gi)"]
 
 
+@pytest.mark.parametrize("labels", [{}, {"zone": "x"}])
+def test_a_policy_that_keeps_a_group_within_one_domain_may_prefer_that_only(labels: dict[str, str]) -> None:
+    together = {"key": "zone", "mode": "Required"}
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "near"}, "spec": {"nodes": {"together": together}}}
+    policy["spec"]["nodes"]["policy"] = "spread"
+    nodes = [node("a", 1, labels=labels), node("b", 1, labels={"zone": "y"} if labels else {})]
+    objects = [*nodes, policy, *(member(f"p{n}", n, 2, memory=14000) for n in range(2))]
+    world = world_of(*deepcopy(objects))
+    found = [r for r in explain_pod(world, named(world, "p0")).remedies if r.kind is RemedyKind.CHANGE_POLICY]
+    (remedy,) = found
+    field = "spec.nodes.together.mode of ClusterVGPUPolicy near"
+    assert remedy.text == f"have an administrator of the cluster set {field} to Preferred (it is Required)"
+    assert turns.done(objects, remedy, set()).keys() == {"p0", "p1"}
+
+
 def test_a_pod_is_named_without_which_a_group_fits() -> None:
     held = [running(f"r{n}", "a", f"GPU-a-{n}", 9000) for n in range(2)]
     world = world_of(node("a", 3), *held, *(member(f"p{n}", n, 2, memory=9000) for n in range(2)))

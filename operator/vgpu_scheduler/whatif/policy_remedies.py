@@ -16,6 +16,7 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_limits", "without_restrictions"]
 
 
+_TOGETHER: Final = ("nodes", "together")
 _RESTRICTIONS: Final = (
     ("devices", "types", "deny"),
     ("devices", "types", "allow"),
@@ -24,6 +25,7 @@ _RESTRICTIONS: Final = (
     ("devices", "topology"),
     ("devices", "modes"),
     ("nodeSelector",),
+    _TOGETHER,
 )
 """The fields of a policy that keep pods from nodes or cards; limits are raised, not lifted."""
 _RESTRICTING: Final = ("devices", "nodeSelector", "limits")
@@ -147,6 +149,11 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
     if not value:
         return
     field = f"spec.{'.'.join(path)}"
+    if path == _TOGETHER:
+        if value.get("mode") == "Required":
+            done = f"set {field}.mode of {title} to Preferred (it is Required)"
+            yield done, _replaced(policy, ("spec", *path, "mode"), "Preferred")
+        return
     for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
         done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
         yield done, _replaced(policy, ("spec", *path), other)

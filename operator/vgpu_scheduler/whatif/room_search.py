@@ -156,9 +156,12 @@ class RoomSearch:
                     sets.append((node, self._fewest(node, occupants)))
         for node, victims in sorted(sets, key=lambda each: (len(each[1]), each[0]))[:_MOST_NODES]:
             self._questions = 0
+            self._learn()  # what was moved for an earlier plan, and taken back, has another UID
+            there = {each.pod.key: each for occupants in self._occupants.values() for each in occupants}
+            leaving = [there[each.pod.key] for each in victims]
             goals: tuple[Goal, ...] = ()
-            with suppress(_OutOfQuestionsError), self._suspended(victims):
-                goals = self._cleared(node, victims)
+            with suppress(_OutOfQuestionsError), self._suspended(leaving):
+                goals = self._cleared(node, leaving)
             if goals:
                 yield goals
 
