@@ -63,21 +63,23 @@ def drawn(seed: int) -> list[Object]:
     return [*objects, pod("asked", limits, priority=int(rng.integers(0, 4)))]
 
 
+@pytest.mark.parametrize("rule", ["its anti-affinity", "theirs", "spread"])
 @pytest.mark.parametrize("seed", range(60))
-def test_pods_are_named_that_anti_affinity_keeps_a_pod_away_from_across_nodes(seed: int) -> None:
+def test_pods_of_other_nodes_are_named_that_keep_a_pod_away_from_a_zone(seed: int, rule: str) -> None:
     rng = np.random.default_rng(seed)
     term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    is_own = bool(rng.random() < 0.5)
+    spread = {"topologySpreadConstraints": [{**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]}
+    own: Object = {"its anti-affinity": {"affinity": apart}, "theirs": {}, "spread": spread}[rule]
     nodes = [node(f"n{n}", 1) for n in range(int(rng.integers(2, 5)))]
     for each in nodes:
         each["metadata"]["labels"] = {"zone": str(rng.choice(["x", "y"])), "pool": str(rng.choice(["x", "y"]))}
     guards = []
     for name in sorted(each["metadata"]["name"] for each in nodes if rng.random() < 0.7):
-        spec = {} if is_own else {"affinity": apart}
+        spec = {"affinity": apart} if rule == "theirs" else {}
         guards.append(running(f"guard-{name}", name, f"GPU-{name}-0", int(rng.integers(1000, 16384)), **spec))
         guards[-1]["metadata"]["labels"] = {"app": "a"}
-    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16385))}, **({"affinity": apart} if is_own else {}))
+    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16385))}, **own)
     asked["metadata"]["labels"] = {"app": "a"}
     if rng.random() < 0.5:
         asked["spec"]["nodeSelector"] = {"pool": "x"}
