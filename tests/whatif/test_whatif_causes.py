@@ -11,7 +11,8 @@ import pytest
 from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import explain_pod
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import World, explain_pod, make_dialect, usage
 
 Object = dict[str, Any]
 
@@ -157,3 +158,22 @@ def test_the_cards_of_the_nearest_nodes_are_shown(seed: int) -> None:
     nearest = sorted(held, key=lambda name: (held[name], name))[: len(shown)]
     assert len(shown) == min(len(held), 8)
     assert [held[name] for name in shown] == [held[name] for name in nearest]
+
+
+def test_cards_that_two_plugins_register_are_one_each_and_said_to_be_given_to_nobody() -> None:
+    there = node("a", cards=2)
+    listed = [f"GPU-a-{n},10,16384,NVIDIA-A100,true,hami-core" for n in range(2)]
+    there["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = f"{':'.join(listed)}:"
+    volcano = {"vgpu-number": "20", "vgpu-memory": "32768", "vgpu-cores": "200"}
+    offered = {**there["status"]["allocatable"], **{f"volcano.sh/{name}": amount for name, amount in volcano.items()}}
+    there["status"] = {"allocatable": offered, "capacity": offered}
+    made = World(EngineOptions([make_dialect("hami"), make_dialect("volcano")]))
+    made.add([there, node("b", cards=1), pod("asked", {GPU: 1, MEMORY: 20000})])
+    (waiting,) = made.pending.values()
+    assert [(each.node, each.cards, each.memory.total) for each in usage.nodes(usage.cards(made))] == [
+        ("a", 2, 2 * 16384),
+        ("b", 1, 16384),
+    ]
+    assert usage.summed("all", usage.cards(made)).cards == 3
+    (said,) = [cause for cause in explain_pod(made, waiting).causes if "registered" in cause]
+    assert said.startswith("Cards of a are registered by hami and by volcano, and given to nobody until only one")

@@ -37,6 +37,8 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
     found += volume_causes(world, answer.pod, told)
+    if CardReason.CardCordoned.text in told:
+        found += _registered_twice(world, answer)
     return (*found, *_not_offered(world, answer), *_kept_for_others(world, answer))
 
 
@@ -58,6 +60,24 @@ def _kept_for_others(world: World, answer: Answer) -> Iterator[str]:
         )
     if len(nodes) > _MOST_KEPT:
         yield f"Room is kept for {counted(len(nodes) - _MOST_KEPT, 'more pod')}."
+
+
+def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
+    """Say which nodes have cards that several dialects register: they are given to nobody, as cordoned ones are."""
+    nodes: dict[str, list[str]] = {}
+    for node in answer.decision.verdicts:
+        owners: dict[str, list[str]] = {}
+        for dialect in world.engine.dialects:
+            for device in world.devices(node, dialect.name):
+                owners.setdefault(dialect.inventory.hardware(device), []).append(dialect.name)
+        for names in owners.values():
+            if len(set(names)) > 1:
+                nodes.setdefault(" and by ".join(dict.fromkeys(names)), []).append(node)
+    for who, there in nodes.items():
+        yield (
+            f"Cards of {few(list(dict.fromkeys(there)), 'nodes')} are registered by {who}, and given to nobody until"
+            " only one device plugin registers them: stop the other, and remove its annotation from the node."
+        )
 
 
 def not_offered(world: World, answer: Answer) -> list[str]:

@@ -6,7 +6,7 @@ Memory is in MiB, compute in percent of a card; a card of a dialect that knows n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
@@ -250,7 +250,8 @@ def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
 
 
 def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
-    """Add up cards."""
+    """Add up cards; one that two dialects register is one card."""
+    listed = _each_once(listed)
     ready = [card for card in listed if card.state == "ready"]
     free = sum(card.memory.free for card in ready)
     stranded = sum(card.memory.free for card in ready if not card.idle)
@@ -263,6 +264,25 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
         slots=sum((card.slots for card in listed), _NOTHING),
         pods=len({pod for card in listed for pod in card.pods}),
         fragmentation=100 * stranded // free if free else 0,
+    )
+
+
+def _each_once(listed: Sequence[CardUsage]) -> list[CardUsage]:
+    """Return cards without those that stand for the same one, which has what is held of all of them."""
+    found: dict[tuple[str, str], CardUsage] = {}
+    for card in listed:
+        key = card.node, card.card
+        found[key] = _as_one(found[key], card) if key in found else card
+    return list(found.values())
+
+
+def _as_one(card: CardUsage, again: CardUsage) -> CardUsage:
+    return replace(
+        card,
+        memory=Held(card.memory.used + again.memory.used, card.memory.total),
+        cores=Held(card.cores.used + again.cores.used, card.cores.total),
+        slots=Held(card.slots.used + again.slots.used, card.slots.total),
+        pods=(*card.pods, *again.pods),
     )
 
 
