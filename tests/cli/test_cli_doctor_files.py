@@ -11,6 +11,7 @@ import pytest
 from tests.cli.live_cluster import Api, run
 from tests.doctor.clusters import NOW, Objects, found, healthy, look, policy
 from tests.doctor.test_doctor_findings import PLANTED, Plant
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.whatif import when_read
 
@@ -67,6 +68,19 @@ def test_a_snapshot_can_be_looked_at(api: Api, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "skipped" in result.stdout
     assert not [line for line in result.stdout.splitlines() if line.startswith("error")]
+
+
+def test_pods_of_a_file_without_uids_are_told_apart(tmp_path: Path) -> None:
+    """What they hold together is more than their card has, and one of them waits elsewhere."""
+    bound = [running(name, "n0", "GPU-n0-0", 12000) for name in "ab"]
+    for each, team in zip(bound, "xy", strict=True):
+        each["metadata"]["namespace"] = team
+    waits = pod("waits", {GPU: 1, MEMORY: 1000}, metadata={"namespace": "y"})
+    path = tmp_path / "cluster.yaml"
+    path.write_text(json.dumps({"kind": "List", "items": [node("n0", 1), *bound, waits]}))
+    findings, whole = report(str(path))
+    assert ("card-over-capacity", "Node n0") in findings, findings
+    assert not [each["reason"] for each in whole["skipped"] if "internal error" in each["reason"]]
 
 
 KINDS = {"ClusterVGPUPolicy": "cluster-policies", "VGPUPolicy": "policies", "ResourceQuota": "quotas"}

@@ -177,3 +177,15 @@ def test_cards_that_two_plugins_register_are_one_each_and_said_to_be_given_to_no
     assert usage.summed("all", usage.cards(made)).cards == 3
     (said,) = [cause for cause in explain_pod(made, waiting).causes if "registered" in cause]
     assert said.startswith("Cards of a are registered by hami and by volcano, and given to nobody until only one")
+
+
+def test_what_is_free_counts_no_card_that_is_out_of_service() -> None:
+    made = World(EngineOptions([make_dialect("hami")]))
+    made.add(
+        [node("a", cards=3, cordoned=(1,)), running("p", "a", "GPU-a-0", 6000), running("q", "a", "GPU-a-1", 1000)]
+    )
+    (there,) = usage.nodes(usage.cards(made))
+    assert usage.as_json(there)["memory"] == {"used": 7000, "total": 3 * 16384, "free": 16384 + 10384}
+    (model,) = usage.models(made, usage.cards(made))
+    assert model.memory.free == model.free_memory
+    assert [usage.as_json(card)["slots"]["free"] for card in usage.cards(made)] == [9, 0, 10]

@@ -31,6 +31,7 @@ from vgpu_scheduler.reading.expected import expectations, expected_of
 from vgpu_scheduler.reading.lists import ListResult, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import ClusterView, read_cluster
+from vgpu_scheduler.whatif.objects import with_uid
 
 __all__ = ["UnauthorizedError", "facts_beside_view", "facts_of_files", "facts_of_view", "read_facts"]
 
@@ -149,12 +150,20 @@ def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = 
         if items or may_have_none or view.has_read(fact.kind):
             if namespace and fact.kind in OF_A_NAMESPACE:
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
-            collected.take(fact, items)
+            collected.take(fact, map(_identified, items))
         else:
             collected.missing[fact.kind] = f"objects of kind {fact.kind}, of which {view.origin} has none"
     now = view.read_at or datetime.now(UTC)
     rights = _rights_of_roles(collected, "an API server that is asked")
     return collected.seen(expected, Server(view.origin, None, now, now), rights)
+
+
+def _identified(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object with a UID, by which others are told from it: files that people write may have none."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("uid"):
+        return obj
+    return {**obj, "metadata": with_uid(str(obj.get("kind")), obj)}
 
 
 async def facts_beside_view(api: ApiClient, view: ClusterView, scheduler_namespace: str) -> ClusterSnapshot:

@@ -21,15 +21,22 @@ _SLOTS: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """So much of so much."""
+    """So much of so much.
+
+    Attributes
+    ----------
+    closed
+        What nobody has, and nobody gets: cards that are unhealthy or cordoned have it.
+    """
 
     used: int
     total: int
+    closed: int = 0
 
     @property
     def free(self) -> int:
         """What is left, never less than nothing."""
-        return max(self.total - self.used, 0)
+        return max(self.total - self.used - self.closed, 0)
 
     @property
     def percent(self) -> int:
@@ -38,7 +45,7 @@ class Held:
 
     def __add__(self, other: Held) -> Held:
         """Add up."""
-        return Held(self.used + other.used, self.total + other.total)
+        return Held(self.used + other.used, self.total + other.total, self.closed + other.closed)
 
     def __str__(self) -> str:
         """Word it."""
@@ -175,7 +182,7 @@ def as_json(row: Usage) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in asdict(row).items():
         held = getattr(row, name)
-        found[name] = {**value, "free": held.free} if isinstance(held, Held) else value
+        found[name] = {"used": held.used, "total": held.total, "free": held.free} if isinstance(held, Held) else value
         if isinstance(value, tuple):
             found[name] = list(value)
     return found
@@ -204,6 +211,9 @@ def _cards_of(
     used = dict(world.engine.state.matrix(dialect.name).usage(row))
     for device in world.devices(node, dialect.name):
         amounts = used[device.uuid]
+        parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts))
+        slots = Held(amounts[_SLOTS], device.total[_SLOTS])
+        memory, cores, slots = ((part if device.state == "ready" else _closed(part)) for part in (*parts, slots))
         yield CardUsage(
             node=node,
             card=card_name(device.vendor, device.uuid),
@@ -212,12 +222,16 @@ def _cards_of(
             model=device.type,
             mode=device.mode,
             numa=device.numa,
-            memory=_memory(dialect, device, amounts),
-            cores=_cores(dialect, device, amounts),
-            slots=Held(amounts[_SLOTS], device.total[_SLOTS]),
+            memory=memory,
+            cores=cores,
+            slots=slots,
             pods=tuple(sorted(held_by.get((node, dialect.name, device.uuid), ()))),
             state=device.state,
         )
+
+
+def _closed(held: Held) -> Held:
+    return replace(held, closed=held.free)
 
 
 def is_idle(world: World, card: CardUsage) -> bool:
@@ -279,11 +293,16 @@ def _each_once(listed: Sequence[CardUsage]) -> list[CardUsage]:
 def _as_one(card: CardUsage, again: CardUsage) -> CardUsage:
     return replace(
         card,
-        memory=Held(card.memory.used + again.memory.used, card.memory.total),
-        cores=Held(card.cores.used + again.cores.used, card.cores.total),
-        slots=Held(card.slots.used + again.slots.used, card.slots.total),
+        memory=_one_of(card.memory, again.memory),
+        cores=_one_of(card.cores, again.cores),
+        slots=_one_of(card.slots, again.slots),
         pods=(*card.pods, *again.pods),
     )
+
+
+def _one_of(held: Held, again: Held) -> Held:
+    """Return what is held of one card by way of two registrations: nobody gets the rest."""
+    return _closed(Held(held.used + again.used, held.total))
 
 
 def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:
