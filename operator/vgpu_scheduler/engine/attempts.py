@@ -105,23 +105,28 @@ class Attempts:
         group = self._groups.group_of(pod)
         return group is None or not self._group_attempts.constraints(group.only(pod))
 
-    def ask(self, pod: Pod) -> Decision:
-        """Return the decision that an attempt would come to now, without preemption, and what all nodes say.
+    def ask(self, pod: Pod, *, explain: bool = True) -> Decision:
+        """Return the decision that an attempt would come to now, without preemption; nothing is left of it.
 
-        Nothing is left of it. For one of more pods than its group needs that is the one after the group is placed.
+        For one of more pods than its group needs that is the one after the group is placed.
+
+        Parameters
+        ----------
+        explain
+            Give what all nodes say.
         """
         if problem := self._groups.problem(pod):
             return malformed(pod, problem)
         group = self.gang_of(pod)
         if group is None:
-            return self._cycle.decide(pod, explain=True)
+            return self._cycle.decide(pod, explain=explain)
         if not group.schedules_as_gang:
             return waits_for_others(pod, group)
         before = self.reserver.before()
-        decisions = self.decide_group(group, explain=True)
+        decisions = self.decide_group(group, explain=explain)
         try:
             own = next((decision for decision in decisions if decision.uid == pod.uid), None)
-            return self._cycle.decide(pod, explain=True) if own is None else own
+            return self._cycle.decide(pod, explain=explain) if own is None else own
         finally:
             self.reserver.undo([each for each in decisions if each.outcome is Outcome.PLACED], before)
 

@@ -60,7 +60,7 @@ class _WaitingInGroup(WaitingPod):
         if not self._left:
             return ""
         self._left -= 1
-        decision = self.world.engine.attempts.ask(ours)
+        decision = self.world.engine.attempts.ask(ours, explain=False)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 

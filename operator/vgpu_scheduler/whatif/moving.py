@@ -168,9 +168,7 @@ class Moves:
             if len(tried) == _MOST_OTHERS:
                 break
             tried.add(alike)
-            ours, engine = created(self._world, pod, pod.uid), self._world.engine
-            alone = not engine.groups.problem(ours) and engine.attempts.gang_of(ours) is None
-            decision = engine.cycle.decide(ours) if alone else engine.attempts.ask(ours)
+            decision = self._world.engine.attempts.ask(created(self._world, pod, pod.uid), explain=False)
             if decision.placement is not None:
                 return spots_of(decision.placement)
         return ()
