@@ -13,6 +13,8 @@ from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMOR
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_told_in
 from vgpu_scheduler.model import CardReason, NearMiss, Shortage
+from vgpu_scheduler.predicates import Reason
+from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
 
 Object = dict[str, Any]
@@ -172,6 +174,21 @@ def test_whoever_can_change_nothing_is_told_so(reason: str) -> None:
     assert [text.partition(":")[0] for text in told] == ["wait until the nodes or the pods on them change"]
     both = f"0/3 nodes are available: 1 {reason}, 2 node(s) had untolerated taint(s)."
     assert all("taint" in text for text in remedies_from_condition(world, waiting, both, "").remedies)
+
+
+@pytest.mark.parametrize(
+    "reason", [filters.VOLUME_ELSEWHERE, filters.NO_VOLUME, filters.CLAIM_IN_USE, filters.NO_STORAGE]
+)
+@pytest.mark.parametrize("names", [["data"], ["data", "more"]])
+def test_where_volumes_keep_a_pod_away_its_claims_are_named(reason: Reason, names: list[str]) -> None:
+    mounted = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    world, waiting = world_of(node("a"), pod("asked", {"nvidia.com/gpu": 1}, volumes=mounted))
+    (told,) = remedies_from_condition(world, waiting, f"0/3 nodes are available: 3 {reason.text}.", "").remedies
+    which = f"PersistentVolumeClaim{'s' * (len(names) > 1)} {', '.join(names)}"
+    assert told == f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts"
+    unbound = f"0/3 nodes are available: {filters.UNBOUND_IMMEDIATE.text}."
+    (told,) = remedies_from_condition(world, waiting, unbound, "").remedies
+    assert told.startswith(f"wait until {which} ")
 
 
 def quota(name: str, hard: dict[str, int]) -> Object:

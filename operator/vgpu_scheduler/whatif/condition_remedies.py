@@ -62,6 +62,16 @@ _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
+_OF_VOLUMES: Final = (
+    filters.CLAIM_IN_USE,
+    filters.TOO_MANY_VOLUMES,
+    filters.VOLUME_ELSEWHERE,
+    filters.NO_VOLUME,
+    filters.NO_STORAGE,
+    filters.VOLUME_GONE,
+    filters.WRONG_ZONE,
+)
+"""What nodes reject a pod for because of its claims."""
 _NODES: Final = (
     "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
     " the nodes can say more"
@@ -162,6 +172,7 @@ def remedies_from_condition(
         remedies[:0] = quotas.alone
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
+    remedies += quotas.beside(_volumes(pod, message))
     if not remedies and Rejections.told_in(message).counts:
         remedies.append(_NODES)
     each_once: dict[str, str] = {}
@@ -193,6 +204,17 @@ def gate_remedies(pod: Pod) -> Iterator[str]:
         gates = pod.spec.scheduling_gates
         which = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
         yield f"wait until the scheduling {which} (spec.schedulingGates) is removed: whoever set it removes it"
+
+
+def _volumes(pod: Pod, message: str) -> Iterator[str]:
+    """Yield what is to be looked at where the volumes of a pod keep it from nodes."""
+    names = sorted({claim.claim(pod.name) for claim in pod.spec.volume_claims})
+    which = f"PersistentVolumeClaim{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    if names and filters.UNBOUND_IMMEDIATE.text in message:
+        are, their = ("is", "its") if len(names) == 1 else ("are", "their")
+        yield f"wait until {which} {are} bound, or see {their} events"
+    elif names and any(reason.text in message for reason in _OF_VOLUMES):
+        yield f"see where {which} can be used, and by whom: nodes reject the pod for what it mounts"
 
 
 def _is_about_taints(message: str) -> bool:
