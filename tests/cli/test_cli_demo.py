@@ -19,10 +19,12 @@ from urllib.parse import urlencode
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from tests.cli.test_cli_ui import read, serving
+from tests.cli.test_cli_ui import read
 
 from vgpu_devcluster.demo.fleet import CardUse, Fleet, WaitingPod
 from vgpu_devcluster.demo.output import Output
+from vgpu_devcluster.demo.page import COMMAND as PAGE
+from vgpu_devcluster.demo.page import DemoPage
 from vgpu_devcluster.demo.tenants import WAITING
 from vgpu_devcluster.demo.terminal import TerminalOutput, drawn
 from vgpu_devcluster.demo.walkthrough import STEPS
@@ -78,11 +80,11 @@ class Kept:
         self.process.send_signal(number)
         return self.process.wait(30)
 
-    def operators(self) -> list[int]:
-        """Return the processes that this demo started."""
+    def started(self, command: str) -> list[int]:
+        """Return the processes that this demo started for a command."""
         listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
         rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
-        return [int(pid) for pid, parent, args in rows if int(parent) == self.process.pid and "run" in args]
+        return [int(pid) for pid, parent, args in rows if int(parent) == self.process.pid and command in args.split()]
 
     def get(self, path: str) -> Any:
         config = json.loads(self.kubeconfig.read_text())
@@ -114,15 +116,16 @@ def test_a_kept_cluster_goes_on_until_it_is_ended(kept: Kept) -> None:
         assert said_of_it in reasons[pod]
     settings = kept.get("/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler")
     assert "scheduler_names" in settings["data"]["settings.yaml"]
-    operators = kept.operators()
-    assert len(operators) == 1
+    operators = kept.started("run")
+    pages = kept.started("ui")
+    assert (len(operators), len(pages)) == (1, 1)
     _create_and_wait(kept)
     assert kept.end(signal.SIGINT) == 0
     assert list(kept.folder.iterdir()) == []
     assert not kept.kubeconfig.exists()
-    for operator in operators:
+    for process in (*operators, *pages):
         with pytest.raises(ProcessLookupError):
-            os.kill(operator, 0)
+            os.kill(process, 0)
     assert "Traceback" not in kept.log.read_text()
 
 
@@ -150,25 +153,41 @@ def _create_and_wait(kept: Kept) -> None:
 @pytest.mark.long
 def test_a_kept_cluster_is_shown_in_a_browser_as_the_tutorial_says(kept: Kept) -> None:
     said = kept.until("ends the cluster and removes its files")
-    assert "  vgpu-scheduler ui " in said
+    found = re.search(r"see it in a browser: (http://127\.0\.0\.1:\d+/\?key=\S+)\n", said)
+    assert found is not None, said
+    address = found[1]
     smaller = kept.get("/api/v1/namespaces/research/pods/needs-memory")
     smaller["metadata"].pop("managedFields", None)  # as kubectl leaves them out
     manifest = json.dumps({"apiVersion": "v1", "kind": "Pod", **smaller}).replace('"40960"', '"32407"')
-    with serving("--kubeconfig", str(kept.kubeconfig)) as (_, address):
-        waiting = read(address, "/waiting")
-        assert [pod for pod in WAITING if f'<a href="/pods/{pod}">' not in waiting] == []
-        edit = urlencode({"edit": "yes", "ask/main/nvidia.com/gpu": "1", "ask/main/nvidia.com/gpumem": "32407"})
-        asked = json.loads(read(address, f"/pods/research/needs-memory?{edit}&format=json"))
-        assert asked["node"] == "reserved-0"
-        question = urlencode({"manifest": manifest, "count": "max"})
-        assert "<b>2</b> of research/needs-memory fit: 2 on reserved-0." in read(address, f"/what-if?{question}")
-        assert "serving-limits" in read(address, "/policies")
+    waiting = read(address, "/waiting")
+    assert [pod for pod in WAITING if f'<a href="/pods/{pod}">' not in waiting] == []
+    edit = urlencode({"edit": "yes", "ask/main/nvidia.com/gpu": "1", "ask/main/nvidia.com/gpumem": "32407"})
+    asked = json.loads(read(address, f"/pods/research/needs-memory?{edit}&format=json"))
+    assert asked["node"] == "reserved-0"
+    question = urlencode({"manifest": manifest, "count": "max"})
+    assert "<b>2</b> of research/needs-memory fit: 2 on reserved-0." in read(address, f"/what-if?{question}")
+    assert "serving-limits" in read(address, "/policies")
+
+
+async def test_a_page_that_cannot_be_served_says_why(tmp_path: Path) -> None:
+    for command, trouble in (
+        ((*PAGE, "--port", "70000"), "70000 is not in the range 0<=x<=65535"),
+        (PAGE, "none"),
+        (("/nonexistent/command",), "No such file or directory"),
+        ((sys.executable, "-c", ""), "it ended without a word"),
+        ((sys.executable, "-c", "import signal; signal.pause()"), "it has not started within 2 s"),
+    ):
+        within = 2.0 if "pause" in command[-1] else 60.0
+        async with DemoPage(tmp_path / "none", command, within) as page:
+            await page.start()
+        assert page.address == ""
+        assert trouble in page.trouble
 
 
 @pytest.mark.long
 def test_a_signal_in_the_middle_leaves_nothing_either(kept: Kept) -> None:
     kept.until("[2/6]")
-    operators = kept.operators()
+    operators = kept.started("run")
     assert len(operators) == 1
     assert kept.end(signal.SIGTERM) == 130
     assert list(kept.folder.iterdir()) == []

@@ -15,6 +15,7 @@ import click
 
 from vgpu_devcluster.demo.cluster import DemoCluster, open_demo_cluster
 from vgpu_devcluster.demo.output import Output
+from vgpu_devcluster.demo.page import DemoPage
 from vgpu_devcluster.demo.tenants import WAITING, create_tenants
 from vgpu_devcluster.demo.walkthrough import STEPS, DemoFailure, Walkthrough
 
@@ -67,7 +68,9 @@ async def run_demo(output: Output, burst: int, *, log: Path | None, keep: bool, 
                     click.echo(passed)
                     await _unless_stopped(stop, _fill(cluster))
             if keep:
-                await _stay(cluster, output, stop)
+                async with DemoPage(cluster.kubeconfig) as page:
+                    await _unless_stopped(stop, page.start())
+                    await _stay(cluster, page, output, stop)
     if not keep:
         click.echo(passed)
 
@@ -125,10 +128,10 @@ async def _fill(cluster: DemoCluster) -> None:
         raise DemoFailure(f"the cluster to keep: {error}") from error
 
 
-async def _stay(cluster: DemoCluster, output: Output, stop: asyncio.Event) -> None:
+async def _stay(cluster: DemoCluster, page: DemoPage, output: Output, stop: asyncio.Event) -> None:
     """Say how to get to the cluster, and show what changes until it ends."""
     output.title("the cluster is yours")
-    for line in _ways_in(cluster.kubeconfig):
+    for line in _ways_in(cluster.kubeconfig, page):
         output.say(line)
     while not stop.is_set():
         output.watch(await cluster.look())
@@ -136,17 +139,20 @@ async def _stay(cluster: DemoCluster, output: Output, stop: asyncio.Event) -> No
             await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
 
 
-def _ways_in(kubeconfig: Path) -> list[str]:
+def _ways_in(kubeconfig: Path, page: DemoPage) -> list[str]:
     namespace, name = WAITING[0].split("/")
+    window = [f"see it in a browser: {page.address}"]
+    if page.trouble:
+        window = [f"there is no page for a browser: {page.trouble}"]
     asks = [
         "kubectl get pods -A -o wide",
         f"kubectl describe pod -n {namespace} {name}",
         f"vgpu-scheduler explain pod {namespace}/{name}",
         "vgpu-scheduler top",
-        "vgpu-scheduler ui        # prints the address of a page that shows all this in a browser",
         "vgpu-scheduler doctor    # no admission policy guards an embedded API server: it says so",
     ]
     return [
+        *window,
         f"export KUBECONFIG={kubeconfig}",
         "and then, for instance:",
         *(f"  {ask}" for ask in asks),
