@@ -10,11 +10,11 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure test-long test-all assets debian-image lint format vectors bench e2e older faults manifests picture docs \
+.PHONY: help demo test test-pure test-long test-all assets debian-image lint format vectors bench e2e older faults manifests picture screenshots docs \
   image bundle clean
 
 help: ## explain the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The kernels need only a few of the packages: they are compiled while the others are installed.
 $(VENV)/ready: pyproject.toml devcluster/pyproject.toml constraints.txt
@@ -99,6 +99,9 @@ manifests: $(VENV)/dev ## render the CRDs, the admission rules, manifests/instal
 
 picture: $(VENV)/dev ## play the demo, and draw docs/demo.svg from what it showed
 	@$(BIN)/python docs/picture.py
+
+screenshots: $(VENV)/dev ## draw what a browser shows of the demo's cluster into docs/ui; that takes apt-get install chromium
+	@$(BIN)/python docs/ui_pictures.py
 
 docs: $(VENV)/dev ## build the documentation as a site in build/docs, strictly
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

@@ -53,6 +53,13 @@ class DemoCluster:
         await self.nodes.register([node], cards, **more)
         self._fleet.append(node)
 
+    async def start_fleet(self) -> None:
+        """Let all nodes of the demo come up, a reserved one among them, and their plugins begin."""
+        for name, cards in FLEET.items():
+            await self.register(name, cards)
+        await self.register("reserved-0", ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
+        await self.nodes.start()
+
     async def look(self) -> Fleet:
         """Return how the fleet is: what plugins have handed out, and which pods run and wait."""
         pods = await self._list(_ALL_PODS)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from vgpu_devcluster.demo.cluster import FLEET, POOL, POOL_TAINT, DemoCluster, unschedulable
+from vgpu_devcluster.demo.cluster import FLEET, POOL, DemoCluster, unschedulable
 from vgpu_devcluster.demo.fleet import CardUse, Fleet
 from vgpu_devcluster.demo.output import Output
 from vgpu_devcluster.demo.pods import NAMESPACE, pod_of
@@ -72,10 +72,7 @@ class Walkthrough:
                 raise DemoFailure(f"step {number} ({title}): {failure}") from failure
 
     async def _fleet(self, cluster: DemoCluster) -> None:
-        for name, cards in FLEET.items():
-            await cluster.register(name, cards)
-        await cluster.register("reserved-0", ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
-        await cluster.nodes.start()
+        await cluster.start_fleet()
         began = time.monotonic()
         await cluster.start_operator()
         known = int(await cluster.operator.metric("vgpu_scheduler_nodes"))
