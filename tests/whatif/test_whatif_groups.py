@@ -159,6 +159,20 @@ def test_the_limit_that_refuses_a_group_is_raised_for_the_pod_that_asks_the_most
         assert texts == ["have limits.memoryPerPod of ClusterVGPUPolicy limits raised to 10000Mi (it is 8Gi)"]
 
 
+def test_a_group_without_a_remedy_is_told_who_has_the_places() -> None:
+    hard = {"hard": {f"limits.{MEMORY}": "1"}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": hard}
+    later = [waits(f"later{n}", {GPU: 1, MEMORY: 9000}, 50) for n in range(2)]
+    for each in later:
+        each["metadata"]["namespace"] = "other"
+    members = [member(f"p{n}", 30, 2, memory=16000) for n in range(2)]
+    world = world_of(node("a", 2), quota, *later, *members)
+    found = explain_pod(world, named(world, "p0"))
+    assert not found.remedies
+    told = "2 pods that fit now are served after it; the changes that are searched leave them their places."
+    assert found.first == (told,)
+
+
 @pytest.mark.parametrize("labels", [{}, {"zone": "x"}])
 def test_a_policy_that_keeps_a_group_within_one_domain_may_prefer_that_only(labels: dict[str, str]) -> None:
     together = {"key": "zone", "mode": "Required"}

@@ -201,7 +201,7 @@ def _explain_together(
         own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
         with placed(world, [*own, *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
-        served = others_worded(world, pod, turns, len(going), changes=bool(helps))
+        served = others_worded(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         why = not_found(group) if searched and not helps else ""
         goes = who_goes_for_group(world, answer, group)
         return Explanation(

@@ -10,7 +10,9 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["others_worded"]
 
 
-def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: bool) -> tuple[str, ...]:
+def others_worded(
+    world: World, pod: Pod, turns: Turns, going: int, *, changes: bool, searched: bool = False
+) -> tuple[str, ...]:
     """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
 
     Parameters
@@ -19,14 +21,16 @@ def others_worded(world: World, pod: Pod, turns: Turns, going: int, *, changes: 
         How many of those before it fit now, and have their places for the time of the question.
     changes
         Changes are advised: of what they free those take theirs that wait, and are served before it.
+    searched
+        Changes are searched, and maybe none is found.
     """
     priority = world.engine.groups.priority
     same = (each for each in turns.before if priority(each) == priority(pod))
     at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
-    if changes:
+    if changes or searched:
         with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
-            told.append(_after(sum(each.uid != pod.uid for each in there)))
+            told.append(_after(sum(each.uid != pod.uid for each in there), found=changes))
     return tuple(filter(None, told))
 
 
@@ -47,13 +51,13 @@ def _before(going: int, waits: int, *, at_once: bool) -> str:
     return f"{served} (higher priority, or the same and {age}); the answer leaves {_their(going + waits)}."
 
 
-def _after(count: int) -> str:
+def _after(count: int, *, found: bool) -> str:
     """Say how many pods are served after one and fit now: no change is searched that takes their places."""
     if not count:
         return ""
     return (
-        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {'is' if count == 1 else 'are'} served after it; the"
-        f" changes below leave {_their(count)}."
+        f"{counted(count, 'pod')} that {_does(count, 'fit')} now {'is' if count == 1 else 'are'} served after it;"
+        f" {'the changes below' if found else 'the changes that are searched'} leave {_their(count)}."
     )
 
 
