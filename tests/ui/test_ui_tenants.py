@@ -104,7 +104,7 @@ class Made:
             spec["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": other}}
             spec["limits"] = {"memoryPerPod": f"{rng.integers(1, 40)}Gi"}
             if rng.random() < 0.7:
-                spec["preemption"] = {"mayPreempt": True, "victims": {"priorityBelow": 1000}}
+                spec["preemption"] = {"mayPreempt": True, "victims": "Any"}
                 del spec["namespaceSelector"]
         else:
             metadata["namespace"] = space
@@ -227,6 +227,19 @@ def people_for(spaces: set[str]) -> People:
 async def get(page: Deployed, path: str, who: str = TENANT, **more: Any) -> Answer:
     headers = {**page.headers(f"token-of-{who}"), **more.pop("headers", {})}
     return await page.browser.get(path, headers=headers, **more)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+async def test_whoever_writes_names_into_an_address_is_told_no_more(seed: int, tmp_path: Path) -> None:
+    made = Made(seed)
+    mine, others = made.spaces[0], made.spaces[1:]
+    guesses = " ".join(f"{space}/{name}" for space in others for name in made.pods.get(space, ()))
+    hidden = made.hidden({mine})
+    async with deployed(made.objects, people_for({mine}), settings=settings_in(tmp_path)) as page:
+        for name in made.pods.get(mine, ()):
+            answer = await get(page, f"/pods/{mine}/{name}?{urlencode({'format': 'text', 'annotations': guesses})}")
+            assert answer.status == 200, answer.text
+            assert not any(each in answer.text for each in hidden), answer.text
 
 
 @pytest.mark.parametrize("seed", seeds(4, 80))

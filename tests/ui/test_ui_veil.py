@@ -20,10 +20,10 @@ def named(kind: str, home: str, name: str, **more: Any) -> Object:
     return {"kind": kind, "metadata": metadata, **more}
 
 
-def veil(*objects: Object, own: tuple[str, ...] = ()) -> Veil:
+def veil(*objects: Object, own: tuple[str, ...] = (), **said: tuple[str, ...]) -> Veil:
     names = Names()
     names.note_all(objects)
-    return Veil(names, MINE, own)
+    return Veil(names, MINE, own, **said)
 
 
 HIDDEN = (
@@ -82,9 +82,25 @@ def test_plain_values_and_what_maps_them_go_through() -> None:
 
 
 def test_what_somebody_has_written_tells_them_nothing_new() -> None:
-    own = veil(*HIDDEN, own=("/pods/qgreen/train-0",))
-    assert own.text("there is no pod qgreen/train-0") == "there is no pod qgreen/train-0"
-    assert own.text("qgreen/other") == "qgreen/other"
+    refusal = veil(*HIDDEN, refused=("/pods/qgreen/train-0",))
+    assert refusal.text("there is no pod qgreen/train-0") == "there is no pod qgreen/train-0"
+    assert refusal.text("qgreen/other") == "qgreen/other"
+    own = veil(*HIDDEN, own=("app: train-0, of qgreen/train-0",))
+    assert own.text("app=train-0") == "app=train-0"
+    assert own.text("kept for qgreen/train-0") == f"kept for {OTHERS}"
+
+
+def test_a_name_is_found_by_no_guess() -> None:
+    guessed = "qgreen/train-0 train-0"
+    page = veil(*HIDDEN, echoed=(guessed,))
+    assert page.text(guessed) == guessed
+    assert page.text("kept for pod qgreen/train-0") == f"kept for pod {OTHERS}"
+    assert page.text("train-0") == OTHERS
+
+
+def test_objects_of_a_namespace_that_is_seen_are_named_whoever_else_has_the_name() -> None:
+    found = veil(*HIDDEN, named("Pod", "blue", "x"))
+    assert found.text("blue/train-0") == "blue/train-0"
 
 
 def test_nobody_blackens_the_pages_of_others() -> None:

@@ -44,6 +44,7 @@ _TOO_LARGE: Final = f"this is larger than {LARGEST // 1024} KiB"
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _VISITOR: Final = web.RequestKey("visitor", Visitor)
 _OWN: Final = web.RequestKey("own", list[str])
+_FIELDS: Final = web.RequestKey("fields", list[str])
 """What somebody has written who asks: they know it."""
 _JSON: Final = "application/json"
 _ABOUT_ALL: Final = "this page is about the whole cluster: it is shown to those who may list all of its pods and nodes"
@@ -197,7 +198,7 @@ class _Answering:
     def _form_handler(self, page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             fields = await fields_of(request)
-            request[_OWN] = [text for _, text in fields]
+            request[_FIELDS] = [text for _, text in fields]
             query = Query.read(fields, page.parameters, page.texts, page.prefix, page.formats)
             address = f"{request.rel_url.raw_path}{query.with_values()}"
             if len(address) > _LONGEST_ADDRESS:
@@ -241,7 +242,7 @@ class _Answering:
         shown, warnings = await (self._alone(ask, visitor) if is_alone else current.ask(ask))
         if page.name == "pod":
             shown = shown.without_others(await self.guard.deletable(visitor, shown.told.namespaces))
-            request[_OWN] = [*request.get(_OWN, ()), shown.own]
+            request[_OWN] = [shown.own]
         veil = self._veil(request)
         if query.wants_json:
             text = await asyncio.to_thread(lambda: json.dumps(_veiled(shown.as_json(), veil), indent=2))
@@ -261,20 +262,26 @@ class _Answering:
     async def _alone(self, ask: Question[_Shown], visitor: Visitor) -> _Shown:
         """Ask something of a world of its own."""
         view = self._window.fresh()
-        return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user)
+        return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user and visitor.user.name)
 
-    def _veil(self, request: web.Request) -> Veil | None:
-        """Return what goes over all that is told; None where all may be seen."""
+    def _veil(self, request: web.Request, *, is_refusal: bool = False) -> Veil | None:
+        """Return what goes over all that is told; None where all may be seen.
+
+        Parameters
+        ----------
+        is_refusal
+            It is said what is wrong with the request, in its words, and nothing of the cluster.
+        """
         visitor = request.get(_VISITOR)
         if visitor is None or visitor.sight.is_whole:
             return None
         assert self.guard.names is not None, "nobody hides what nobody knows"
-        own = [request.path, *request.query.values(), *request.get(_OWN, ())]
-        return Veil(self.guard.names, visitor.sight, own)
+        said = [request.path, *request.query.values(), *request.get(_FIELDS, ())]
+        return Veil(self.guard.names, visitor.sight, request.get(_OWN, ()), said, said if is_refusal else ())
 
     def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
         """Return the answer that says why there is no other one."""
-        veil = self._veil(request)
+        veil = self._veil(request, is_refusal=True)
         if _JSON in request.headers.get("Accept", ""):
             told = {"code": status.value, "message": _veiled(message, veil)}
             return web.Response(text=f"{json.dumps(told)}\n", status=status, content_type=_JSON)

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from vgpu_scheduler.ui.access import User, Visitor
+from vgpu_scheduler.ui.access import Visitor
 from vgpu_scheduler.ui.current import CurrentWorld
 from vgpu_scheduler.ui.errors import RefusedError
 
@@ -35,7 +35,7 @@ class Streams:
     def __init__(self, current: CurrentWorld, lasts: float | None) -> None:
         self._current = current
         self._lasts = lasts
-        self._open: dict[asyncio.Task[None], User | None] = {}
+        self._open: dict[asyncio.Task[None], str | None] = {}
 
     async def follow(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Send the generation, now and whenever there is another one: that something has changed, and nothing else.
@@ -47,7 +47,7 @@ class Streams:
         """
         if len(self._open) >= MOST:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST} pages are open already: close some of them")
-        user = visitor.user
+        user = None if visitor.user is None else visitor.user.name
         if user is not None and sum(each == user for each in self._open.values()) >= _MOST_OF_ONE:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"you have {_MOST_OF_ONE} pages open: close some of them"

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
+from vgpu_scheduler.ui.query import Echo
 from vgpu_scheduler.ui.veil import Veil
 
 __all__ = ["render"]
@@ -50,7 +51,7 @@ _VEIL: ContextVar[Veil | None] = ContextVar("veil", default=None)
 def _veiled(value: Any) -> Any:
     """Return a value that is put into a template as it may be shown; what macros made of values was so already."""
     veil = _VEIL.get()
-    if veil is None or isinstance(value, int | float | Markup | Undefined):
+    if veil is None or isinstance(value, int | float | Markup | Undefined | Echo):
         return value
     return veil.text(str(value))
 

@@ -98,19 +98,33 @@ class Veil:
     Parameters
     ----------
     own
-        Texts of the one who asks: what stands there tells nothing that is not known.
+        Texts that the one who asks has written: names in them stay as they are, but for those with a namespace in front
+        that is not seen.
+    echoed
+        Texts of the request, which go back as they are, each as a whole: a name in another text is replaced whether it
+        stands in the request or not, lest somebody find names by guessing them.
+    refused
+        Texts of a request in whose words it is said what is wrong with it, and nothing of the cluster: names in them
+        stay as they are.
     words
         What messages say beside names, and is no name where it stands alone.
     """
 
     def __init__(
-        self, names: Names, sight: Sight, own: Iterable[str] = (), words: Callable[[], frozenset[str]] | None = None
+        self,
+        names: Names,
+        sight: Sight,
+        own: Iterable[str] = (),
+        echoed: Iterable[str] = (),
+        refused: Iterable[str] = (),
+        words: Callable[[], frozenset[str]] | None = None,
     ) -> None:
         self._names = names
         self._sight = sight
-        self._own = {name for text in own for found in _NAMES.findall(text) for name in _PARTS.split(found)}
+        self._refused = _names_in(refused)
+        self._own = _names_in(own) | self._refused
         self._words = (words or words_of_messages)()
-        self._told: dict[str, str] = {}  # a page says much twice
+        self._told: dict[str, str] = {text: text for text in echoed}  # beside these: a page says much twice
         self._found: dict[str, str] = {}
 
     def text(self, text: str) -> str:
@@ -142,20 +156,23 @@ class Veil:
             return whole
         *parts, last = _PARTS.split(whole)
         told: list[str] = []
-        inside = False  # of a namespace that is not seen
+        inside = mine = False  # of a namespace that is not seen, or of one that is
         for name, slash in zip(parts[::2], parts[1::2], strict=True):
-            now = not inside and self._hides_namespace(name)
-            told += ["", ""] if now else [OTHERS if inside or self._hides(name) else name, slash]
-            inside = now
-        return "".join([*told, OTHERS if inside or self._hides(last) else last])
-
-    def _hides_namespace(self, name: str) -> bool:
-        return name not in self._own and self._names.is_namespace(name) and not self._sight.sees(name)
+            is_namespace = not inside and self._names.is_namespace(name)
+            now = is_namespace and not self._sight.sees(name) and name not in self._refused
+            hides = inside or (not mine and self._hides(name))
+            told += ["", ""] if now else [OTHERS if hides else name, slash]
+            inside, mine = now, is_namespace and not now
+        return "".join([*told, OTHERS if inside or (not mine and self._hides(last)) else last])
 
     def _hides(self, name: str) -> bool:
         if name.isdecimal() or name in self._words or name in self._own:
             return False
         return self._names.are_hidden(name, self._sight)
+
+
+def _names_in(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for text in texts for found in _NAMES.findall(text) for name in _PARTS.split(found))
 
 
 def _named_by(obj: Object, metadata: Object) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
@@ -16,13 +17,23 @@ from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["causes", "leaves_memory_to_cards", "not_offered", "rules_of_cards", "worded_selector"]
+__all__ = [
+    "causes",
+    "kept_for",
+    "leaves_memory_to_cards",
+    "not_offered",
+    "rules_of_cards",
+    "without_kept_for",
+    "worded_selector",
+]
 
 
 _MOST_NODES: Final = 64
 """Nodes whose cards are looked at."""
 _MOST_KEPT: Final = 3
 """Pods for which room is kept that are named."""
+_KEPT_FOR: Final = re.compile(r" is kept for pod ([^/\s]+)/[^\s,]+,")
+"""What :func:`_kept_for_others` says."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -78,6 +89,20 @@ def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
             f"Cards of {few(list(dict.fromkeys(there)), 'nodes')} are registered by {who}, and given to nobody until"
             " only one device plugin registers them: stop the other, and remove its annotation from the node."
         )
+
+
+def kept_for(causes: Sequence[str]) -> frozenset[str]:
+    """Return the namespaces of the pods that sentences name for whom room is kept."""
+    return frozenset(found[1] for cause in causes if (found := _KEPT_FOR.search(cause)))
+
+
+def without_kept_for(causes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
+    """Return sentences that name pods for whom room is kept in some namespaces alone."""
+
+    def said(found: re.Match[str]) -> str:
+        return found[0] if found[1] in allowed else " is kept for another pod,"
+
+    return tuple(_KEPT_FOR.sub(said, cause) for cause in causes)
 
 
 def not_offered(world: World, answer: Answer) -> list[str]:

@@ -73,8 +73,11 @@ class Reviews:
         RefusedError
             If the API server does not say.
         """
-        digest = hashlib.sha256(token.encode(errors="replace")).digest()
-        return await self._users.get(digest, lambda: self._authenticated(token))
+        return await self._users.get(_digest(token), lambda: self._authenticated(token))
+
+    def known(self, token: str) -> User | None:
+        """Return whose token this is by an answer that still holds; None where there is none."""
+        return self._users.known(_digest(token))
 
     async def allows(self, user: User, right: Right) -> bool:
         """Tell whether somebody has a right.
@@ -138,6 +141,10 @@ class Reviews:
                 "the API server does not say who you are and what you may see; the log says why",
             )
         return status
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
 class _Kept(Generic[_Key, _Value]):
