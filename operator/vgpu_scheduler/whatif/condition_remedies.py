@@ -72,6 +72,16 @@ _OF_VOLUMES: Final = (
     filters.WRONG_ZONE,
 )
 """What nodes reject a pod for because of its claims."""
+_OF_NODES_ALONE: Final = frozenset(
+    [
+        filters.TOO_MANY_PODS.text,
+        filters.UNSCHEDULABLE.text,
+        filters.INTER_POD_EXISTING.text,
+        CardReason.CardCordoned.text,
+        CardReason.CardNotHealth.text,
+    ]
+)
+"""What nodes say whatever a pod asks of them."""
 _NODES: Final = (
     "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
     " the nodes can say more"
@@ -173,7 +183,8 @@ def remedies_from_condition(
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([_TAINTS])
     remedies += quotas.beside(_volumes(pod, message))
-    if not remedies and Rejections.told_in(message).counts:
+    rejections = Rejections.told_in(message).counts.keys()
+    if not remedies and rejections and rejections <= _OF_NODES_ALONE:
         remedies.append(_NODES)
     each_once: dict[str, str] = {}
     for text in remedies:

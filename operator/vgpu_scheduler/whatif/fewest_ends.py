@@ -155,9 +155,9 @@ class _Search:
                 held = state.reservation(pod.uid)
                 if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:
                     holding.append(pod)
+        may_end = {pod.uid for pods in by_node.values() for pod in pods}
         for node, near in repelling_pods(waiting.world, waiting.ours).items():
-            may_end = [pod for pod in near if not is_node_bound(pod) and among(pod) and _allowed(self._budgets, [pod])]
-            by_node[node] = [*by_node.get(node, ()), *may_end]
+            by_node[node] = [*by_node.get(node, ()), *(pod for pod in near if pod.uid in may_end)]
         for pods in by_node.values():
             pods.sort(key=self._last_to_stay)
         holding.sort(key=self._last_to_stay)

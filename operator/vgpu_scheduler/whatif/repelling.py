@@ -6,12 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["repelling_pods"]
 
-_MOST: Final = 64
+_MOST: Final = 16
 """Pods of one domain that are looked at, those of low priority."""
+_REASONS: Final = frozenset(
+    reason.text for reason in (filters.INTER_POD_ANTI_AFFINITY, filters.INTER_POD_EXISTING, filters.SPREAD)
+)
+"""What nodes say to a pod that others keep away."""
 
 
 def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
@@ -20,6 +25,8 @@ def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
     A pod may where the anti-affinity of one is about the other, or a topology spread constraint of the pod counts it:
     within a domain that has more than one node.
     """
+    if _REASONS.isdisjoint(world.engine.cycle.decide(pod).reasons):
+        return {}
     domains: dict[tuple[str, str], list[Pod]] = {}
     for each in sorted(world.bound.values(), key=lambda each: (each.priority, each.key)):
         keys = {*_repelled(world, pod, each), *_repelled(world, each, pod), *_counting(pod, each)}
