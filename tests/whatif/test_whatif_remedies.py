@@ -253,7 +253,7 @@ def _node_of(made: World, asked: Pod) -> str:
 
 
 def _fits(made: World, asked: Pod, node: str) -> bool:
-    return made.engine.cycle.on_node.refit(created(made, asked, asked.uid), node) is not None
+    return made.engine.cycle.on_node.fits_without(created(made, asked, asked.uid), node, ()) is not None
 
 
 def _applied(objects: list[dict[str, Any]], remedy: Remedy, made: World) -> tuple[World, Pod]:
@@ -283,9 +283,9 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
             for uid in remedy.ended:
                 fewer = Remedy(remedy.kind, "", "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
-                assert again.engine.cycle.on_node.refit(created(again, asked, asked.uid), remedy.node) is None, (
-                    remedy.text
-                )
+                assert (
+                    again.engine.cycle.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ()) is None
+                ), remedy.text
         if remedy.kind is RemedyKind.RAISE_QUOTA:
             (lower,) = [each for each in map(deepcopy, remedy.objects) if each["kind"] == "ResourceQuota"]
             hard = lower["spec"]["hard"]
@@ -300,9 +300,9 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
                 fewer_pod = deepcopy(remedy.pod)
                 fewer_pod["spec"]["tolerations"] = [each for each in tolerated if each != toleration]
                 again, asked = _applied(objects, replace(remedy, pod=fewer_pod), made)
-                assert again.engine.cycle.on_node.refit(created(again, asked, asked.uid), remedy.node) is None, (
-                    remedy.text
-                )
+                assert (
+                    again.engine.cycle.on_node.fits_without(created(again, asked, asked.uid), remedy.node, ()) is None
+                ), remedy.text
     written = made.written(waiting)
     told = {remedy.text: remedy for remedy in found if remedy.kind is RemedyKind.ASK_LESS}
     for amount in amounts_of(written, made.engine.dialects, waiting, made.engine.cycle.classes.claims(waiting)):
