@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +13,11 @@ from tests.ui.clusters import MERGE, NODES, PODS, Lived, define, lived
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_devcluster import Fault
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.ui.watching import KindWatch
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.apiclient import ApiClient
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
@@ -226,3 +232,30 @@ async def change_at_random(cluster: Lived, rng: np.random.Generator, steps: int)
 async def test_whatever_happens_the_page_is_what_top_prints(tmp_path: Path) -> None:
     async with lived(tmp_path, *some_objects()) as cluster:
         await change_at_random(cluster, np.random.default_rng(29), 40)
+
+
+class Listing:
+    """Stands for an API server that lists some objects."""
+
+    def __init__(self, *items: Object) -> None:
+        self.items = items
+
+    async def request(self, *_: Any, **__: Any) -> ApiResponse:
+        return ApiResponse(200, json.dumps({"metadata": {"resourceVersion": "1"}, "items": self.items}).encode())
+
+
+async def test_of_objects_is_kept_what_matters_and_texts_that_are_the_same_once() -> None:
+    """Who owns fields matters of pods that are nominated; what is nested deeply, and what is none of it, stays."""
+    deep: Any = "bottom"
+    for _ in range(200):
+        deep = {"f:x": [deep]}
+    owned = [{"manager": "somebody", "fieldsV1": deep}]
+    items = [{"metadata": {"name": name, "managedFields": owned}, "spec": {"x": "a text"}} for name in "abc"]
+    items[1]["status"] = {"nominatedNodeName": "n"}
+    items[2]["status"] = "none"
+    watch = KindWatch(cast("ApiClient", Listing(*items)), "Pod", "/api/v1/pods")
+    await watch.list()
+    kept = {name: obj for (_, name), obj in watch.objects.items()}
+    assert [name for name, obj in kept.items() if "managedFields" in obj["metadata"]] == ["b"]
+    assert kept["b"]["metadata"]["managedFields"] == owned
+    assert len({id(obj["spec"]["x"]) for obj in kept.values()}) == 1

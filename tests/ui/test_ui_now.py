@@ -18,8 +18,10 @@ from tests.whatif.test_whatif_remedies import node, running
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import ClusterSnapshot, examine
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import facts_of_view, read_facts
 from vgpu_scheduler.ui import Window
+from vgpu_scheduler.whatif import World
 
 Object = dict[str, Any]
 NOW = "/?format=json"
@@ -174,3 +176,18 @@ async def test_what_happens_while_the_page_is_served_is_remembered(tmp_path: Pat
         text = (await cluster.browser.get("/")).text
         assert "1 card became unhealthy" in text
         assert "this is known since" in text
+
+
+async def test_the_engine_is_asked_about_pods_that_wait_by_waiting_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def nearest(_: World, pod: Pod) -> str:
+        asked.append(pod.key)
+        return ""
+
+    monkeypatch.setattr("vgpu_scheduler.ui.pages.waiting._nearest", nearest)
+    async with served([node("a"), waiting("x")]) as browser:
+        assert (await browser.get(NOW)).body["waiting"][0]["pods"] == 1
+        assert asked == []
+        await browser.get("/waiting")
+        assert asked == ["default/x"]

@@ -32,7 +32,7 @@ from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.ui.current import Change, CurrentWorld
 from vgpu_scheduler.ui.veil import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
-from vgpu_scheduler.whatif import World, WorldError
+from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ONE_BY_ONE: Final = frozenset({"Pod", "Node"})
 """Kinds whose changes are taken in."""
@@ -203,6 +203,7 @@ class LiveCluster:
     def _made(view: ClusterView) -> tuple[World, ClusterView]:
         world = make_world(view)
         keep_room(world, view)
+        usage.cards(world)  # what they are is kept: the first page need not wait for it
         return world, view
 
     def view(self) -> ClusterView:

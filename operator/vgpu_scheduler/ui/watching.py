@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -20,6 +21,8 @@ Key = tuple[str, str]
 _WATCH_SECONDS: Final = 290
 _IDLE_TIMEOUT: Final = 120.0
 """Seconds without a byte, bookmarks included, after which the connection counts as dead."""
+_LEVELS: Final = 50
+"""Of an object whose texts are shared; what is deeper stays as it is."""
 _SHORTEST_DELAY: Final = 0.2
 _LONGEST_DELAY: Final = 10.0
 _LOOK_AGAIN: Final = 30.0
@@ -84,7 +87,7 @@ class KindWatch:
             self.missing = found.right(f"list {self._path.rpartition('/')[2]}")
         if found.read_at is not None:
             self.ahead = found.read_at - datetime.now(UTC)
-        listed = (with_kind(self.kind, decode_json(item)) for item in found.items)
+        listed = (_kept(with_kind(self.kind, decode_json(item))) for item in found.items)
         self.objects = {key_of(obj): obj for obj in listed}
 
     async def run(self, observer: Observer) -> None:
@@ -150,13 +153,37 @@ class KindWatch:
         if event.get("type") == "BOOKMARK":
             return True
         gone = event.get("type") == "DELETED"
-        written, key = with_kind(self.kind, obj), key_of(obj)
+        written, key = _kept(with_kind(self.kind, obj)), key_of(obj)
         if gone:
             self.objects.pop(key, None)
         else:
             self.objects[key] = written
         observer.changed(self.kind, written, gone=gone)
         return True
+
+
+def _kept(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as it is kept: what it says as others do is there once, and who owns its fields is left out.
+
+    Who owns them matters of pods that are nominated to a node alone.
+    """
+    metadata, status = obj.get("metadata"), obj.get("status")
+    is_nominated = isinstance(status, dict) and bool(status.get("nominatedNodeName"))
+    if isinstance(metadata, dict) and not is_nominated:
+        metadata.pop("managedFields", None)
+    shared: dict[str, Any] = _shared(obj)
+    return shared
+
+
+def _shared(value: Any, levels: int = _LEVELS) -> Any:
+    """Return a value whose texts are the same objects wherever they say the same."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if levels and isinstance(value, dict):
+        return {sys.intern(key): _shared(inner, levels - 1) for key, inner in value.items()}
+    if levels and isinstance(value, list):
+        return [_shared(inner, levels - 1) for inner in value]
+    return value
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:

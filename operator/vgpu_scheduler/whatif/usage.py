@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import QuotaReport
@@ -43,16 +44,9 @@ class Held:
         """The part that is used, rounded down; 0 of nothing."""
         return 100 * self.used // self.total if self.total else 0
 
-    def __add__(self, other: Held) -> Held:
-        """Add up."""
-        return Held(self.used + other.used, self.total + other.total, self.closed + other.closed)
-
     def __str__(self) -> str:
         """Word it."""
         return f"{self.used}/{self.total}"
-
-
-_NOTHING: Final = Held(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +182,27 @@ def as_json(row: Usage) -> dict[str, object]:
     return found
 
 
+_KEPT: Final[WeakKeyDictionary[World, dict[str, tuple[int, list[CardUsage]]]]] = WeakKeyDictionary()
+"""By world and node: the version of the node, and its cards then."""
+
+
 def cards(world: World) -> list[CardUsage]:
-    """Return all cards, by node and in the order of their node."""
+    """Return all cards, by node and in the order of their node; only those of nodes that have changed are looked at."""
+    kept, state = _KEPT.setdefault(world, {}), world.engine.state.nodes
+    versions = {name: int(state.version[row]) for name in world.nodes if (row := state.row(name)) is not None}
+    for name in kept.keys() - versions.keys():
+        del kept[name]
+    changed = {name for name, version in versions.items() if name not in kept or kept[name][0] != version}
     held_by: dict[tuple[str, str, str], list[str]] = {}
     for pod in world.bound.values():
-        for dialect, usage in world.engine.dialects.uses(pod).items():
-            for uuid in usage.charges:
-                held_by.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
-    found: list[CardUsage] = []
-    for name in sorted(world.nodes):
-        for each in world.engine.dialects:
-            found += _cards_of(world, each, name, held_by)
-    return found
+        if pod.node_name in changed:
+            for dialect, usage in world.engine.dialects.uses(pod).items():
+                for uuid in usage.charges:
+                    held_by.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
+    for name in changed:
+        theirs = [card for each in world.engine.dialects for card in _cards_of(world, each, name, held_by)]
+        kept[name] = (versions[name], theirs)
+    return [card for name in sorted(versions) for card in kept[name][1]]
 
 
 def _cards_of(
@@ -265,18 +268,31 @@ def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
 
 def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
     """Add up cards; one that two dialects register is one card."""
-    listed = _each_once(listed)
-    ready = [card for card in listed if card.state == "ready"]
-    free = sum(card.memory.free for card in ready)
-    stranded = sum(card.memory.free for card in ready if not card.idle)
+    if len({card.dialect for card in listed}) > 1:
+        listed = _each_once(listed)
+    idle = free = stranded = 0
+    used, total, closed = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+    pods: set[str] = set()
+    for card in listed:
+        for number, held in enumerate((card.memory, card.cores, card.slots)):
+            used[number] += held.used
+            total[number] += held.total
+            closed[number] += held.closed
+        pods.update(card.pods)
+        if card.state == "ready":
+            left, is_idle = card.memory.free, card.idle
+            free += left
+            idle += is_idle
+            stranded += 0 if is_idle else left
+    memory, cores, slots = map(Held, used, total, closed)
     return NodeUsage(
         node=name,
         cards=len(listed),
-        idle=sum(card.idle for card in ready),
-        memory=sum((card.memory for card in listed), _NOTHING),
-        cores=sum((card.cores for card in listed), _NOTHING),
-        slots=sum((card.slots for card in listed), _NOTHING),
-        pods=len({pod for card in listed for pod in card.pods}),
+        idle=idle,
+        memory=memory,
+        cores=cores,
+        slots=slots,
+        pods=len(pods),
         fragmentation=100 * stranded // free if free else 0,
     )
 

@@ -102,7 +102,7 @@ def now_page(
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
-    reasons = waiting_page(world, now, sight=sight).reasons
+    reasons = waiting_page(world, now, sight=sight, most_asked=0).reasons
     lately = recent.lately(world, now).seen_by(sight)
     return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 

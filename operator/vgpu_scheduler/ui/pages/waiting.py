@@ -105,7 +105,9 @@ class WaitingPage:
         return [reason.as_json() for reason in self.reasons]
 
 
-def waiting_page(world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING) -> WaitingPage:
+def waiting_page(
+    world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING, most_asked: int = _MOST_ASKED
+) -> WaitingPage:
     """Return why pods wait that ask for cards, or that name this scheduler.
 
     Parameters
@@ -114,6 +116,8 @@ def waiting_page(world: World, now: datetime | None, namespace: str = "", sight:
         Of this one only; empty for all.
     sight
         Which pods are seen; places in the queue count all of them.
+    most_asked
+        Reasons of which the engine is asked what card came closest.
     """
     found: dict[str, list[Pod]] = {}
     for pod in world.pending.values():
@@ -125,7 +129,7 @@ def waiting_page(world: World, now: datetime | None, namespace: str = "", sight:
     reasons = []
     for number, (text, pods) in enumerate(first):
         pods.sort(key=_age)
-        nearest = _nearest(world, pods[0]) if number < _MOST_ASKED else ""
+        nearest = _nearest(world, pods[0]) if number < most_asked else ""
         reasons.append(Reason(text, [_waiting(world, pod, places) for pod in pods], nearest))
     return WaitingPage(reasons, now)
 
