@@ -97,7 +97,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     running = Kept(tmp_path, "--pods", "20")
     yield running
     if running.process.poll() is None:
-        running.end(signal.SIGKILL)
+        running.end(signal.SIGTERM)  # a demo that is killed ends nothing that it has started
 
 
 @pytest.mark.long

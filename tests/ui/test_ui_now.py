@@ -191,3 +191,18 @@ async def test_the_engine_is_asked_about_pods_that_wait_by_waiting_alone(monkeyp
         assert asked == []
         await browser.get("/waiting")
         assert asked == ["default/x"]
+
+
+async def test_a_page_that_many_ask_for_at_once_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def nearest(_: World, pod: Pod) -> str:
+        asked.append(pod.key)
+        return ""
+
+    monkeypatch.setattr("vgpu_scheduler.ui.pages.waiting._nearest", nearest)
+    monkeypatch.setattr("vgpu_scheduler.ui.server._KEPT_FOR", 1e9)
+    async with served([node("a"), waiting("x")]) as browser:
+        answers = await asyncio.gather(*(browser.get("/waiting") for _ in range(20)))
+        assert len({answer.text for answer in answers}) == 1
+        assert asked == ["default/x"]

@@ -134,6 +134,7 @@ class _Answering:
         self._checkup = Checkup(window.look, window.current.tell) if window.look is not None else None
         self._meter = Meter(window.held, window.current.tell) if window.held is not None else None
         self._kept: dict[_Kept, web.Response] = {}
+        self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
         self.app[BESIDE] = Beside(window.current, self._checkup, self._meter)
@@ -212,16 +213,32 @@ class _Answering:
             query = Query.read(request.query.items(), page.parameters, page.texts, page.prefix, page.formats)
             asked_of = self._age()
             if self._kept_of != asked_of:
-                self._kept, self._kept_of = {}, asked_of
+                self._kept, self._making, self._kept_of = {}, {}, asked_of
             key = (page.seen_by(_visitor(request)), request.path_qs)
             found = self._kept.get(key)
             if found is None:
-                found = await self._made(page, request, query)
+                found = await self._made_once(key, page, request, query)
                 if asked_of == self._kept_of == self._age() and len(self._kept) < _MOST_KEPT:
                     self._kept[key] = found
             return _again(found)
 
         return handle
+
+    async def _made_once(self, key: _Kept, page: Page, request: web.Request, query: Query) -> web.Response:
+        """Make a page; all who ask for it before it is made, as all do who have it open, get the same one."""
+        if page.is_alone(query):
+            return await self._made(page, request, query)
+        pages = self._making
+        making = pages.get(key)
+        if making is None:
+
+            def forget(made: asyncio.Task[web.Response]) -> None:
+                pages.pop(key, None)
+                _ = made.cancelled() or made.exception()  # it may be that nobody waits for it any more
+
+            making = pages[key] = asyncio.create_task(self._made(page, request, query))
+            making.add_done_callback(forget)
+        return await asyncio.shield(making)  # others wait for it, too
 
     def _age(self) -> tuple[int, int]:
         """Return what answers are kept for: as long as nothing changes, and not so long that ages are wrong."""
