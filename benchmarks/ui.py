@@ -305,7 +305,7 @@ def text(found: PageFigures) -> str:
         ("the same, p99", f"{update[98]:.0f} ms", "< 100 ms", update[98] < 100.0),
         (f"until {STREAMS} open pages say so, p50", f"{told[49]:.0f} ms", "", True),
         ("the same, p99", f"{told[98]:.0f} ms", "", True),
-        ("a page while the cluster is computed anew, at most", f"{max(found.anew):,.0f} ms", "", True),
+        ("a page that is open, while all is computed anew, at most", f"{max(found.anew):,.0f} ms", "", True),
         ("resident", f"{found.steady:,.0f} MiB", "< 400 MiB", found.steady < 400.0),
         ("at most", f"{found.peak:,.0f} MiB", "", True),
         ("resident, of the page for those who log in", f"{found.logged_in:,.0f} MiB", "", True),
