@@ -15,7 +15,7 @@ from tests.ui.browsers import current_of
 from tests.ui.doors import People
 from tests.whatif.test_whatif_remedies import node
 
-from vgpu_scheduler.cli.ui_deployed import Asked, served_as
+from vgpu_scheduler.cli.ui_deployed import ServingOptions, served_as
 from vgpu_scheduler.ui import Names, Window, serve_guarded
 from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, Doors, Reviews
 
@@ -103,18 +103,20 @@ def secret_of(folder: Path, text: str = "s" * 32) -> Path:
 )
 def test_what_would_show_tokens_or_cannot_be_is_refused(asked: dict[str, object], told: str) -> None:
     with pytest.raises(click.UsageError, match=told):
-        served_as(Asked(**asked))  # type: ignore[arg-type]
+        served_as(ServingOptions(**asked))  # type: ignore[arg-type]
 
 
 def test_a_secret_that_could_be_guessed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match="32 characters or more"):
-        served_as(Asked(listen="localhost:80", user_header="X", secret_file=secret_of(tmp_path, "short")))
+        served_as(ServingOptions(listen="localhost:80", user_header="X", secret_file=secret_of(tmp_path, "short")))
 
 
 def test_hosts_are_those_that_are_named_and_the_machine_itself(tmp_path: Path) -> None:
-    served = served_as(Asked(listen=":8443", hosts=("Page.example:444",), tls_at_proxy=True))
+    served = served_as(ServingOptions(listen=":8443", hosts=("Page.example:444",), tls_at_proxy=True))
     assert served.address == ("0.0.0.0", 8443)
     assert served.doors == Doors(frozenset({"page.example:444", "localhost:8443", "127.0.0.1:8443"}), is_tls=True)
-    local = served_as(Asked(listen="[::1]:80", user_header="X", group_header="Y", secret_file=secret_of(tmp_path)))
+    local = served_as(
+        ServingOptions(listen="[::1]:80", user_header="X", group_header="Y", secret_file=secret_of(tmp_path))
+    )
     assert (local.address, local.doors.is_tls) == (("::1", 80), False)
     assert local.doors.proxies is not None

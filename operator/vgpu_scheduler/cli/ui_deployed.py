@@ -39,7 +39,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ServingOptions:
     """What the options of the command say."""
 
     listen: str
@@ -54,13 +54,13 @@ class Asked:
 
 def run(*, cluster: ClusterOptions, prometheus: str | None = None, **options: Any) -> None:
     """Serve the page until the process is told to end."""
-    served = served_as(Asked(**options))
+    served = served_as(ServingOptions(**options))
     configure("INFO", "text", sys.stderr)
     with exit_on_error():
         uvloop.run(_until_stopped(cluster, served, held_in(prometheus)))
 
 
-def served_as(asked: Asked) -> Served:
+def served_as(asked: ServingOptions) -> Served:
     """Return how the page is served.
 
     Raises
@@ -83,7 +83,7 @@ def served_as(asked: Asked) -> Served:
     return Served((host, port), Doors(named, is_tls=is_tls, proxies=_proxies(asked)), certificate)
 
 
-def _certificate(asked: Asked) -> Certificate | None:
+def _certificate(asked: ServingOptions) -> Certificate | None:
     if asked.tls_cert is None and asked.tls_key is None:
         return None
     if asked.tls_cert is None or asked.tls_key is None:
@@ -110,7 +110,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _proxies(asked: Asked) -> Proxies | None:
+def _proxies(asked: ServingOptions) -> Proxies | None:
     user_header, secret_file = asked.user_header, asked.secret_file
     if user_header is None and not asked.group_header and secret_file is None:
         return None

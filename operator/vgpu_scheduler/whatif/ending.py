@@ -12,8 +12,8 @@ from typing import Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
-from vgpu_scheduler.whatif.fewest_ends import Ending, fewest_ends
+from vgpu_scheduler.whatif.controllers import controller_of
+from vgpu_scheduler.whatif.fewest_ends import Ending, fewest_ends, may_end
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.turns import made_anew, placed
 
@@ -41,18 +41,14 @@ def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search single pods without which the pod would fit, of the lowest priorities: for a pod of a group."""
     world, found = waiting.world, list[Ending]()
     budgets = world.engine.budgets.all()
-    may_end = [
-        pod
-        for pod in world.bound.values()
-        if not is_node_bound(pod) and (pod.deleting or all(budget.allows([pod]) for budget in budgets))
-    ]
-    for pod in sorted(may_end, key=lambda pod: (not pod.deleting, pod.priority, pod.key))[:_MOST_ENDS]:
+    ending = (pod for pod in world.bound.values() if may_end(budgets, pod))
+    for pod in sorted(ending, key=lambda pod: (not pod.deleting, pod.priority, pod.key))[:_MOST_ENDS]:
         with world.engine.state.without([pod.uid]):
             found += [Ending("", [pod])] if waiting.node() else []
         if len(found) == _MOST_OF_A_KIND:
             break
-    for ending, back in sorted(_followed(waiting, found), key=lambda each: (bool(each[1]), *each[0].rank)):
-        yield _remedy(waiting, ending, back)
+    for each, back in sorted(_followed(waiting, found), key=lambda each: (bool(each[1]), *each[0].rank)):
+        yield _remedy(waiting, each, back)
 
 
 def _followed(waiting: WaitingPod, found: Sequence[Ending]) -> list[tuple[Ending, list[Pod]]]:

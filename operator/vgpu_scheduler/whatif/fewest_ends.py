@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, o
 from vgpu_scheduler.whatif.remedy import WaitingPod
 from vgpu_scheduler.whatif.repelling import repelling_pods
 
-__all__ = ["Ending", "fewest_ends"]
+__all__ = ["Ending", "fewest_ends", "may_end"]
 
 _MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
@@ -150,14 +150,14 @@ class _Search:
         by_node: dict[str, list[Pod]] = {}
         holding: list[Pod] = []
         for pod in waiting.world.bound.values():
-            if not is_node_bound(pod) and among(pod) and _allowed(self._budgets, [pod]):
+            if among(pod) and may_end(self._budgets, pod):
                 by_node.setdefault(pod.node_name, []).append(pod)
                 held = state.reservation(pod.uid)
                 if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:
                     holding.append(pod)
-        may_end = {pod.uid for pods in by_node.values() for pod in pods}
+        known = {pod.uid for pods in by_node.values() for pod in pods}
         for node, near in repelling_pods(waiting.world, waiting.ours).items():
-            by_node[node] = [*by_node.get(node, ()), *(pod for pod in near if pod.uid in may_end)]
+            by_node[node] = [*by_node.get(node, ()), *(pod for pod in near if pod.uid in known)]
         for pods in by_node.values():
             pods.sort(key=self._last_to_stay)
         holding.sort(key=self._last_to_stay)
@@ -279,6 +279,11 @@ class _Search:
             if found:
                 return [each for each in found if not any(map(each.is_worse_than, found))]
         return []
+
+
+def may_end(budgets: Sequence[DisruptionBudget], pod: Pod) -> bool:
+    """Tell whether a pod may end by itself: its node does not bring it back, and budgets allow it."""
+    return not is_node_bound(pod) and _allowed(budgets, [pod])
 
 
 def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:

@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import created, simulate
-from vgpu_scheduler.whatif.turns import placed, queue_of, turns_around
+from vgpu_scheduler.whatif.turns import answer_key, placed, queue_of, turns_around
 from vgpu_scheduler.whatif.world import World
 
 Spot = tuple[str, str]
@@ -162,7 +162,7 @@ class Moves:
         """
         tried: set[Hashable] = set()
         for pod in queue_of(self._world):
-            alike = pod.spec.fingerprint, pod.namespace, pod.priority, *map(_items, (pod.labels, pod.annotations))
+            alike = answer_key(pod)
             if pod.uid == self._served or alike in tried or not self._world.engine.dialects.owners(pod):
                 continue
             if len(tried) == _MOST_OTHERS:
@@ -207,10 +207,6 @@ class Moves:
             vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
             found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
         return tuple(found)
-
-
-def _items(texts: Mapping[str, str]) -> Hashable:
-    return frozenset(texts.items())
 
 
 def _refused_anew(reason: str) -> str:

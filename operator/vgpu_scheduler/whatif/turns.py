@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Turns", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
+__all__ = ["Turns", "answer_key", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
 
 
 class Turns(NamedTuple):
@@ -97,12 +97,7 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
     try:
         for pod in pods:
             ours = created(world, pod, pod.uid)
-            alike = (
-                ours.spec.fingerprint,
-                ours.namespace,
-                ours.priority,
-                *map(_hashable, (ours.labels, ours.annotations)),
-            )
+            alike = answer_key(ours)
             if alike in refused or state.reservation(pod.uid) is not None or world.engine.groups.problem(ours):
                 continue
             group = world.engine.attempts.gang_of(ours)
@@ -134,8 +129,10 @@ def _placed(world: World, pods: Iterable[Pod], *, preempting: bool) -> Iterator[
         reserver.undo(decisions, before)
 
 
-def _hashable(texts: Mapping[str, str]) -> Hashable:
-    return frozenset(texts.items())
+def answer_key(pod: Pod) -> Hashable:
+    """Return what pods have in common that ask for the same, whose turns come one after the other."""
+    texts = (frozenset(each.items()) for each in (pod.labels, pod.annotations))
+    return (pod.spec.fingerprint, pod.namespace, pod.priority, *texts)
 
 
 @contextmanager
