@@ -199,8 +199,11 @@ def test_a_pod_that_preempts_is_told_the_most_that_it_may_ask_without(seed: int)
     (later,) = [each for each in world.pending.values() if each.name == "later"]
     told = explain_pod(world, later)
     assert not told.answer.node
-    kept = "Room on a is kept for pod default/asked, which is served first and waits until others have left it"
-    assert any(cause.startswith(kept) for cause in told.causes)
+    first = "which is served first and waits until others have left it; it counts as used."
+    assert told.text().count(f"Room on a is kept for pod default/asked, {first}") == 1
+    (kept,) = told.kept
+    assert kept.without_names({"default"}) == kept
+    assert kept.without_names({"team"}).text == f"Room on a is kept for another pod, {first}"
     assert make_room(world, later).steps or not make_room(world, later).node
 
 

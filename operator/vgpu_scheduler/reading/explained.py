@@ -12,7 +12,6 @@ from vgpu_scheduler.model import DECISION, counted
 from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
-from vgpu_scheduler.whatif.causes import kept_for, without_kept_for
 
 __all__ = ["ExplainedPod", "explain_one", "record_of", "worded_record"]
 
@@ -51,9 +50,8 @@ class ExplainedPod:
         """The namespaces of other pods that are named as going for it or for whom it goes."""
         going = [] if self.found.who_goes is None else self.found.who_goes.victims
         displacing = [] if self.found.displaced_by is None else [self.found.displaced_by.pod]
-        keys = [*(each.pod for each in going), *displacing]
-        kept = kept_for(self.found.causes)
-        return frozenset({*self.ended.values(), *kept, *(key.partition("/")[0] for key in keys)} - {""})
+        keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *displacing]
+        return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
     def without_others(self, mine: Collection[str]) -> ExplainedPod:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -67,7 +65,7 @@ class ExplainedPod:
             remedies=remedies,
             who_goes=found.who_goes and found.who_goes.without_names(allowed),
             displaced_by=found.displaced_by and found.displaced_by.without_names(allowed),
-            causes=without_kept_for(found.causes, allowed),
+            kept=[each.without_names(allowed) for each in found.kept],
         )
         return replace(self, found=told)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, Device, counted
+from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import worded_expression
 from vgpu_scheduler.whatif.simulation import Answer, created
@@ -19,21 +18,15 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "causes",
-    "kept_for",
     "leaves_memory_to_cards",
     "not_offered",
     "rules_of_cards",
-    "without_kept_for",
     "worded_selector",
 ]
 
 
 _MOST_NODES: Final = 64
 """Nodes whose cards are looked at."""
-_MOST_KEPT: Final = 3
-"""Pods for which room is kept that are named."""
-_KEPT_FOR: Final = re.compile(r" is kept for pod ([^/\s]+)/[^\s,]+,")
-"""What :func:`_kept_for_others` says."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -50,27 +43,7 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
     found += volume_causes(world, answer.pod, told)
     if CardReason.CardCordoned.text in told:
         found += _registered_twice(world, answer)
-    return (*found, *_not_offered(world, answer), *_kept_for_others(world, answer))
-
-
-def _kept_for_others(world: World, answer: Answer) -> Iterator[str]:
-    """Say on which nodes room is kept for pods that are served first: it counts as used, and nobody uses it yet."""
-    if answer.node:
-        return
-    ours, holds = answer.pod, world.engine.state.holds
-    nodes: dict[str, list[str]] = {}
-    for node in holds.nodes():
-        open_to = holds.open_to(node, ours.uid, world.engine.groups.priority(ours))
-        for hold in holds.on(node) if node in answer.decision.verdicts else ():
-            if hold.uid not in open_to:
-                nodes.setdefault(hold.reservation.pod, []).append(node)
-    for pod, names in list(nodes.items())[:_MOST_KEPT]:
-        yield (
-            f"Room on {few(names, 'nodes')} is kept for pod {pod}, which is served first and waits until others have"
-            " left it; it counts as used."
-        )
-    if len(nodes) > _MOST_KEPT:
-        yield f"Room is kept for {counted(len(nodes) - _MOST_KEPT, 'more pod')}."
+    return (*found, *_not_offered(world, answer))
 
 
 def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
@@ -89,20 +62,6 @@ def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
             f"Cards of {few(list(dict.fromkeys(there)), 'nodes')} are registered by {who}, and given to nobody until"
             " only one device plugin registers them: stop the other, and remove its annotation from the node."
         )
-
-
-def kept_for(causes: Sequence[str]) -> frozenset[str]:
-    """Return the namespaces of the pods that sentences name for whom room is kept."""
-    return frozenset(found[1] for cause in causes if (found := _KEPT_FOR.search(cause)))
-
-
-def without_kept_for(causes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
-    """Return sentences that name pods for whom room is kept in some namespaces alone."""
-
-    def said(found: re.Match[str]) -> str:
-        return found[0] if found[1] in allowed else " is kept for another pod,"
-
-    return tuple(_KEPT_FOR.sub(said, cause) for cause in causes)
 
 
 def not_offered(world: World, answer: Answer) -> list[str]:

@@ -16,6 +16,7 @@ from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.fellows import fellows_placed
 from vgpu_scheduler.whatif.group_searches import changes_for_group
 from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_found
+from vgpu_scheduler.whatif.kept_room import KeptRoom, kept_room, worded_room
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
@@ -68,6 +69,8 @@ class Explanation:
         Which models of cards there are, where none is one that the pod takes.
     causes
         The selectors and rules behind the reasons of nodes and cards, a sentence each.
+    kept
+        The room that is kept for other pods.
     first
         How many pods that wait are served before it, or after it and fit; empty where that makes no difference.
     who_goes
@@ -89,6 +92,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
+    kept: Sequence[KeptRoom] = ()
     first: Sequence[str] = ()
     who_goes: WhoGoes | None = None
     displaced_by: DisplacedBy | None = None
@@ -106,7 +110,7 @@ class Explanation:
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
-            "causes": list(self.causes),
+            "causes": self._causes,
             **({"first": " ".join(self.first)} if self.first else {}),
             **({"preemption": self.who_goes.as_json()} if self.who_goes else {}),
         }
@@ -123,7 +127,7 @@ class Explanation:
         parts += [self.group] if self.group else []
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
-        parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
+        parts += ["\n".join(f"  {cause}" for cause in self._causes)] if self._causes else []
         parts += ["\n".join(f"  {each}" for each in self.first)] if self.first else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
@@ -146,6 +150,10 @@ class Explanation:
             )
         parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
         return "\n\n".join(parts)
+
+    @property
+    def _causes(self) -> list[str]:
+        return [*self.causes, *worded_room(self.kept)]
 
     @property
     def _rest(self) -> str:
@@ -181,7 +189,8 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         goes = who_goes(world, answer)
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
-        return replace(found, models=mismatch_worded(world, answer), causes=(*causes(world, answer), *several))
+        why = (*causes(world, answer), *several)
+        return replace(found, models=mismatch_worded(world, answer), causes=why, kept=kept_room(world, answer))
 
 
 def _explain_together(
