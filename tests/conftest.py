@@ -15,6 +15,8 @@ from tests.bytecode import keep_bytecode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_OFTEN = 20
+"""How many seeds of each test of random inputs are played every time; the others belong to the long tests."""
 _FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane", "installed_plane"))
 
 
@@ -31,8 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need the real API server, so that ``-m 'not apiserver'`` leaves them out."""
+    """Mark the tests that need the real API server, and those of further seeds, so that ``-m`` may leave them out."""
     for item in items:
+        if _seed_of(item) >= _OFTEN:
+            item.add_marker(pytest.mark.long)
         if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.apiserver)
     seeds = config.getoption("--seeds")

@@ -1,4 +1,4 @@
-"""Seeds of random inputs: some that every run plays, and the rest for the long runs."""
+"""Seeds of tests so slow that each run plays fewer of them than of others; see ``tests/conftest.py``."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def fits(objects: list[Object], *quotas: Object) -> bool:
     return bool(explain_pod(made, asked_of(made)).answer.node)
 
 
-@pytest.mark.parametrize("seed", seeds(30, 120))
+@pytest.mark.parametrize("seed", range(120))
 def test_a_limit_is_raised_to_the_least_with_which_the_pod_fits(seed: int) -> None:
     objects, used = drawn(seed)
     made = world_of(*objects, quota(used))

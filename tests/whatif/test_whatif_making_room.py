@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.seeds import seeds
 from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
@@ -268,7 +267,7 @@ def _random(seed: int) -> tuple[list[dict[str, Any]], Cards, int, int]:
     return [*objects, new(memory, count)], known, count, memory
 
 
-@pytest.mark.parametrize("seed", seeds(90, 250))
+@pytest.mark.parametrize("seed", range(250))
 def test_no_fewer_moves_do_and_whoever_follows_a_plan_sees_the_pod_placed(seed: int) -> None:
     objects, known, count, memory = _random(seed)
     world = world_of(*objects)
