@@ -70,3 +70,35 @@ def test_of_a_plan_that_does_not_help_the_verdict_is_all(tmp_path: Path) -> None
     objects[-2]["spec"]["schedulingGates"] = [{"name": "example.com/g"}]
     result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
     assert result.stdout == "No moves help default/new: it is waiting for scheduling gates: [example.com/g]\n"
+
+
+def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(tmp_path: Path) -> None:
+    """The cards of other makers cannot be cordoned one by one; those of nodes that are closed get no pod back."""
+    ascend = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4", "numa": 0, "health": True}
+    listed = json.dumps([{"id": "asc-0", "index": 0, **ascend}, {"id": "asc-1", "index": 1, **ascend}])
+    other = node("n", cards=0)
+    other["metadata"]["annotations"] = {"hami.io/node-register-Ascend910B4": listed}
+    other["status"]["allocatable"]["huawei.com/Ascend910B4"] = "8"
+    made = owned(pod("p", {"huawei.com/Ascend910B4": 1, "huawei.com/Ascend910B4-memory": 8192}))
+    made["spec"]["nodeName"] = "n"
+    made["metadata"]["annotations"] = {
+        "hami.io/vgpu-node": "n",
+        "hami.io/Ascend910B4-devices-allocated": "asc-0,Ascend910B4,8192,5:;",
+    }
+    closed = node("a")
+    closed["spec"] = {"unschedulable": True}
+    objects = [other, made, closed, owned(running("small", "a", "GPU-a-0", 4000)), node("b")]
+    result = run("defrag", "--cluster", write(objects, tmp_path))
+    assert (result.exit_code, result.stdout) == (1, "No card can be freed: 4 are idle already.\n")
+    assert "1 card keeps its pods (its node takes no pods)." in result.stderr
+    assert "1 card keeps its pods (no annotation takes single cards of its maker out of service" in result.stderr
+
+
+def test_a_card_out_of_service_keeps_its_pods(tmp_path: Path) -> None:
+    ill = node("a", cards=1)
+    ill["metadata"]["annotations"]["hami.io/device-cordon"] = "GPU-a-0"
+    result = run("defrag", "--cluster", write([ill, owned(running("small", "a", "GPU-a-0", 4000))], tmp_path))
+    assert (result.exit_code, result.stdout) == (1, "No card can be freed.\n")
+    assert "1 card keeps its pods (the card is out of service)." in result.stderr
+    result = run("defrag", "--cluster", write([{**ill, "metadata": {"name": "a"}}], tmp_path))
+    assert result.stdout == "No card can be freed: no pod is on any.\n"

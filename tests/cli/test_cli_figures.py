@@ -83,7 +83,7 @@ def test_what_is_there_is_there_in_the_plain_values_always(api: Api) -> None:
 def test_a_label_that_no_node_has_is_told_by_defrag(api: Api) -> None:
     api.objects[:] = [node("a", labels={"pool": "x"})]
     assert run("defrag", "-l", "pool=zz").stdout == "No card can be freed: no node has the labels of -l.\n"
-    assert run("defrag", "-l", "pool=x").stdout == "No card can be freed.\n"
+    assert run("defrag", "-l", "pool=x").stdout == "No card can be freed: all 2 are idle already.\n"
 
 
 @pytest.mark.parametrize("named", ["A100", "nvidia-a1", "NVIDIA-A100"])

@@ -50,7 +50,7 @@ def run(
     progress("")
     if output in FOR_PEOPLE:
         nowhere = labels is not None and not nodes_with(world, labels)
-        _show(plan, ": no node has the labels of -l" if nowhere else "", wide=output == WIDE)
+        _show(plan, "no node has the labels of -l" if nowhere else _why_none(plan), wide=output == WIDE)
     elif output == NAME:
         for node, card in plan.freed:
             click.echo(f"card/{node}/{card}")
@@ -109,7 +109,7 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
             taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
             click.echo(f"   {node}/{card}{taken if pods else ''}")
     else:
-        click.echo(f"No card can be freed{why_none}.")
+        click.echo(f"No card can be freed{why_none and ': '}{why_none}.")
     if plan.freed and plan.waiting:
         some = "and would take" if plan.waiting == 1 else "and some would take"
         then = f"{some} {len(plan.taken)} of those" if plan.taken else "and would take none of those"
@@ -117,6 +117,14 @@ def _show(plan: Plan, why_none: str, *, wide: bool) -> None:
         click.echo(f"{counted(plan.waiting, 'pod')} {wait} for cards, {then} that become free.", err=True)
     for reason, number in sorted(plan.stay.items()):
         click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods ({reason}).", err=True)
+
+
+def _why_none(plan: Plan) -> str:
+    if plan.stay:
+        return f"{plan.idle} {'is' if plan.idle == 1 else 'are'} idle already" if plan.idle else ""
+    if not plan.idle:
+        return "no pod is on any"
+    return "the only one is idle already" if plan.idle == 1 else f"all {plan.idle} are idle already"
 
 
 def _fewer_than_asked(plan: Plan) -> str:

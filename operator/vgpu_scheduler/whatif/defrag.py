@@ -39,6 +39,8 @@ class Plan:
         How many pods wait for cards and do not fit now.
     taken
         Those of them that would take freed cards at once, by card.
+    idle
+        How many of the cards that may be freed are idle already.
     """
 
     freed: tuple[Spot, ...]
@@ -48,6 +50,7 @@ class Plan:
     asked: int = 0
     waiting: int = 0
     taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
+    idle: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -58,6 +61,7 @@ class Plan:
             "cordon": cordoned,
             "moves": [move.as_json() for move in self.moves],
             "uncordon": cordoned,
+            "idle": self.idle,
             "stay": dict(self.stay),
             "waiting": self.waiting,
             "taken": [{"node": node, "card": card, "pods": [*pods]} for (node, card), pods in self.taken.items()],
@@ -129,10 +133,13 @@ class _Planner:
 
     def plan(self, most: int, among: Callable[[CardUsage], bool]) -> Plan:
         """Plan with all idle cards cordoned; then uncordon those that no move goes to."""
-        mine = [card for card in cards(self._world) if card.state == "ready" and self._moves.can_cordon(_spot(card))]
-        mine = [card for card in mine if not is_closed(self._world, card.node)]
+        listed = cards(self._world)
+        mine = [card for card in listed if not self._left_out(card)]
         idle = [_spot(card) for card in mine if card.idle]
-        idle_now = {_spot(card) for card in cards(self._world) if card.idle}
+        idle_now = {_spot(card) for card in listed if card.idle}
+        for card in listed:
+            if not card.idle and card.pods and among(card) and (why := self._left_out(card)):
+                self._keeps(why)
         self._moves.cordon(idle)
         moves: list[Move] = []
         emptied: list[Spot] = []
@@ -148,14 +155,28 @@ class _Planner:
                 continue
             done, why = self._empty(card)
             if why:
-                self._stay[why] = self._stay.get(why, 0) + 1
+                self._keeps(why)
                 continue
             emptied.append(_spot(card))
             moves += done
         cordoned, made = self._with_fewest_cordons(moves, emptied, idle)
         freed = [_spot(card) for card in cards(self._world) if card.idle and _spot(card) not in idle_now]
         self._moves.uncordon_all()
-        return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay)
+        already = sum(card.idle and among(card) for card in listed)
+        return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay, idle=already)
+
+    def _keeps(self, why: str) -> None:
+        self._stay[why] = self._stay.get(why, 0) + 1
+
+    def _left_out(self, card: CardUsage) -> str:
+        """Return why a card is not emptied whatever is on it; empty where it may be."""
+        if card.state != "ready":
+            return "the card is out of service"
+        if is_closed(self._world, card.node):
+            return "its node takes no pods"
+        if not self._moves.can_cordon(_spot(card)):
+            return "no annotation takes single cards of its maker out of service, so that the pod could come back"
+        return ""
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
         """Move all occupants of a card; return the moves, or why it cannot be."""
