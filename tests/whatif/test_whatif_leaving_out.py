@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
+from tests.whatif.test_whatif_remedies_dialects import cluster
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
@@ -91,6 +92,64 @@ def test_cores_of_a_full_card_are_left_out() -> None:
     found = remedies(made, waiting)
     assert not left_out(found)
     assert any(text.text.startswith(f"ask 1 of {CORES}") for text in found)
+
+
+METAX = "metax-tech.com/gpu"
+"""A card of this maker is given to one container whole."""
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cards_that_containers_cannot_have_together_are_left_out_of_one(seed: int) -> None:
+    """Without them in that container the pod goes where it is said, and keeps the cards of the others."""
+    rng = np.random.default_rng(seed)
+    there = node("a", cards=0)
+    there["status"]["allocatable"][METAX] = "8"
+    asked = pod("asked", {METAX: int(rng.integers(1, 4))})
+    more = {"name": "more", "resources": {"limits": {METAX: str(rng.integers(1, 4))}}}
+    asked["spec"]["containers"].insert(int(rng.integers(0, 2)), more)
+    asked["spec"]["containers"].insert(int(rng.integers(0, 3)), {"name": "none", "resources": {}})
+    made, waiting = world_of(there, asked)
+    assert not ask(made, waiting).node
+    found = left_out(remedies(made, waiting))
+    assert {each.text for each in found} == {f"leave out {METAX} in container {name}" for name in ("main", "more")}
+    for remedy in found:
+        assert remedy.pod is not None
+        again, anew = world_of(there, dict(remedy.pod))
+        assert ask(again, anew).node == remedy.node == "a"
+        asking = [bool(each["resources"].get("limits")) for each in remedy.pod["spec"]["containers"]]
+        assert sum(asking) == 1
+
+
+_PERCENT, _CORE, _RATIO, _BYTES = (f"koordinator.sh/gpu{name}" for name in ("", "-core", "-memory-ratio", "-memory"))
+AT_ODDS = [
+    ({_PERCENT: "50"}, {_BYTES: "1Gi"}),
+    ({GPU: "1"}, {_PERCENT: "50"}),
+    ({GPU: "1"}, {_BYTES: "1Gi"}),
+    ({_RATIO: "50"}, {_BYTES: "1Gi"}),
+    ({_PERCENT: "50"}, {_CORE: "50", _RATIO: "50"}),
+]
+"""Names of Koordinator that do not go together."""
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("first", "second"), AT_ODDS)
+def test_of_names_that_do_not_go_together_some_are_left_out(
+    first: dict[str, str], second: dict[str, str], *, apart: bool
+) -> None:
+    there = cluster("koordinator", [[], []])
+    asked = pod("asked", first if apart else first | second)
+    if apart:
+        asked["spec"]["containers"].append({"name": "more", "resources": {"limits": second}})
+    made, waiting = world_of(*there, asked, dialect="koordinator")
+    message = ask(made, waiting).decision.message
+    assert (" (what containers main and more ask for is added up)" in message) == apart
+    found = remedies(made, waiting)
+    if len(second) > 1 and not apart:
+        assert [remedy.text for remedy in found] == [f"leave out {_PERCENT} in container main"]
+    assert left_out(found)
+    for remedy in found:
+        again, anew = world_of(*there, dict(remedy.pod or {}), dialect="koordinator")
+        assert ask(again, anew).node == remedy.node == "n0"
 
 
 # What is not there ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
-__all__ = ["leave_out", "without_resources"]
+__all__ = ["leave_out", "leave_out_in_one_container", "without_resources"]
 
 
 _PLACES: Final = ("limits", "requests")
@@ -27,18 +27,55 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
     but
         The resources of which to ask for less helps.
     """
-    for group in _groups(waiting):
-        written = without_resources(waiting.written, group)
+    groups = [*_groups(waiting), *_at_odds(waiting)]
+    yield from _without(waiting, but, ((group, None) for group in dict.fromkeys(groups)))
+
+
+def leave_out_in_one_container(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Leave out all resources of one maker's cards in one container, where others ask for cards, too."""
+    makers = _makers(waiting)
+    asking = [(each, of) for _, _, each in containers_of(waiting.written) if (of := _asked(each) & makers.keys())]
+    tried: list[tuple[tuple[str, ...], str]] = []
+    for container, names in asking if len(asking) > 1 else ():
+        for maker in sorted({makers[name] for name in names}):
+            group = sorted(name for name in names if makers[name] == maker)
+            tried.append((tuple(group), str(container.get("name", ""))))
+    yield from _without(waiting, frozenset(), tried)
+
+
+def _without(
+    waiting: WaitingPod, but: Set[str], tried: Iterable[tuple[tuple[str, ...], str | None]]
+) -> Iterator[Remedy]:
+    """Yield which of some resources help when they are left out, in all containers or in a named one."""
+    for group, container in tried:
+        written = without_resources(waiting.written, group, container)
         if not but.isdisjoint(group) or gets_around_limits(waiting, written):
             continue
         if node := waiting.node(written):
             asking = [
                 str(each.get("name", ""))
                 for _, _, each in containers_of(waiting.written)
-                if not _asked(each).isdisjoint(group)
+                if not _asked(each).isdisjoint(group) and container in {None, each.get("name")}
             ]
             where = f"{'container' if len(asking) == 1 else 'containers'} {', '.join(asking)}"
             yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
+
+
+def _at_odds(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
+    """Yield each of the resources of cards of a pod that is refused: they may not go together."""
+    names = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
+    if waiting.is_refused:
+        makers = _makers(waiting)
+        yield from ((name,) for name in names if name in makers)
+
+
+def _makers(waiting: WaitingPod) -> dict[str, str]:
+    """Return the maker of whose cards a resource is, by the names of resources; of other names of them the dialect."""
+    found: dict[str, str] = {}
+    for each in waiting.world.engine.dialects:
+        found |= dict.fromkeys(each.claims.resources, each.name)
+        found |= {name: about.vendor for name, about in each.inventory.device_resources.items()}
+    return found
 
 
 def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
@@ -90,9 +127,13 @@ def _asked(container: Object) -> set[str]:
     return {name for place in _PLACES for name in resources.get(place) or {}}
 
 
-def without_resources(written: Object, names: Collection[str]) -> Object:
-    """Return a pod that asks for none of some resources."""
-    return {**written, "spec": with_containers(written["spec"], lambda each: _asking_less(each, names))}
+def without_resources(written: Object, names: Collection[str], container: str | None = None) -> Object:
+    """Return a pod that asks for none of some resources, in all containers or in a named one."""
+
+    def change(each: Object) -> Object:
+        return _asking_less(each, names) if container in {None, each.get("name")} else each
+
+    return {**written, "spec": with_containers(written["spec"], change)}
 
 
 def _asking_less(container: Object, names: Collection[str]) -> Object:

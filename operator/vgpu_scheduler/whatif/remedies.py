@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.constraints import annotations_that_count, constraint
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.groups import group_remedies
+from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
@@ -152,7 +153,7 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
         found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
     if not any(remedy.kind in _OF_LESS for remedy in found):
-        found = [*ask_less_of_several(waiting), *found]
+        found = [*(list(ask_less_of_several(waiting)) or leave_out_in_one_container(waiting)), *found]
     return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
 
 

@@ -78,7 +78,13 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
     ClaimError
         If the pod asks for what Koordinator would not understand, or for what this version does not follow.
     """
-    claims = claims_of(device_requests(pod), terms)
+    try:
+        claims = claims_of(device_requests(pod), terms)
+    except ClaimError as error:
+        asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
+        if len(asking) < 2:
+            raise
+        raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
         _refuse_what_is_not_followed(pod)
     holder = _holder(pod) if claims else -1
@@ -191,7 +197,9 @@ def _advice(requests: Mapping[str, int]) -> str:
         return f"{names} does not say how much memory: add {GPU_MEMORY} or {GPU_RATIO}"
     if {GPU_MEMORY, GPU_RATIO} <= requests.keys():
         return f"{GPU_MEMORY} and {GPU_RATIO} are both given: remove one of them"
-    return f"{names} cannot be asked for together: use one of {', '.join((*WHOLE_GPUS, GPU_PERCENT))}, or the others"
+    single = ", ".join((*WHOLE_GPUS, GPU_PERCENT))
+    several = f"{GPU_MEMORY} or {GPU_RATIO} (with {GPU_CORE} and {GPU_SHARED} or without)"
+    return f"{names} cannot be asked for together: ask for one of {single} alone, or for {several}"
 
 
 def _refuse_what_is_not_followed(pod: Pod) -> None:
