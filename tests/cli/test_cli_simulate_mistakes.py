@@ -141,6 +141,52 @@ def test_requests_that_the_api_server_would_refuse_are_told(resources: dict[str,
     assert ("resources.requests[nvidia.com/gpu] is not what resources.limits says" in stderr) == told
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("gpu", True), ("Memory", True), ("nvidia.com", True), ("hugepages-2Mi", False), ("ephemeral-storage", False)],
+)
+@pytest.mark.parametrize("place", ["limits", "requests"])
+def test_names_of_resources_that_the_api_server_would_refuse_are_told(place: str, name: str, *, told: bool) -> None:
+    odd = pod("odd")
+    odd["spec"]["containers"][0]["resources"] = {place: {name: 1, "cpu": 1}}
+    stderr = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml").stderr
+    assert stderr.count(f"resources.{place}[{name}] is none of Kubernetes' own resources") == told
+    assert "resources.limits[cpu]" not in stderr
+
+
+@pytest.mark.parametrize("node", ["a", "nowhere"])
+def test_that_a_pod_names_its_node_is_told(node: str) -> None:
+    odd = pod("odd")
+    odd["spec"]["nodeName"] = node
+    result = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml")
+    assert "Pod odd: names a node (spec.nodeName)" in result.stderr
+    assert "without a scheduler and without cards" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("resources", "of_container", "fits"),
+    [
+        ({"limits": {"cpu": "500"}}, {}, False),
+        ({"limits": {"memory": "5000Gi"}}, {"requests": {"cpu": "1"}}, False),
+        ({"limits": {"cpu": "500"}}, {"requests": {"cpu": "1"}}, True),
+        ({"limits": {"cpu": "500"}}, {"limits": {"cpu": "1"}}, True),
+        ({"limits": {"cpu": "500"}, "requests": {"cpu": "1"}}, {}, True),
+        ({"limits": {"hugepages-2Mi": "4Mi"}}, {}, False),
+        ({"limits": {"example.com/x": "4"}}, {}, True),
+        ({"limits": None}, {}, True),
+    ],
+)
+def test_the_limits_of_a_pod_are_what_it_requests_where_it_says_nothing_else(
+    resources: dict[str, Any], of_container: dict[str, Any], *, fits: bool
+) -> None:
+    """The API server makes them so (its gate PodLevelResources)."""
+    asked = pod("asked")
+    asked["spec"]["containers"][0]["resources"] = of_container
+    asked["spec"]["resources"] = resources
+    result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
+    assert result.exit_code == (0 if fits else 1), result.output
+
+
 @pytest.mark.parametrize("how_many", [[], ["--count", "max"]])
 def test_a_file_without_pods_is_named_with_what_is_in_it(how_many: list[str]) -> None:
     job = {"kind": "CronJob", "metadata": {"name": "c"}}

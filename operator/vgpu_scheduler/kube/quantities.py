@@ -19,6 +19,7 @@ from vgpu_scheduler.model import ContainerKind, quoted
 __all__ = [
     "CPU",
     "EPHEMERAL_STORAGE",
+    "HUGE_PAGES",
     "MAX_INT64",
     "MEMORY",
     "PODS",
@@ -26,6 +27,7 @@ __all__ = [
     "QuantityError",
     "amount",
     "has_unit",
+    "is_pod_level",
     "is_schedulable",
     "is_zero",
     "nano_to_int",
@@ -229,7 +231,8 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
-_HUGEPAGES: Final = "hugepages-"
+HUGE_PAGES: Final = "hugepages-"
+"""What the names of resources of huge pages begin with."""
 _EXTENDED: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
@@ -244,14 +247,14 @@ def is_extended_resource(name: str) -> bool:
 
 def is_schedulable(name: str) -> bool:
     """Whether kube-scheduler compares this resource: the native three, huge pages, volumes and qualified names."""
-    if name in _NATIVE or name.startswith((_HUGEPAGES, "attachable-volumes-")):
+    if name in _NATIVE or name.startswith((HUGE_PAGES, "attachable-volumes-")):
         return True
     return "/" in name and ("kubernetes.io/" in name or not name.startswith("requests."))
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
     """Whether ``spec.resources`` of a pod may set this resource."""
-    return name in (CPU, MEMORY) or name.startswith(_HUGEPAGES)
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
 def amount(name: str, nanos: int) -> int:
@@ -283,7 +286,7 @@ def unrequested(
     """
     asked = list(containers)
     requested = pod_requests(asked, pod_level, overhead)
-    as_whole = any(map(_is_pod_level, pod_level))
+    as_whole = any(map(is_pod_level, pod_level))
     least = {name: nanos for name, nanos in _LEAST.items() if not (as_whole and name in requested)}
     taken = pod_requests([(kind, {**least, **requests}) for kind, requests in asked], pod_level, overhead)
     return taken.get(CPU, 0) - requested.get(CPU, 0), taken.get(MEMORY, 0) - requested.get(MEMORY, 0)
@@ -329,6 +332,6 @@ def pod_requests(
             _add(running, requests)
             _raise(peak, running)
     _raise(total, peak)
-    total.update((name, nanos) for name, nanos in pod_level.items() if _is_pod_level(name))
+    total.update((name, nanos) for name, nanos in pod_level.items() if is_pod_level(name))
     _add(total, overhead)
     return {name: amount(name, nanos) for name, nanos in total.items() if nanos > 0 and is_schedulable(name)}

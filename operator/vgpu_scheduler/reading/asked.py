@@ -30,6 +30,10 @@ Warn = Callable[[str], None]
 """Is called with what somebody should know beside the answer."""
 
 _ALWAYS_THERE: Final = "default"
+_NAMES_NODE: Final = (
+    "names a node (spec.nodeName): on its creation it would be there at once, without a scheduler and without cards;"
+    " it is placed as if it named none"
+)
 _INSTEAD_OF: Final = {
     "CronJob": " (write its spec.jobTemplate as a Job)",
     "Job.batch.volcano.sh": " (it is left to Volcano's scheduler; write each of its spec.tasks as a Job)",
@@ -58,18 +62,20 @@ def new_pods(
     world.add(group for _, made in workloads for group in made.groups)
     first = slice(1) if once else slice(None)
     pods: list[Pod] = []
-    not_ours: dict[str, dict[str, None]] = {}
+    told: dict[str, dict[str, None]] = {}
     for obj, made in workloads:
         _tell_of(obj, made, warn)
         for each in made.sets:
             found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
             if found and (text := as_if_it_named_ours(world, settings, each.pods[0], found[0].namespace)):
-                not_ours.setdefault(text, {})[title(obj)] = None
+                told.setdefault(text, {})[title(obj)] = None
+            if found and found[0].node_name:
+                told.setdefault(_NAMES_NODE, {})[title(obj)] = None
             pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if view.has_read("Namespace"):
             warn(f"Namespace {namespace} is not there: the API server takes no pod of it before it is made")
-    for text, titles in not_ours.items():
+    for text, titles in told.items():
         warn(f"{next(iter(titles))}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:

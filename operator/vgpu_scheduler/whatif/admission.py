@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Object, Pod, QuantityError, parse_quantity
+from vgpu_scheduler.kube import HUGE_PAGES, Object, Pod, QuantityError, is_pod_level, parse_quantity
 
+_CONTAINERS: Final = ("initContainers", "containers")
 _NATIVE: Final = "kubernetes.io"
 """The domain of resources that are no extended ones."""
+_OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Resources of containers without a domain, beside huge pages."""
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has."""
 
@@ -29,9 +32,11 @@ def with_defaults(pod: Object, classes: Mapping[str, int]) -> Object:
     if not isinstance(spec, Mapping):
         return pod
     filled = dict(spec)
-    for field in ("initContainers", "containers"):
+    for field in _CONTAINERS:
         if isinstance(spec.get(field), list):
             filled[field] = [_container(container) for container in spec[field]]
+    if isinstance(spec.get("resources"), Mapping):
+        filled["resources"] = _pod_level(spec["resources"], filled)
     name = missing_class(pod)
     if name in classes:
         filled["priority"] = classes[name]
@@ -48,8 +53,15 @@ def missing_class(pod: Object) -> str:
 
 
 def refusals(pod: Pod) -> Iterator[str]:
-    """Yield why the API server would refuse a pod for its extended resources: requests must equal limits there."""
+    """Yield why the API server would refuse a pod for its resources: of devices requests must equal limits."""
     for container in pod.spec.containers:
+        for place, amounts in (("limits", container.limits), ("requests", container.requests)):
+            for name in amounts if place == "limits" else amounts.keys() - container.limits.keys():
+                if "/" not in name and name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES):
+                    yield (
+                        f"container {container.name}: resources.{place}[{name}] is none of Kubernetes' own resources,"
+                        " and names no domain, as nvidia.com/gpu does: the API server refuses such a pod"
+                    )
         for name, text in container.requests.items():
             if "/" not in name or name.rpartition("/")[0].endswith(_NATIVE):
                 continue
@@ -75,3 +87,22 @@ def _container(container: Any) -> Any:
     if not isinstance(limits, Mapping) or not isinstance(requests, Mapping):
         return container
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
+
+
+def _pod_level(resources: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a pod asks for as a whole: its limits where neither it nor a container requests the resource.
+
+    Source: ``defaultPodRequests`` of Kubernetes 1.36. What containers request is not written here: it counts as it is.
+    """
+    limits, requests = resources.get("limits"), resources.get("requests") or {}
+    if not isinstance(limits, Mapping) or not isinstance(requests, Mapping):
+        return resources
+    asked = {name for field in _CONTAINERS for each in spec.get(field) or () for name in _requested(each)}
+    implied = {name: amount for name, amount in limits.items() if is_pod_level(name) and name not in asked}
+    return {**resources, "requests": {**implied, **requests}}
+
+
+def _requested(container: Any) -> Mapping[str, Any]:
+    resources = container.get("resources") if isinstance(container, Mapping) else None
+    requests = resources.get("requests") if isinstance(resources, Mapping) else None
+    return requests if isinstance(requests, Mapping) else {}

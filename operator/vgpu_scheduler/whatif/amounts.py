@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
-from vgpu_scheduler.kube import Object, Pod, QuantityError, to_int, to_milli
+from vgpu_scheduler.kube import HUGE_PAGES, Object, Pod, QuantityError, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Claim, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
 
@@ -166,7 +166,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
     try:
         if resource == _CPU:
             return to_milli(quantity), _MILLI
-        if resource in _BYTES or resource.startswith("hugepages-") or quantity.endswith("i"):
+        if resource in _BYTES or resource.startswith(HUGE_PAGES) or quantity.endswith("i"):
             # not k: the API writes 8000 as 8k
             return -(-to_int(quantity) // MIB), "Mi"
         return to_int(quantity), ""
