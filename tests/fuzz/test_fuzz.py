@@ -71,6 +71,7 @@ def _change(target: Target, times: int) -> None:
 FORMS = [(target, form) for target in TARGETS for form in target.growing]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("target", "form"), FORMS, ids=[f"{target.name}: {form.name}" for target, form in FORMS])
 def test_time_grows_no_faster_than_inputs(target: Target, form: Growing) -> None:
     assert any(_ratio(target, form, first) < LARGEST_RATIO for first in (20_000, 60_000, 80_000))

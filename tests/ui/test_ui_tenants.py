@@ -229,7 +229,7 @@ async def get(page: Deployed, path: str, who: str = TENANT, **more: Any) -> Answ
     return await page.browser.get(path, headers=headers, **more)
 
 
-@pytest.mark.parametrize("seed", seeds(4, 16))
+@pytest.mark.parametrize("seed", seeds(2, 8))
 async def test_whoever_writes_names_into_an_address_is_told_no_more(seed: int, tmp_path: Path) -> None:
     made = Made(seed)
     mine, others = made.spaces[0], made.spaces[1:]
@@ -242,7 +242,7 @@ async def test_whoever_writes_names_into_an_address_is_told_no_more(seed: int, t
             assert not any(each in answer.text for each in hidden), answer.text
 
 
-@pytest.mark.parametrize("seed", seeds(4, 24))
+@pytest.mark.parametrize("seed", seeds(2, 12))
 async def test_no_name_of_another_namespace_is_told(seed: int, tmp_path: Path) -> None:
     made = Made(seed)
     chosen = made.rng.choice(made.spaces, size=int(made.rng.integers(1, len(made.spaces))), replace=False)
@@ -268,7 +268,7 @@ async def test_no_name_of_another_namespace_is_told(seed: int, tmp_path: Path) -
     assert {200, 400, 403, 404} <= statuses
 
 
-@pytest.mark.parametrize("seed", seeds(4, 20))
+@pytest.mark.parametrize("seed", seeds(2, 10))
 async def test_pages_leave_names_out_before_the_veil_does(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +288,7 @@ def around(text: str, names: list[str]) -> list[str]:
     return [text[max(text.find(name) - 80, 0) : text.find(name) + 80] for name in names]
 
 
-@pytest.mark.parametrize("seed", seeds(4, 16))
+@pytest.mark.parametrize("seed", seeds(2, 8))
 async def test_what_is_not_seen_is_answered_as_what_is_not_there(seed: int, tmp_path: Path) -> None:
     made = Made(seed)
     space, other = made.spaces[:2]

@@ -116,11 +116,11 @@ def mutated(chance: random.Random, number: int) -> Iterator[Any]:
             yield manifest
 
 
-@pytest.mark.parametrize("part", seeds(3, 10))
+@pytest.mark.parametrize("part", seeds(2, 10))
 def test_mutated_manifests(part: int) -> None:
     chance = random.Random(part)
     world, became = cluster(), set()
-    for number, manifest in enumerate(mutated(chance, 1000)):
+    for number, manifest in enumerate(mutated(chance, 400)):
         if number % 100 == 0:
             world = cluster()
         try:

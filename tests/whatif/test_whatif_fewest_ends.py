@@ -133,14 +133,14 @@ def checked(seed: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-@pytest.mark.parametrize("seed", range(250))
+@pytest.mark.parametrize("seed", range(100))
 def test_no_fewer_pods_of_no_higher_priority_would_do(seed: int) -> None:
     checked(seed)
 
 
 def test_enough_of_these_clusters_need_the_end_of_several() -> None:
-    counts = [count for seed in range(250) for count in checked(seed)]
-    assert min(counts.count(number) for number in (1, 2, 3)) > 9, sorted(counts)
+    counts = [count for seed in range(60) for count in checked(seed)]
+    assert min(counts.count(number) for number in (1, 2, 3)) > 2, sorted(counts)
 
 
 def larger(seed: int) -> list[Object]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.builders import in_group
+from tests.seeds import seeds
 from tests.whatif import test_whatif_turns as turns
 from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
@@ -405,7 +406,7 @@ def test_a_pod_that_is_refused_for_its_group_is_told_that_alone(source: str, num
     assert "it does not suffice alone" not in found.text()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(5, 15))
 def test_a_pod_that_is_refused_for_its_group_is_in_nobodys_way(seed: int) -> None:
     rng, objects = np.random.default_rng(seed), turns.drawn(seed)
     source, priority = str(rng.choice([*SAYING_HOW_MANY])), int(rng.integers(0, 4))
