@@ -154,6 +154,16 @@ def test_names_of_resources_that_the_api_server_would_refuse_are_told(place: str
     assert "resources.limits[cpu]" not in stderr
 
 
+@pytest.mark.parametrize("how_many", [[], ["--count", "max"]])
+@pytest.mark.parametrize(("kind", "field"), [("Deployment", "replicas"), ("Job", "parallelism")])
+def test_that_a_workload_asks_for_no_pods_is_told(kind: str, field: str, how_many: list[str]) -> None:
+    template = {"spec": pod("p")["spec"]}
+    none = {"kind": kind, "metadata": {"name": "none"}, "spec": {field: 0, "template": template}}
+    result = run("-f", write("p.yaml", none), "--cluster", "cluster.yaml", *how_many)
+    assert result.exit_code == 2
+    assert f"{kind} none: it asks for no pods" in result.stderr
+
+
 @pytest.mark.parametrize("node", ["a", "nowhere"])
 def test_that_a_pod_names_its_node_is_told(node: str) -> None:
     odd = pod("odd")

@@ -297,7 +297,7 @@ def _nothing(world: World, question: _Question) -> str:
     """Say that there is nothing to show."""
     chosen = f" that match {question.listing.selector}" if question.labels is not None else ""
     if question.subject not in _NAMESPACED:
-        return f"there are no {question.subject} with cards{chosen}" if chosen else _NOTHING[question.subject]
+        return f"{_NOTHING[question.subject]}{chosen}"
     where = f" in namespace {question.namespace}" if question.namespace is not None else ""
     elsewhere = len(usage.pods(world)) if question.namespace is not None and question.subject == "pods" else 0
     hint = f"; {elsewhere} in other namespaces do: -A shows them" if elsewhere and not chosen else ""

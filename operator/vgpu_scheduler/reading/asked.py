@@ -65,6 +65,8 @@ def new_pods(
     told: dict[str, dict[str, None]] = {}
     for obj, made in workloads:
         _tell_of(obj, made, warn)
+        if not made.pods:
+            warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
             found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
             if found and (text := as_if_it_named_ours(world, settings, each.pods[0], found[0].namespace)):
