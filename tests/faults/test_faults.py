@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from _pytest.mark import ParameterSet
 from tests.conftest import running
-from tests.faults.plane import EmbeddedPlane, Plane, RealPlane
+from tests.faults.plane import Plane, RealPlane
 from tests.faults.stage import Stage, opened
 from tests.faults.table import FAULTS, Fault
 
@@ -47,20 +47,9 @@ def real_plane() -> Iterator[Plane]:
     yield from running(RealPlane())
 
 
-@pytest.fixture(scope="module")
-def embedded_plane() -> Iterator[Plane]:
-    yield from running(EmbeddedPlane())
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(real_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     async with opened(real_plane, tmp_path_factory.mktemp("faults")) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def embedded_stage(embedded_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened(embedded_plane, tmp_path_factory.mktemp("embedded")) as made:
         yield made
 
 
@@ -68,9 +57,3 @@ async def embedded_stage(embedded_plane: Plane, tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize("fault", with_marks(), ids=named)
 async def test_after_a_fault_the_invariants_hold(stage: Stage, fault: Fault) -> None:
     await fault.play(stage, SEED)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.embedded], ids=named)
-async def test_the_invariants_hold_on_the_embedded_api_server(embedded_stage: Stage, fault: Fault) -> None:
-    await fault.play(embedded_stage, SEED)
