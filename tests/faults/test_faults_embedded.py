@@ -1,4 +1,4 @@
-"""The faults that the embedded API server can play, each once, in a file of its own: they run beside the others."""
+"""The faults that the embedded API server can play, each once."""
 
 from __future__ import annotations
 
