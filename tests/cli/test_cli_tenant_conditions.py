@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.cli.test_cli_tenant_quotas import held, quota
 from tests.cli.test_cli_tenants import asking, explained, waiting
+from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import MEMORY
 
 CORES, SHARE = "nvidia.com/gpucores", f"{MEMORY}-percentage"
@@ -103,6 +105,30 @@ def test_wanting_idle_cards_only_may_be_left_out_where_cards_are_in_use(api: Api
     remedies = explained(api, "p")["remedies"]
     left_out = f"leave out its annotation hami.io/gpu-scheduler-policy ({policy})"
     assert (left_out in remedies) is (policy == "mutex" and reason.startswith("Exclusive"))
+
+
+@pytest.mark.parametrize("seed", [*range(8), *seeds(0, 40)[8:]])
+def test_who_gives_a_pod_idle_cards_only_is_told_as_far_as_it_may_be_seen(api: Api, seed: int) -> None:
+    """Of policies that may not be seen nothing is guessed where the pod itself asks for cards of its own."""
+    rng = np.random.default_rng(seed)
+    seen, own, field = seed % 2 == 0, seed % 4 < 2, str(rng.choice(["exclusive", "policy"]))
+    kind = "ClusterVGPUPolicy" if rng.random() < 0.5 else "VGPUPolicy"
+    said = {"exclusive": True} if field == "exclusive" else {"policy": str(rng.choice(["mutex", "binpack,mutex"]))}
+    policy = {"kind": kind, "metadata": {"name": "own", "uid": "u"}, "spec": {"devices": said}}
+    policy["metadata"] |= {"namespace": "team"} if kind == "VGPUPolicy" else {}
+    made = asking_for("0/3 nodes are available: 3 ExclusiveDeviceAllocateConflict.", gpu=1, gpumem=500)
+    limits = made["spec"]["containers"][0]["resources"]["limits"]
+    limits |= {CORES: "100"} if own else {}
+    api.objects[:] = [made, *([policy] if seen else [])]
+    of_cluster = kind == "ClusterVGPUPolicy"
+    api.refused = EVERYTHING - ({kind} if of_cluster and seen else set())
+    remedies = json.loads(run("explain", "p", "-n", "team", "-o", "json").stdout)["remedies"]
+    title = f"{kind} {'' if of_cluster else 'team/'}own"
+    assert any(f"spec.devices.{field} of {title} changed" in each for each in remedies) is seen
+    hidden = any("policy of the cluster, which you may not read, gives the pod idle" in each for each in remedies)
+    assert hidden is (not own and not seen)
+    assert any(each.startswith(f"ask 99 of {CORES} ") for each in remedies) is (own and not seen)
+    assert remedies
 
 
 @pytest.mark.parametrize("seed", range(60))

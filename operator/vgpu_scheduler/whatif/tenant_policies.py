@@ -7,8 +7,10 @@ from typing import Final
 
 from vgpu_scheduler.engine import pod_sums
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import MIB, CardReason, PodClaims
+from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, policy_words
+from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.amounts import is_claim
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
 from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.corrections import corrected
@@ -20,6 +22,7 @@ from vgpu_scheduler.whatif.world import World
 __all__ = ["policy_remedies"]
 
 
+_CHANGED: Final = "have it changed by whoever runs the cluster, or wait until cards are idle"
 _BY_OTHERS: Final = "a cluster policy changed, which you may not read: whoever runs the cluster can say which"
 
 
@@ -41,6 +44,33 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
             yield f"have {_BY_OTHERS}"
         elif not told:
             yield "have a policy changed"
+    if CardReason.ExclusiveDeviceAllocateConflict.text in message:
+        told = list(_of_idle_cards(world, sources))
+        yield from told
+        if not told and not seen.cluster_policies and not _wants_idle_cards(world, pod):
+            yield f"if a policy of the cluster, which you may not read, gives the pod idle cards only: {_CHANGED}"
+
+
+def _wants_idle_cards(world: World, pod: Pod) -> bool:
+    """Tell whether a pod asks itself for cards that nobody uses, or for all compute of one."""
+    if MUTEX in policy_words(pod.annotations.get(OVERRIDES["devicePolicy"], "")):
+        return True
+    for dialect in world.engine.dialects.owners(pod):
+        if is_claim(dialect, pod):
+            claims = (claim for each in dialect.claims.read(pod) for claim in each.claims)
+            if any(claim.amounts[dialect.inventory.cores] == WHOLE for claim in claims):
+                return True
+    return False
+
+
+def _of_idle_cards(world: World, sources: Mapping[str, str]) -> Iterator[str]:
+    """Yield which policies give a pod cards alone that nobody uses."""
+    for title, spec in _policies(world, sources, "devices"):
+        devices = spec.get("devices") or {}
+        if devices.get("exclusive"):
+            yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards for itself only"
+        elif MUTEX in policy_words(str(devices.get("policy") or "")):
+            yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
 
 
 def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
