@@ -17,7 +17,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Corrected", "corrected"]
+__all__ = ["Corrected", "corrected", "refusal_of"]
 
 
 _AMOUNTS: Final = ("limits", "requests")
@@ -34,6 +34,10 @@ _IN_BYTES: Final = re.compile(
 )
 _NOT_WHOLE: Final = re.compile(
     r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is not a whole number\b'
+)
+_NO_PERCENTAGE: Final = re.compile(
+    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is no percentage of a card: '
+    r"write (?:a number from )?(?P<least>\d+) to (?P<most>\d+)"
 )
 _TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
@@ -118,21 +122,16 @@ def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str,
 
 def _accepted(world: World, written: Object) -> Corrected | None:
     """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
-    refusal = _refusal(world, written)
+    refusal = refusal_of(world, written)
     if found := _WITHOUT_COUNT.search(refusal):
         name, count = found["container"], found["count"]
         text = f"add {count}: 1 to the limits of container {name}"
         return _set(written, name, count, "1", text)
-    if found := _IN_BYTES.search(refusal):
-        name, resource, meant = found["container"], found["resource"], found["meant"]
-        text = f"ask {meant} of {resource} instead of {found['text']} in container {name}"
+    if amount := _meant_amount(world, refusal):
+        found, meant, unit = amount
+        name, resource = found["container"], found["resource"]
+        text = f"ask {meant} of {resource}{unit} instead of {found['text']} in container {name}"
         return _set(written, name, resource, meant, text)
-    if found := _NOT_WHOLE.search(refusal):
-        name, resource, text = found["container"], found["resource"], found["text"]
-        meant, unit = _whole(world, resource, to_milli(text))
-        in_unit = f", which is {unit}," if unit else ""
-        said = f"ask {meant} of {resource}{in_unit} instead of {text} in container {name}"
-        return _set(written, name, resource, str(meant), said)
     if found := _TO_REMOVE.search(refusal):
         return _without_mark(
             written, f"{found['kind']}s", found["name"], f"leave out its {found['kind']} {found['name']}"
@@ -140,6 +139,18 @@ def _accepted(world: World, written: Object) -> Corrected | None:
     for path in _UNSUPPORTED.findall(refusal):
         if (without := _without(written, path)) is not None:
             return Corrected(without, (f"leave out {path}",))
+    return None
+
+
+def _meant_amount(world: World, refusal: str) -> tuple[re.Match[str], str, str] | None:
+    """Return the amount that a pod is refused for, as it was probably meant, and what is said of its unit."""
+    if found := _IN_BYTES.search(refusal):
+        return found, found["meant"], ""
+    if found := _NO_PERCENTAGE.search(refusal):
+        return found, found["least" if to_int(found["text"]) < int(found["least"]) else "most"], ""
+    if found := _NOT_WHOLE.search(refusal):
+        meant, unit = _whole(world, found["resource"], to_milli(found["text"]))
+        return found, str(meant), f", which is {unit}," if unit else ""
     return None
 
 
@@ -162,7 +173,7 @@ def _whole(world: World, resource: str, milli: int) -> tuple[int, str]:
     return rounded_up, "a number of cards"
 
 
-def _refusal(world: World, written: Object) -> str:
+def refusal_of(world: World, written: Object) -> str:
     """Return what a pod is refused for whatever the nodes are; empty where it is not."""
     try:
         pod = world.pod(written, again=True)
