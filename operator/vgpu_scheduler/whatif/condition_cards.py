@@ -6,22 +6,26 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import MIB, Amounts, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import MIB, WHOLE, Amounts, ContainerKind, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.condition_nodes import is_of
+from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
+from vgpu_scheduler.whatif.containers import containers_of
+from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.needs import Need, PodRequest, claims_of
 
-__all__ = ["fewer_cards", "less_of_a_card"]
+__all__ = ["cards_in_one_container", "fewer_cards", "less_of_a_card", "shared_cards"]
 
 _BYTES: Final = "bytes"
-_WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
+_EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
+"""Dialects in which a card of which a container asks all compute has to be idle."""
 
 
 def less_of_a_card(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
     if any(not shortage.free for shortage in near.shortages):
-        yield from quotas.beside([_WAIT])
+        yield from quotas.beside([NO_SHARES_LEFT])
         return
     needs = [need for shortage in near.shortages for need in _needs_of_card(asked, shortage)]
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
@@ -93,3 +97,51 @@ def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
             text = f"{amount.worded(most)} (more may fit)"
             kept = quotas.kept_by(asked.claims_if(amount.applied(asked.written, most)))
             yield from [text] if kept else quotas.raised_beside([text])
+
+
+def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+    """Yield how a pod takes cards that others use, where it asks all compute of its cards.
+
+    Nothing for one that takes idle cards only whatever it asks.
+    """
+    claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
+    if claimed is not None and not (claimed.dialect and claimed.choice.takes_idle_cards):
+        needs = [need for dialect in asked.owners for need in _needs_to_share(asked, dialect)]
+        yield from quotas.met_with(needs) if needs else ()
+
+
+def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[Need]:
+    """Yield a need for each container that asks all compute of its cards: to leave others some of it."""
+    cores, units = dialect.inventory.cores, dialect.inventory.compute_units
+    for each in asked.claims if dialect.name in _EXCLUSIVE_WHEN_WHOLE else ():
+
+        def concerns(amount: Amount, name: str = each.name) -> bool:
+            return amount.container == name and is_of(amount, dialect, cores)
+
+        def fits(claims: PodClaims, name: str = each.name) -> bool:
+            own = (claim for claim in claims_of(name, claims) if units.get(claim.vendor, WHOLE) == WHOLE)
+            return all(_of(claim.amounts, cores) < WHOLE for claim in own)
+
+        if not fits(asked.claims):
+            yield Need(fits, concerns, why="a card of which all compute is asked has to be idle")
+
+
+def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
+    """Yield which container may leave its cards out, where several that run together ask for cards of one maker."""
+    for dialect in asked.owners:
+        vendors = {name: about.vendor for name, about in dialect.inventory.device_resources.items()}
+        running = [
+            (each.name, claim.vendor)
+            for each in asked.claims
+            if each.kind is not ContainerKind.INIT
+            for claim in each.claims
+        ]
+        for container, vendor in running:
+            if sum(vendor == other for _, other in running) < 2:
+                continue
+            named = (each for _, _, each in containers_of(asked.written) if each.get("name") == container)
+            given = [dict((each.get("resources") or {}).get("limits") or {}) for each in named]
+            names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
+            if names and asked.claims_if(without_resources(asked.written, names, container)):
+                text = f"leave out {' and '.join(names)} in container {container}"
+                yield from quotas.beside([f"{text}: containers that run together get the same cards of this maker"])

@@ -19,6 +19,7 @@ __all__ = ["Rejections", "is_of", "less_of_nodes"]
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
 _NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
+_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*)", re.DOTALL)
 _COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
 _MOST: Final = 4
 """Ways to ask less that are told where each is about several amounts."""
@@ -42,8 +43,9 @@ class Rejections:
     @classmethod
     def told_in(cls, message: str) -> Rejections:
         """Read them from a condition."""
-        nodes = _NODES.search(message)
-        return cls(int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in _COUNTS.findall(message)})
+        nodes, counted = _NODES.search(message), _COUNTED.search(message)
+        counts = _COUNTS.findall(counted[1]) if counted else ()
+        return cls(int(nodes[1]) if nodes else 0, {reason: int(count) for count, reason in counts})
 
     def is_of_all(self, reason: str) -> bool:
         """Tell whether all nodes say it, but for those with taints that the pod does not tolerate."""
@@ -99,8 +101,11 @@ def _less_of(
             yield reason, f"leave out {where}: nodes have none or too few of it"
     for dialect in asked.owners if of_cards and amount.steps > 1 else ():
         inventory = dialect.inventory
+        too_large = CardReason.CardInsufficientMemory
+        if too_large.text not in message:
+            too_large = CardReason.CardMigTopologyInfeasible  # a smaller instance lies at other places
         for lacking, dimension in (
-            (CardReason.CardInsufficientMemory, inventory.memory),
+            (too_large, inventory.memory),
             (CardReason.CardInsufficientCore, inventory.cores),
         ):
             if lacking.text in message and is_of(amount, dialect, dimension):

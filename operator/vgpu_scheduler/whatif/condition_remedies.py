@@ -19,9 +19,11 @@ from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, P
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.condition_cards import fewer_cards, less_of_a_card
+from vgpu_scheduler.whatif.condition_cards import cards_in_one_container, fewer_cards, less_of_a_card, shared_cards
 from vgpu_scheduler.whatif.condition_nodes import Rejections, less_of_nodes
+from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, where_nothing_else_is_said
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
+from vgpu_scheduler.whatif.condition_refusals import asked_understandably
 from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import Fellows
@@ -56,11 +58,14 @@ _OF_CONSTRAINTS: Final = frozenset(
         *(reason.text for reason in _KEEPS_FROM_CARDS),
     ]
 )
-_TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
+_TOO_FEW_CARDS: Final = (
+    CardReason.AllocatedCardsInsufficientRequest,
+    CardReason.NodeInsufficientDevice,
+    CardReason.NumaNotFit,
+)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
 _WHY: Final = re.compile(r" \((?:more may fit|limits\.\S+ leaves [^()]*)\)")
-_TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _OF_VOLUMES: Final = (
     filters.CLAIM_IN_USE,
     filters.TOO_MANY_VOLUMES,
@@ -71,24 +76,6 @@ _OF_VOLUMES: Final = (
     filters.WRONG_ZONE,
 )
 """What nodes reject a pod for because of its claims."""
-_OF_NODES_ALONE: Final = frozenset(
-    [
-        filters.TOO_MANY_PODS.text,
-        filters.UNSCHEDULABLE.text,
-        filters.INTER_POD_EXISTING.text,
-        CardReason.CardCordoned.text,
-        CardReason.CardNotHealth.text,
-    ]
-)
-"""What nodes say whatever a pod asks of them."""
-_NODES: Final = (
-    "wait until the nodes or the pods on them change: nothing that this pod asks is known to keep it away; whoever runs"
-    " the nodes can say more"
-)
-_UNSEEN_QUOTA: Final = (
-    "have the quota of the namespace raised, or end pods of it: how much it leaves is in its ResourceQuotas, and in the"
-    " pod's events"
-)
 _OWN: Final = "exclusiveCardsPerPod"
 _SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
     "devicesPerPod": lambda sums, _: sums.devices,
@@ -160,8 +147,11 @@ def remedies_from_condition(
         *quotas.beside(before),
         *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
         *quotas.beside(gate_remedies(pod)),
+        *quotas.beside(asked_understandably(world, pod, meant.written, message)),
         *(less_of_a_card(asked, near_miss, quotas) if near_miss else ()),
         *(fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
+        *(shared_cards(asked, quotas) if CardReason.ExclusiveDeviceAllocateConflict.text in message else ()),
+        *(cards_in_one_container(asked, quotas) if CardReason.CardNotFoundCustomFilterRule.text in message else ()),
         *_within_limits(asked, message, quotas),
         *quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None)),
         *quotas.beside(_drop_constraints(asked, message)),
@@ -175,15 +165,13 @@ def remedies_from_condition(
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
         remedies[:0] = _beyond_quota(asked, quotas)
     elif unseen:
-        remedies[:0] = [*_less_than_quota(asked), _UNSEEN_QUOTA]
+        remedies[:0] = [*_less_than_quota(asked), UNSEEN_QUOTA]
     elif of_quota or not remedies:
         remedies[:0] = quotas.alone
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
-        remedies += quotas.beside([_TAINTS])
+        remedies += quotas.beside([TAINTS])
     remedies += quotas.beside(_volumes(pod, message))
-    rejections = Rejections.told_in(message).counts.keys()
-    if not remedies and rejections and rejections <= _OF_NODES_ALONE:
-        remedies.append(_NODES)
+    remedies += quotas.beside(closed_nodes(message) if remedies else where_nothing_else_is_said(message))
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)

@@ -1,0 +1,47 @@
+"""What a pod may ask otherwise that is refused whatever the nodes are: what it asks for cannot be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.whatif.asking_less import ask_less
+from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
+from vgpu_scheduler.whatif.corrections import refusal_of
+from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
+from vgpu_scheduler.whatif.remedy import WaitingPod
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["asked_understandably"]
+
+_MOST: Final = 4
+_SOMEWHERE: Final = "a node"
+
+
+class _Refused(WaitingPod):
+    """A pod that would go somewhere, as far as is known without nodes, if what it asks for were understood."""
+
+    def _decided(self, ours: Pod) -> str:
+        return _SOMEWHERE if self.cycle.classes.claims(ours) else ""
+
+
+def asked_understandably(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:
+    """Yield how a pod would ask for cards so that it is understood, where its condition says that it is not.
+
+    Parameters
+    ----------
+    world
+        Knows the scheduler's settings and policies; nothing else need be in it.
+    pod
+        One that the world has read.
+    written
+        How it is written, or would be.
+    """
+    refusal = refusal_of(world, written)
+    refused = _Refused(world, pod).rewritten(written)
+    told = bool(refusal) and refusal in message
+    if told and asks_for_any(card_names(world.engine.dialects), pod) and not refused.node():
+        found = list(ask_less(refused)) or list(leave_out_in_one_container(refused))
+        yield from (remedy.text for remedy in islice(found, _MOST))

@@ -1,0 +1,209 @@
+"""Whoever sees no node is left without an answer for no reason that there is; and whoever does what it says gets it."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.seeds import seeds
+from tests.whatif.test_whatif_condition_remedies import HAMI, answer
+from tests.whatif.test_whatif_remedies import node, pod, running, world_of
+from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, PERCENT, RATIO, SHARED, cluster
+
+from vgpu_scheduler.engine import Cause
+from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.predicates import Reason
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif import remedies_from_condition
+from vgpu_scheduler.whatif.condition_others import OTHERWISE
+
+Object = dict[str, Any]
+
+REASONS = [
+    *(reason.text for reason in CardReason),
+    *(reason.text for reason in vars(filters).values() if isinstance(reason, Reason)),
+    *(cause.text for cause in Cause),
+]
+ASKED = re.compile(r"ask (\d+) of (\S+) .*?in container (\w+)")
+LEFT_OUT = re.compile(r"leave out (\S+(?: and \S+)*) in containers? (\w+(?:, \w+)*)")
+MOST_ROUNDS = 4
+
+
+def containers(written: Object) -> list[Object]:
+    spec = written["spec"]
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def done(written: Object, remedy: str) -> Object:
+    """Return a pod that does what a remedy says, in whichever containers."""
+    changed = copy.deepcopy(written)
+    limits = {each["name"]: each["resources"]["limits"] for each in containers(changed)}
+    for amount, name, container in ASKED.findall(remedy):
+        limits[container][name] = amount
+    for names, where in LEFT_OUT.findall(remedy):
+        for container in where.split(", "):
+            for name in names.split(" and "):
+                limits[container].pop(name, None)
+    assert changed != written, remedy
+    return changed
+
+
+def told_of(message: str, limits: Object, dialect: str = "hami") -> tuple[str, ...]:
+    objects = cluster(dialect, [[]]) if dialect != "hami" else [node("a")]
+    world, waiting = world_of(*objects, pod("asked", limits), dialect=dialect)
+    return remedies_from_condition(world, waiting, message, "").remedies
+
+
+@pytest.mark.parametrize("reason", [*REASONS, filters.insufficient("example.com/licence").text])
+@pytest.mark.parametrize("count", ["", "3 "])
+def test_there_is_no_reason_of_which_nothing_is_said(reason: str, count: str) -> None:
+    """A new reason needs an entry in :data:`OTHERWISE`, beside what is advised about what pods ask."""
+    assert told_of(f"0/3 nodes are available: {count}{reason}.", {HAMI[0]: 1, HAMI[1]: 1})
+
+
+def test_what_is_said_otherwise_is_said_of_each_reason_and_of_nothing_else() -> None:
+    assert sorted(OTHERWISE) == sorted(REASONS)
+
+
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_a_pod_that_asks_all_compute_of_cards_in_use_leaves_some_of_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    objects = []
+    for number in range(int(rng.integers(1, 3))):
+        objects.append(node(f"n{number}", cards=2))
+        objects += [running(f"r{number}-{n}", f"n{number}", f"GPU-n{number}-{n}", 1000) for n in range(2)]
+    written = pod("asked", {HAMI[0]: int(rng.integers(1, 3)), HAMI[1]: 1000, HAMI[2]: 100})
+    if rng.random() < 0.5:
+        more = {HAMI[0]: "1", HAMI[1]: "500", HAMI[2]: "100"}
+        written["spec"]["initContainers"] = [{"name": "first", "resources": {"limits": more}}]
+    _, told = answer(world_of(*objects, written)[0])
+    assert told.remedies[0].startswith(f"ask 99 of {HAMI[2]} instead of 100 in container "), told.remedies
+    for _ in range(MOST_ROUNDS):
+        where, told = answer(world_of(*objects, written)[0])
+        if where:
+            break
+        written = done(written, told.remedies[0])
+    assert where
+    assert [each["resources"]["limits"][HAMI[2]] for each in containers(written)] == ["99"] * len(containers(written))
+
+
+@pytest.mark.parametrize("limits", [{}, {HAMI[2]: 100}])
+def test_a_pod_that_takes_idle_cards_only_is_not_told_to_leave_some_compute(limits: Object) -> None:
+    policy = {
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": "c", "uid": "c"},
+        "spec": {"devices": {"policy": "mutex"}},
+    }
+    objects = [policy, node("a", cards=1), running("r", "a", "GPU-a-0", 1000)]
+    world, waiting = world_of(*objects, pod("asked", {HAMI[0]: 1, HAMI[1]: 1000, **limits}))
+    message = "0/1 nodes are available: 1 ExclusiveDeviceAllocateConflict."
+    (told,) = remedies_from_condition(world, waiting, message, "").remedies
+    assert told == "wait until other pods end, or ask for a node more: the pod gets no card that others use"
+
+
+@pytest.mark.parametrize("count", [5, 6])
+def test_fewer_cards_are_asked_where_so_many_do_not_belong_together(count: int) -> None:
+    name = "aws.amazon.com/neuron"
+    amounts = {"cpu": "8", "pods": "9", name: "16", "aws.amazon.com/neuroncore": "32"}
+    labels = {"node.kubernetes.io/instance-type": "trn1.32xlarge"}
+    made = {
+        "kind": "Node",
+        "metadata": {"name": "a", "labels": labels},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+    written = pod("asked", {name: count})
+    _, told = answer(world_of(made, written)[0])
+    assert told.remedies[0].startswith(f"ask 1 of {name} instead of {count} in container main")
+    assert answer(world_of(made, done(written, told.remedies[0]))[0])[0]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_containers_that_cannot_have_the_same_card_leave_theirs_out(count: int) -> None:
+    name = "metax-tech.com/gpu"
+    amounts = {"cpu": "8", "pods": "9", name: "8"}
+    made = {"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": amounts, "capacity": amounts}}
+    written = pod("asked", {name: 1})
+    written["spec"]["containers"] += [{"name": f"c{n}", "resources": {"limits": {name: "1"}}} for n in range(1, count)]
+    _, told = answer(world_of(made, written)[0])
+    assert len(told.remedies) == count
+    for _ in range(count - 1):
+        written = done(written, answer(world_of(made, written)[0])[1].remedies[0])
+    assert answer(world_of(made, written)[0])[0]
+
+
+def koordinator(seed: int) -> Object:
+    """Return a pod that asks in two containers for what Koordinator does not understand together."""
+    rng = np.random.default_rng(seed)
+    one, other = [
+        ({SHARED: 1, CORE: 10, RATIO: 20}, {BYTES: "1Gi"}),
+        ({PERCENT: 100}, {PERCENT: 50}),
+        ({PERCENT: 50}, {RATIO: 50, CORE: 50}),
+        ({SHARED: 3, CORE: 160, RATIO: 60}, {}),
+        ({CORE: 200, RATIO: 50}, {CORE: 20, RATIO: 20}),
+    ][seed % 5]
+    written = pod("asked", one)
+    limits = {name: str(amount) for name, amount in other.items()}
+    written["spec"]["containers"].append({"name": "second", "resources": {"limits": limits}})
+    if rng.random() < 0.5:
+        written["spec"]["containers"].reverse()
+    return written
+
+
+@pytest.mark.parametrize("seed", [*range(5), *seeds(0, 20)[5:]])
+def test_a_pod_that_koordinator_does_not_understand_is_told_how_it_would(seed: int) -> None:
+    objects, written = cluster("koordinator", [[], [], []]), koordinator(seed)
+    _, told = answer(world_of(*objects, written, dialect="koordinator")[0])
+    assert told.remedies
+    for remedy in told.remedies:
+        assert ASKED.match(remedy) or LEFT_OUT.match(remedy), remedy
+        assert answer(world_of(*objects, done(written, remedy), dialect="koordinator")[0])[0], remedy
+
+
+@pytest.mark.parametrize(("asked", "meant"), [(0, 1), (101, 100), (200, 100)])
+def test_what_is_no_percentage_is_told_as_the_nearest_one(asked: int, meant: int) -> None:
+    names = [f"amd.com/{name}" for name in ("gpu", "gpumem", "gpucores")]
+    world, _ = world_of(node("a"), pod("asked", {names[0]: 1, names[1]: 100, names[2]: asked}))
+    _, told = answer(world)
+    assert told.remedies == (f"ask {meant} of {names[2]} instead of {asked} in container main",)
+    again, _ = world_of(node("a"), done(pod("asked", {names[0]: 1, names[1]: 100, names[2]: asked}), told.remedies[0]))
+    assert "percentage" not in str(answer(again)[1])
+
+
+NO_POLICY = "ClusterVGPUPolicy dev: spec.devices.numa: must be one of 'None' or 'Required'"
+REFUSALS = {
+    "koordinator.sh/gpu: 150 is more than one device: write up to 100": (
+        "write up to 100: koordinator.sh/gpu: 150 is more than one device"
+    ),
+    f"PolicyNotReady: {NO_POLICY}": NO_POLICY.replace("dev: ", "dev corrected by whoever may write it: "),
+    "devices.modes: Koordinator's devices have no sharing modes; remove it": (
+        "a policy changed that the dialect of the pod's cards does not follow: {}"
+    ),
+    "group default/g needs 3 to be placed at once, and there is room for 2": (
+        "wait until other pods end, or ask for a node more, or have the group need less: {}"
+    ),
+    "koordinator.sh/npu is not followed by this version: remove it": "correct what the pod is refused for: {}",
+    "something else is wrong": "correct what the pod is refused for: {}",
+}
+
+
+@pytest.mark.parametrize("why", REFUSALS)
+def test_what_a_message_says_itself_is_said_again(why: str) -> None:
+    (told,) = told_of(f"0/3 nodes are available: {why}.", {HAMI[0]: 1})
+    assert told.removeprefix("have ") == REFUSALS[why].format(why)
+
+
+def test_nothing_is_made_up_where_nobody_has_said_anything() -> None:
+    assert told_of("", {HAMI[0]: 1}) == ()
+    (told,) = told_of("no nodes available to schedule pods", {HAMI[0]: 1})
+    assert told.startswith("have nodes added")
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_that_closed_nodes_are_waited_for_is_said_beside_what_helps_on_others(cause: Cause) -> None:
+    asks = {HAMI[0]: 1, HAMI[1]: 9000}
+    first, last = told_of(f"0/3 nodes are available: 1 {cause.text}, 2 CardInsufficientMemory.", asks)
+    assert first == f"ask for less than 9000 of {HAMI[1]} in container main"
+    assert last.startswith("wait: nodes that would do take no pods with cards for now")
