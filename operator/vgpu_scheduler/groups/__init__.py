@@ -2,11 +2,13 @@
 
 from vgpu_scheduler.groups.ecosystems import GROUP_SOURCES, POD_GROUP_KINDS, membership
 from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind
-from vgpu_scheduler.groups.topology import rank, topology
+from vgpu_scheduler.groups.topology import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, rank, topology
 
 __all__ = [
     "GROUP_SOURCES",
     "POD_GROUP_KINDS",
+    "PREFERRED_TOPOLOGY",
+    "REQUIRED_TOPOLOGY",
     "GroupKey",
     "GroupSource",
     "Membership",

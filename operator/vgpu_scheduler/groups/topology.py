@@ -11,10 +11,10 @@ from typing import Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import TopologyConstraint
 
-__all__ = ["rank", "topology"]
+__all__ = ["PREFERRED_TOPOLOGY", "REQUIRED_TOPOLOGY", "rank", "topology"]
 
-_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
-_PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
+REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-preferred-topology"
 
 _JOBS: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
 """What numbers the parts of a group, each of which numbers its pods."""
@@ -34,7 +34,7 @@ def topology(pod: Pod) -> tuple[TopologyConstraint, ...]:
     """Return what a pod says of how near to the others of its group it is placed."""
     return tuple(
         TopologyConstraint(key, required, f"annotation {annotation}")
-        for annotation, required in ((_REQUIRED, True), (_PREFERRED, False))
+        for annotation, required in ((REQUIRED_TOPOLOGY, True), (PREFERRED_TOPOLOGY, False))
         if (key := pod.annotations.get(annotation))
     )
 

@@ -10,6 +10,7 @@ from vgpu_scheduler.engine import Cause
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.condition_nodes import Rejections
+from vgpu_scheduler.whatif.group_topology import topology_told_in
 
 __all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "closed_nodes", "where_nothing_else_is_said"]
 
@@ -128,6 +129,7 @@ def where_nothing_else_is_said(message: str) -> Iterator[str]:
         yield from [f"{_WAITING_FOR}{'; '.join(waits)}"] if waits else ()
         yield from (text for text in texts if not text.startswith(_WAITING_FOR))
     elif said := _TRIED.search(message):
+        yield from topology_told_in(message)
         yield _of_refusal(said["why"].strip().removesuffix("."))
     elif _NO_NODES in message:
         yield "have nodes added: whoever runs the cluster can say why the scheduler knows none"

@@ -10,6 +10,7 @@ from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.ending import end_one_pod
+from vgpu_scheduler.whatif.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
@@ -17,8 +18,8 @@ from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedies import add_nodes
 from vgpu_scheduler.whatif.remedy import Remedy, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.together import objects_replaced
 from vgpu_scheduler.whatif.uncordoning import cordoned_nodes, helping, uncordon_cards
 from vgpu_scheduler.whatif.world import World
 
@@ -65,10 +66,10 @@ class _WaitingInGroup(WaitingPod):
 
 
 def changes_for_group(world: World, pod: Pod, group: GroupStanding, before: Sequence[Pod]) -> list[Remedy]:
-    """Return changes of the cluster, each alone, after which a pod is placed with its group.
+    """Return changes, each alone, after which a pod is placed with its group.
 
-    What its pods ask is not searched: they would have to be made anew, all of them. Of a large cluster not everything
-    is tried: each question decides all pods of the group.
+    What keeps it near each other may be left out. How much its pods ask is not searched: they would have to be made
+    anew, all of them. Of a large cluster not everything is tried: each question decides all pods of the group.
 
     Parameters
     ----------
@@ -89,6 +90,7 @@ def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
 
 
 _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
+    leave_topology_out,
     _uncordon_nodes,
     uncordon_cards,
     repair_nodes,

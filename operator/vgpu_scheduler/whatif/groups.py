@@ -96,9 +96,9 @@ def group_remedies_told_in(message: str) -> Iterator[str]:
 def not_found(group: GroupStanding) -> str:
     """Say that no change was found with which a group fits, and what was not searched."""
     return (
-        f"none was found with which all pods of group {group.key} fit that are placed at once; cordons, broken nodes,"
-        " single pods that could end, quotas, limits, policies and up to 8 new nodes were tried, each alone, in a large"
-        " cluster only some of them; not what the pods ask for"
+        f"none was found with which all pods of group {group.key} fit that are placed at once; what keeps them near"
+        " each other, cordons, broken nodes, single pods that could end, quotas, limits, policies and up to 8 new nodes"
+        " were tried, each alone, in a large cluster only some of them; not how much the pods ask for"
     )
 
 

@@ -81,6 +81,8 @@ class LoadedCluster:
         """The objects beside nodes that list their devices, by the name of the node."""
         self.policies: dict[str, Object] = {}
         """The policies as they were written, by what messages call them."""
+        self.pod_groups: dict[tuple[str, str], Object] = {}
+        """The objects that describe groups as they were written, by their kind, and namespace and name."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -127,7 +129,7 @@ class LoadedCluster:
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
             "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
-            "PodGroup": lambda obj, *_: self._add_pod_group(obj),
+            "PodGroup": lambda obj, *_: self.replace_pod_group(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
@@ -217,8 +219,14 @@ class LoadedCluster:
         for problem in self.engine.quotas.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
-    def _add_pod_group(self, obj: Object) -> None:
-        """Take in an object that describes a group; of those that are not ours to read nothing is said."""
+    def replace_pod_group(self, obj: Object) -> None:
+        """Take in an object that describes a group, or another version of one; who is not ours to read means nothing.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
         version = str(obj.get("apiVersion", ""))
         name = f"PodGroup.{group_of(obj)}"
         kind = next((kind for kind in POD_GROUP_KINDS if version == kind.api_version or name == kind.name), None)
@@ -227,6 +235,7 @@ class LoadedCluster:
             return
         found = decoded(kind.decode, obj, metadata_of(obj))
         priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
+        self.pod_groups[found.kind, found.key] = obj
         self.engine.groups.observe_object(msgspec.structs.replace(found, resource_version=0, priority=priority))
 
     def _add_budget(self, budget: DisruptionBudget) -> None:

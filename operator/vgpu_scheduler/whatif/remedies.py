@@ -28,8 +28,9 @@ from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restric
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
-from vgpu_scheduler.whatif.together import both, changes_together, objects_replaced
+from vgpu_scheduler.whatif.together import both, changes_together
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World

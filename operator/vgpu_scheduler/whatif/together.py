@@ -9,7 +9,6 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Object, Taint
-from vgpu_scheduler.policy import decode_policy, title
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
@@ -21,10 +20,10 @@ from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repairs
+from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.uncordoning import cordoned_cards, cordoned_nodes
-from vgpu_scheduler.whatif.world import World
 
-__all__ = ["both", "changes_together", "objects_replaced"]
+__all__ = ["both", "changes_together"]
 
 Search = Callable[[WaitingPod], Iterator[Remedy]]
 
@@ -169,28 +168,6 @@ def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
         stack.enter_context(world.engine.state.without((*first.ended, *second.ended)))
         stack.enter_context(waiting.before_placed(made_anew=written is not None))
         return waiting.rewritten(written or waiting.written).node_now()
-
-
-@contextmanager
-def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
-    """Have objects of the world be others for the time of a question."""
-    with ExitStack() as stack:
-        for each in objects:
-            metadata = each.get("metadata") or {}
-            name = metadata.get("name", "")
-            put: Callable[[Object], object]
-            match each["kind"]:
-                case "Node":
-                    put, before = world.replace_node, world.nodes[name]
-                case "ResourceQuota":
-                    quotas = world.quotas_of(metadata.get("namespace", "default"))
-                    before = next(one for one in quotas if one["metadata"].get("name", "") == name)
-                    put = world.replace_quota
-                case _:
-                    put, before = world.replace_policy, world.policies[title(decode_policy(each))]
-            put(each)
-            stack.callback(put, before)
-        yield
 
 
 # The first change ----------------------------------------------------------------------------------------------------
