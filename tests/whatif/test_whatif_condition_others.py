@@ -11,7 +11,17 @@ import pytest
 from tests.seeds import seeds
 from tests.whatif.test_whatif_condition_remedies import HAMI, answer
 from tests.whatif.test_whatif_remedies import node, pod, running, world_of
-from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, PERCENT, RATIO, SHARED, cluster
+from tests.whatif.test_whatif_remedies_dialects import (
+    BYTES,
+    CORE,
+    CORES,
+    MEMORY,
+    NUMBER,
+    PERCENT,
+    RATIO,
+    SHARED,
+    cluster,
+)
 
 from vgpu_scheduler.engine import Cause
 from vgpu_scheduler.model import CardReason
@@ -88,6 +98,14 @@ def test_a_pod_that_asks_all_compute_of_cards_in_use_leaves_some_of_it(seed: int
         written = done(written, told.remedies[0])
     assert where
     assert [each["resources"]["limits"][HAMI[2]] for each in containers(written)] == ["99"] * len(containers(written))
+
+
+def test_so_does_one_that_asks_in_the_names_of_volcano() -> None:
+    objects = cluster("volcano", [[(1000, 0)], [(1000, 0)]])
+    written = pod("asked", {NUMBER: 1, MEMORY: 1000, CORES: 100})
+    _, told = answer(world_of(*objects, written, dialect="volcano")[0])
+    assert told.remedies[0].startswith(f"ask 99 of {CORES} instead of 100 in container main")
+    assert answer(world_of(*objects, done(written, told.remedies[0]), dialect="volcano")[0])[0]
 
 
 @pytest.mark.parametrize("limits", [{}, {HAMI[2]: 100}])
@@ -199,6 +217,12 @@ def test_nothing_is_made_up_where_nobody_has_said_anything() -> None:
     assert told_of("", {HAMI[0]: 1}) == ()
     (told,) = told_of("no nodes available to schedule pods", {HAMI[0]: 1})
     assert told.startswith("have nodes added")
+
+
+def test_what_is_said_of_preemption_is_no_reason_of_nodes() -> None:
+    counted = "0/3 nodes are available: 3 CardCordoned. preemption: 0/3 nodes are available: 3 No victims found."
+    (told,) = told_of(counted, {HAMI[0]: 1})
+    assert told.startswith("wait until the nodes or the pods on them change: nothing that this pod asks")
 
 
 @pytest.mark.parametrize("cause", Cause)

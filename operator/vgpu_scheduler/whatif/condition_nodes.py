@@ -19,7 +19,7 @@ __all__ = ["Rejections", "is_of", "less_of_nodes"]
 
 _INSUFFICIENT: Final = filters.insufficient("").text.strip()
 _NODES: Final = re.compile(r"\b0/(\d+) nodes are available")
-_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*)", re.DOTALL)
+_COUNTED: Final = re.compile(r"nodes are available(: \d+ .*?)(?: preemption: |$)", re.DOTALL)
 _COUNTS: Final = re.compile(r"(?:: |, )(\d+) (.+?)(?=, \d+ |\.\s|\.$)")
 _MOST: Final = 4
 """Ways to ask less that are told where each is about several amounts."""
