@@ -24,7 +24,7 @@ from vgpu_scheduler.state import Phase
 TENANTS = 6
 WORLDS = [
     range(150),
-    *(pytest.param(range(at or 150, at + 2500), marks=pytest.mark.long) for at in range(0, 10_000, 2500)),
+    *(pytest.param(range(at or 150, at + 2500), marks=pytest.mark.long) for at in range(0, 5_000, 2500)),
 ]
 
 
