@@ -41,7 +41,8 @@ from vgpu_scheduler.kube import (
     to_int,
     to_milli,
 )
-from vgpu_scheduler.runtime.device_config import device_config, with_device_config
+from vgpu_scheduler.runtime.device_config import device_config
+from vgpu_scheduler.runtime.device_files import HAMI
 from vgpu_scheduler.settings import Settings, SettingsError
 
 KIB = 1024
@@ -224,7 +225,7 @@ def admission(data: bytes) -> None:
 
 def configuration(data: bytes) -> None:
     with contextlib.suppress(SettingsError):
-        device_config(with_device_config(SETTINGS, _text(data)))
+        device_config(HAMI.with_text(SETTINGS, _text(data)))
 
 
 _PEOPLE = "whoever may write pods"

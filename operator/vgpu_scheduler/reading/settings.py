@@ -18,13 +18,11 @@ from vgpu_scheduler.kube import DecodeError, Object
 from vgpu_scheduler.reading.hami_settings import given_settings
 from vgpu_scheduler.reading.run_flags import parse_run_flags
 from vgpu_scheduler.runtime.assembly import engine_options
-from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
+from vgpu_scheduler.runtime.device_files import DEVICE_FILES, FILE
 from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
 
 _NAME = "vgpu-scheduler"
 _FILE = "settings.yaml"
-_DEVICES, _DEVICES_FILE = "hami-scheduler-device", "device-config.yaml"
-"""The ConfigMap of HAMi's chart, and the file in it."""
 _PREFIX = "VGPU_"
 DEFAULTS = "assumed defaults"
 _NO_OVERRIDES: Mapping[str, Any] = {}
@@ -68,20 +66,22 @@ class SettingsObjects:
     config_map, deployment
         Its own; None where they are not there or may not be read.
     devices
-        The ConfigMap of HAMi's device configuration; None like these.
+        The ConfigMaps of device configurations, in the order of ``DEVICE_FILES``; None like these.
     """
 
     namespace: str
     config_map: Object | None = None
     deployment: Object | None = None
-    devices: Object | None = None
+    devices: tuple[Object | None, ...] = (None,) * len(DEVICE_FILES)
 
     @classmethod
     async def read(cls, api: ApiClient, namespace: str) -> SettingsObjects:
         """Read them from the API."""
         core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
-        paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", f"{core}/configmaps/{_DEVICES}")
-        return cls(namespace, *[await _get(api, path) for path in paths])
+        devices = [f"{core}/configmaps/{file.config_map}" for file in DEVICE_FILES]
+        paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", *devices)
+        config_map, deployment, *found = [await _get(api, path) for path in paths]
+        return cls(namespace, config_map, deployment, tuple(found))
 
     @classmethod
     def from_settings(cls, settings: Settings, namespace: str) -> SettingsObjects:
@@ -90,11 +90,11 @@ class SettingsObjects:
         Raises
         ------
         SettingsError
-            If HAMi's device configuration, which they may name, cannot be read.
+            If a device configuration, which they may name, cannot be read.
         """
-        content = without_device_config_file(settings).model_dump(
-            mode="json", exclude_unset=True, exclude=set(_OF_THE_PROCESS)
-        )
+        for file in DEVICE_FILES:
+            settings = file.inlined(settings)
+        content = settings.model_dump(mode="json", exclude_unset=True, exclude=set(_OF_THE_PROCESS))
         text = yaml.safe_dump(content, sort_keys=False)
         return cls(namespace, {"metadata": {"name": _NAME, "namespace": namespace}, "data": {_FILE: text}})
 
@@ -106,18 +106,19 @@ class SettingsObjects:
             for obj in objects
             if isinstance(metadata := obj.get("metadata"), Mapping) and metadata.get("namespace") == namespace
         }
-        names = (("ConfigMap", _NAME), ("Deployment", _NAME), ("ConfigMap", _DEVICES))
-        return cls(namespace, *(found.get(name) for name in names))
+        devices = tuple(found.get(("ConfigMap", file.config_map)) for file in DEVICE_FILES)
+        return cls(namespace, found.get(("ConfigMap", _NAME)), found.get(("Deployment", _NAME)), devices)
 
     @property
     def objects(self) -> list[Object]:
         """Those that are there, with their kinds."""
-        kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), ("ConfigMap", self.devices))
+        devices = [("ConfigMap", devices) for devices in self.devices]
+        kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), *devices)
         return [{**obj, "kind": kind} for kind, obj in kinds if obj is not None]
 
     def removed_from(self, objects: Iterable[Object]) -> list[Object]:
         """Return some objects without these."""
-        return [obj for obj in objects if obj not in (self.config_map, self.deployment, self.devices)]
+        return [obj for obj in objects if obj not in (self.config_map, self.deployment, *self.devices)]
 
 
 async def read_settings(api: ApiClient, config: Path | None, namespace: str) -> SchedulerSettings:
@@ -145,11 +146,13 @@ def settings_from_objects(
     """
     settings, source, problem = _of_cluster(installed, overrides)
     try:
-        if settings.hami_device_config is not None:
-            text = _text(installed.devices, "data", _DEVICES_FILE)
-            settings = with_device_config(settings, text or "")
+        for file, devices in zip(DEVICE_FILES, installed.devices, strict=True):
+            if file.path(settings) is None:
+                continue
+            text = _text(devices, "data", FILE)
+            settings = file.with_text(settings, text or "")
             if text is None:
-                source += ", with the names of HAMi's chart, for its device configuration could not be read"
+                source += f", with the names of {file.owner} chart, for its device configuration could not be read"
         return SchedulerSettings(settings, source, problem, engine_options(settings))
     except SettingsError as error:
         return _assumed(str(error), overrides)
