@@ -25,7 +25,8 @@ from vgpu_scheduler.dialects.hami.mig import (
     encode_allocations,
     pieces_of,
 )
-from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, MigAllowance, MigGeometry, Template
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, MigAllowance
 from vgpu_scheduler.kube import Node, decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.state import State

@@ -8,7 +8,8 @@ from typing import Any
 from tests.naive.hami_mig import Held, select_instance
 
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
-from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION, MigGeometry
+from vgpu_scheduler.dialects.hami.templates import MigGeometry
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults

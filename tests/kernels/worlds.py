@@ -21,7 +21,7 @@ from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, QuotaRemainder, card_order
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
-from vgpu_scheduler.dialects.hami.vendors.nvidia import placed, recorded, template_pieces
+from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix

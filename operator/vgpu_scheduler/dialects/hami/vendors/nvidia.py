@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from vgpu_scheduler.dialects.hami.mig import (
     pieces_of,
     slices_of,
 )
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, instance_of, recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
@@ -32,8 +32,6 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     MODE,
     MODE_MIG,
     MODES,
-    MOST_INSTANCES,
-    MOST_TEMPLATES,
     NO_USE_TYPE,
     NO_USE_UUID,
     NUMA_BIND,
@@ -44,9 +42,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     USE_UUID,
     VENDOR,
     MigAllowance,
-    MigGeometry,
     NvidiaNames,
-    Template,
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, VendorSection
@@ -247,40 +243,6 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
             "written as `UUID[template-instance]`. Cards in mode `mps` are accounted as those in mode `hami-core`."
         ),
     )
-
-
-_SHARES = 64
-"""More shares than a card has of one template, so that no number of one weighs as much as fewer of the next."""
-_RECORDED = re.compile(r"(?P<uuid>.*)\[(?P<template>[0-9]{1,9})-(?P<instance>[0-9]{1,9})\]", re.DOTALL)
-
-
-def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
-    """Return the instances of all templates, in the order in which they are tried."""
-    return tuple(
-        Piece(name, slot, 1, (1, memory, 0, *placed(number, slot)), number)
-        for number, template in enumerate(templates)
-        for slot, (name, memory) in enumerate((name, memory) for name, memory, count in template for _ in range(count))
-    )
-
-
-def placed(template: int, instance: int) -> Amounts:
-    """Return what an instance books of placements and slices; one that no card has, more than any card has."""
-    if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
-        return (0, *(2,) * SLICES)
-    return (_SHARES ** (template + 1), *slices_of([Span(instance, 1)]))
-
-
-def recorded(uuid: str, piece: Piece | None) -> str:
-    """Return how an instance is named in the allocation of a pod."""
-    return uuid if piece is None or piece.template is None else f"{uuid}[{piece.template}-{piece.start}]"
-
-
-def instance_of(name: str) -> tuple[str, Amounts]:
-    """Return the card that an entry names, and what it books of placements and slices; nothing without a suffix."""
-    match = _RECORDED.fullmatch(name)
-    if match is None:
-        return name, ()
-    return match["uuid"], placed(int(match["template"]), int(match["instance"]))
 
 
 _NOTHING = (0, 0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template, templates_of
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 VENDOR = "NVIDIA"
@@ -44,34 +45,6 @@ class MigAllowance:
     def __post_init__(self) -> None:
         if not all(self.models) or not all(self.profiles) or not self.models or not self.profiles:
             raise ValueError(f"{self}: models and profiles must be named")
-
-
-MOST_TEMPLATES = MOST_INSTANCES = 8
-Template = tuple[tuple[str, int, int], ...]
-"""Kinds of instances: name, memory in MiB, how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class MigGeometry:
-    """The templates that plugins of HAMi 2.5 to 2.9 cut MIG cards of some models by, one at a time.
-
-    Attributes
-    ----------
-    models
-        Parts of model names.
-    templates
-        In the order in which they are tried.
-    """
-
-    models: tuple[str, ...]
-    templates: tuple[Template, ...]
-
-    def __post_init__(self) -> None:
-        sizes = [sum(count for _, _, count in template) for template in self.templates]
-        if not self.models or not all(self.models) or not sizes or len(sizes) > MOST_TEMPLATES:
-            raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
-        if not all(0 < size <= MOST_INSTANCES for size in sizes):
-            raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
 
 
 KNOWN_GEOMETRIES = (
@@ -124,7 +97,7 @@ class NvidiaNames(ShareNames):
 
     def mig_templates(self, model: str) -> tuple[Template, ...]:
         """Return the templates of cards of a model; none where they are not known."""
-        return next((e.templates for e in self.mig_geometries if any(part in model for part in e.models)), ())
+        return templates_of(self.mig_geometries, model)
 
     def mig_profiles(self, model: str) -> tuple[str, ...] | None:
         """Return the names of the MIG profiles that cards of a model may be given out in; None for all."""

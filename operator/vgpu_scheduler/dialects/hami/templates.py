@@ -1,0 +1,76 @@
+"""Templates that MIG cards are cut by, one at a time: those of HAMi 2.5 to 2.9 and of Volcano."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
+from vgpu_scheduler.model import Amounts, Piece
+
+MOST_TEMPLATES = MOST_INSTANCES = 8
+Template = tuple[tuple[str, int, int], ...]
+"""Kinds of instances: name, memory in MiB, how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigGeometry:
+    """The templates that a plugin cuts MIG cards of some models by, one at a time.
+
+    Attributes
+    ----------
+    models
+        Parts of model names.
+    templates
+        In the order in which they are tried.
+    """
+
+    models: tuple[str, ...]
+    templates: tuple[Template, ...]
+
+    def __post_init__(self) -> None:
+        sizes = [sum(count for _, _, count in template) for template in self.templates]
+        if not self.models or not all(self.models) or not sizes or len(sizes) > MOST_TEMPLATES:
+            raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
+        if not all(0 < size <= MOST_INSTANCES for size in sizes):
+            raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
+
+
+def templates_of(geometries: Sequence[MigGeometry], model: str) -> tuple[Template, ...]:
+    """Return the templates of cards of a model, by the first entry that names a part of it; none without one."""
+    return next((entry.templates for entry in geometries if any(part in model for part in entry.models)), ())
+
+
+_SHARES = 64
+"""More shares than a card has of one template, so that no number of one weighs as much as fewer of the next."""
+_RECORDED = re.compile(r"(?P<uuid>.*)\[(?P<template>[0-9]{1,9})-(?P<instance>[0-9]{1,9})\]", re.DOTALL)
+
+
+def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
+    """Return the instances of all templates, in the order in which they are tried."""
+    return tuple(
+        Piece(name, slot, 1, (1, memory, 0, *placed(number, slot)), number)
+        for number, template in enumerate(templates)
+        for slot, (name, memory) in enumerate((name, memory) for name, memory, count in template for _ in range(count))
+    )
+
+
+def placed(template: int, instance: int) -> Amounts:
+    """Return what an instance books of placements and slices; one that no card has, more than any card has."""
+    if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
+        return (0, *(2,) * SLICES)
+    return (_SHARES ** (template + 1), *slices_of([Span(instance, 1)]))
+
+
+def recorded(uuid: str, piece: Piece | None) -> str:
+    """Return how an instance is named in the allocation of a pod."""
+    return uuid if piece is None or piece.template is None else f"{uuid}[{piece.template}-{piece.start}]"
+
+
+def instance_of(name: str) -> tuple[str, Amounts]:
+    """Return the card that an entry names, and what it books of placements and slices; nothing without a suffix."""
+    match = _RECORDED.fullmatch(name)
+    if match is None:
+        return name, ()
+    return match["uuid"], placed(int(match["template"]), int(match["instance"]))
