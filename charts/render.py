@@ -44,6 +44,7 @@ OPTIONS = {
     "admission-webhook": ".Values.admissionWebhook.enabled",
     "admission-webhook/cert-manager": "(and .Values.admissionWebhook.enabled .Values.admissionWebhook.certManager)",
     "admission-policy": ".Values.admissionPolicy.enabled",
+    "volcano-config": ".Values.volcanoConfig.enabled",
     "volcano": '(has "volcano" (.Values.settings.dialects | default list))',
     "koordinator": '(has "koordinator" (.Values.settings.dialects | default list))',
     "system-spread": '(dig "scoring" "system_spread" false .Values.settings)',
@@ -55,6 +56,8 @@ OPTIONS = {
     "ui": ".Values.ui.enabled",
 }
 """The folders beside the base, in the order in which their patches follow each other: when they are in force."""
+CONFIG_MAPS = {"hamiConfig": "hami-scheduler-device", "volcanoConfig": "volcano-vgpu-device-config"}
+"""By the value that names another one, the ConfigMap that the manifests mount."""
 CONDITIONS = {
     "volume-binding.yaml": ".Values.volumeBinding.enabled",
     "disruption-budget.yaml": "(gt (int .Values.replicas) 1)",  # with one replica it would let no node be drained
@@ -206,7 +209,8 @@ def _if_set(name: str, value: Any) -> Only:
 def named_by_values(text: str, kind: str) -> str:
     """Return the text of a template with the names that the release and its values give, and the braces that it has."""
     if kind == "Deployment":
-        text = text.replace("name: hami-scheduler-device", "name: {{ .Values.hamiConfig.configMap }}")
+        for value, config_map in CONFIG_MAPS.items():
+            text = text.replace(f"name: {config_map}", f"name: {{{{ .Values.{value}.configMap }}}}")
     return text.replace(NAMESPACE, "{{ .Release.Namespace }}").replace(BRACES, "{{ `{{` }}")
 
 

@@ -58,6 +58,15 @@ class HamiConfig(_Values):
     """The ConfigMap with device-config.yaml, in the namespace of the release."""
 
 
+class VolcanoConfig(_Values):
+    """The device configuration of Volcano's plugin (docs/coming-from-volcano.md)."""
+
+    enabled: bool = False
+    """Mount it."""
+    config_map: Annotated[str, Field(pattern=_NAME)] = "volcano-vgpu-device-config"
+    """The ConfigMap with device-config.yaml, in the namespace of the release."""
+
+
 class Enabled(_Values):
     """Something that is installed, or not."""
 
@@ -164,6 +173,8 @@ class Values(_Values):
     v1beta1 since 1.34 and as v1 since 1.36."""
     hami_config: HamiConfig = HamiConfig()
     """HAMi's device configuration (docs/coming-from-hami.md)."""
+    volcano_config: VolcanoConfig = VolcanoConfig()
+    """The device configuration of Volcano's plugin (docs/coming-from-volcano.md)."""
     volume_binding: Enabled = Enabled(enabled=True)
     """The right to bind volumes that wait for their first consumer."""
     tenant_policies: Enabled = Enabled(enabled=True)

@@ -125,6 +125,12 @@ class Ecosystem(ABC):
     async def _allocate(self, pod: Object) -> str:
         """Hand out the devices of a pod; return what is wrong, if anything."""
 
+    def handed_out(self, node: str) -> dict[str, _Amounts]:
+        """Return what the pods of a node hold of each device."""
+        held = [devices for devices in self._held[node].values() if devices]
+        names = sorted({name for devices in held for name in devices})
+        return {name: _sum([devices[name] for devices in held if name in devices]) for name in names}
+
     def _book(self, pod: Object, devices: Mapping[str, _Amounts]) -> str:
         """Book devices for a pod; return what is wrong with them."""
         node = pod["spec"]["nodeName"]
@@ -133,9 +139,9 @@ class Ecosystem(ABC):
         for name in devices:
             if name not in totals:
                 return f"device {name} is not one of node {node}"
-            sums = [sum(column) for column in zip(*(d[name] for d in held.values() if name in d), strict=True)]
+            sums = _sum([d[name] for d in held.values() if name in d])
             if any(used > total for used, total in zip(sums, totals[name], strict=True)):
-                return f"device {name} has {sums} of {list(totals[name])} handed out"
+                return f"device {name} has {list(sums)} of {list(totals[name])} handed out"
         return ""
 
 
@@ -185,8 +191,7 @@ class VolcanoPlugin(Ecosystem):
                 return f"container {container['name']} asks for {number} cards and would get {len(cards)}"
             for card in cards:
                 uuid, _, memory, cores = card.split(",")
-                one = (1, int(memory), int(cores))
-                devices[uuid] = tuple(a + b for a, b in zip(devices.get(uuid, (0, 0, 0)), one, strict=True))
+                devices[uuid] = _sum([devices.get(uuid, (0, 0, 0)), (1, int(memory), int(cores))])
         return self._book(pod, devices)
 
     def _notice_unlimited(self, pod: Object, container: str, limits: Mapping[str, str]) -> None:
@@ -276,6 +281,10 @@ class Koordlet(Ecosystem):
             for card in json.loads(value).get("gpu", [])
         }
         return self._book(pod, devices) if devices else "the allocation has no GPU"
+
+
+def _sum(amounts: list[_Amounts]) -> _Amounts:
+    return tuple(sum(column) for column in zip(*amounts, strict=True))
 
 
 def _cards(entry: str) -> list[str]:

@@ -19,14 +19,16 @@ Obj = dict[str, Any]
 
 
 @asynccontextmanager
-async def served(folder: Path, version: str = "v1.12") -> AsyncIterator[tuple[Bench, VolcanoPlugin]]:
-    """A binder, and a node ``v`` with two cards and a version of Volcano's plugin."""
-    settings = Settings(dialects=("volcano",), volcano={"plugin_version": version})
+async def served(
+    folder: Path, version: str = "v1.12", *, memory: int = 24576, **more: Any
+) -> AsyncIterator[tuple[Bench, VolcanoPlugin]]:
+    """A binder, and a node ``v`` with two cards of this memory and a version of Volcano's plugin."""
+    settings = Settings(dialects=("volcano",), volcano={"plugin_version": version}, **more)
     async with (
         bench(folder, engine=engine_of(*make_dialects(settings))) as b,
         VolcanoPlugin(b.cluster.url, by_number=version == "v1.12", delay=0.0) as plugin,
     ):
-        await plugin.register("v")
+        await plugin.register("v", memory=memory)
         await b.learn()
         b.watch()
         yield b, plugin
@@ -58,6 +60,19 @@ async def test_cards_in_one_container_are_served(tmp_path: Path) -> None:
         assert await decided(b, "one", {NUMBER: 1, MEMORY: 1000}, {}) == "Running"
         assert await decided(b, "two", {}, {NUMBER: 2, MEMORY: 1000}) == "Running"
         assert plugin.violations == []
+
+
+async def test_half_of_a_card_is_half_on_a_node_that_counts_in_blocks(tmp_path: Path) -> None:
+    section = {"resourceMemoryPercentageName": "volcano.sh/vgpu-memory-percentage", "gpuMemoryFactor": 10}
+    async with served(tmp_path, memory=2457, volcano_devices={"nvidia": section}) as (b, plugin):
+        half = {NUMBER: 1, "volcano.sh/vgpu-memory-percentage": 50}
+        assert [await decided(b, f"half-{number}", half) for number in range(4)] == ["Running"] * 4
+        assert "CardInsufficientMemory" in await decided(b, "one-too-many", half)
+        assert plugin.violations == []
+        assert {card: amounts[:2] for card, amounts in plugin.handed_out("v").items()} == {
+            "GPU-v-0": (2, 2 * 1228),
+            "GPU-v-1": (2, 2 * 1228),
+        }
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ NEWEST, OLDER = "1.36.3", "1.34.3"
 COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "audit": (NEWEST, {"guard": "audit"}),
     "hami-config": (NEWEST, {"hamiConfig": {"enabled": True}}),
+    "volcano-config": (NEWEST, {"volcanoConfig": {"enabled": True}}),
     "policies-by-admins": (NEWEST, {"tenantPolicies": {"enabled": False}}),
     "cluster-policy-readers": (NEWEST, {"clusterPolicyReaders": {"enabled": True}}),
     "admission-webhook": (NEWEST, {"admissionWebhook": {"enabled": True}}),

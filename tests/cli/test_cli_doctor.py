@@ -304,13 +304,37 @@ async def test_names_of_resources_are_those_of_hamis_device_configuration() -> N
     )
     paths = config_map(hami_device_config="/etc/hami/device-config.yaml")
     seen, report = await look(Server(objects, paths))
-    assert "with the names of HAMi's chart" in seen.expected.source
+    assert "with the defaults for HAMi's device configuration, which could not be read" in seen.expected.source
     assert "plugin-silent" in ids(report)
     devices = {"data": {"device-config.yaml": "nvidia: {resourceCountName: example.com/gpu}"}}
     for node in objects["Node"]:
         node["status"]["allocatable"]["example.com/gpu"] = "10"
     _, report = await look(Server(objects, paths | {f"{CONFIG_MAPS}/hami-scheduler-device": devices}))
     assert "plugin-silent" not in ids(report)
+
+
+async def test_names_of_resources_are_those_of_volcanos_device_configuration() -> None:
+    objects = healthy()
+    listed = {"volcano.sh/node-vgpu-register": "v-0,10,24576,NVIDIA-A10,true,hami-core:"}
+    offered = {"example.com/vgpu": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"}
+    objects["Node"].append(node_object("v", annotations=listed, allocatable=offered))
+    paths = config_map(dialects=["hami", "volcano"], volcano_device_config="/etc/volcano/device-config.yaml")
+    seen, _ = await look(Server(objects, paths))
+    assert "with the defaults for Volcano's device configuration, which could not be read" in seen.expected.source
+    assert cards_of(seen, "v") == []
+    devices = {"data": {"device-config.yaml": "nvidia: {resourceCountName: example.com/vgpu}"}}
+    seen, _ = await look(Server(objects, paths | {f"{CONFIG_MAPS}/volcano-vgpu-device-config": devices}))
+    assert cards_of(seen, "v") == ["v-0"]
+    broken = {"data": {"device-config.yaml": "nvidia: {gpuMemoryFactor: ten}"}}
+    _, report = await look(Server(objects, paths | {f"{CONFIG_MAPS}/volcano-vgpu-device-config": broken}))
+    [finding] = [finding for finding in report.findings if finding.diagnosis.id == "settings-unreadable"]
+    assert "nvidia.gpuMemoryFactor" in finding.message
+
+
+def cards_of(seen: ClusterSnapshot, name: str) -> list[str]:
+    volcano = seen.expected.options.dialects[1]
+    [node] = [node for node in seen.nodes if node.name == name]
+    return [device.uuid for device in volcano.inventory.devices(node)]
 
 
 async def test_a_card_that_two_dialects_register_is_found() -> None:

@@ -179,6 +179,12 @@ def test_a_file_that_is_elsewhere_is_not_said_to_be_understood(tmp_path: Path) -
     code, out, (error,) = check(file)
     assert (code, out) == (2, "")
     assert error == f"Error: HAMi's device configuration {there}: nvidia.resourceCountName: 5 is not a text"
+    file = written(tmp_path, "volcano_device_config: /etc/no/such/device-config.yaml\n")
+    assert check(file) == (0, understood, [f"warning: volcano_device_config: {elsewhere}"])
+    file = written(tmp_path, f"volcano_device_config: {there}\n")
+    assert check(file)[2] == [
+        f"Error: Volcano's device configuration {there}: nvidia.resourceCountName: 5 is not a text"
+    ]
 
 
 @pytest.mark.parametrize("maker", ["nvidia", "cambricon", "hygon", "iluvatar", "mthreads", "metax", "enflame", "vnpus"])

@@ -19,7 +19,8 @@ from tests.naive.volcano_quirks import VOLCANO
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, placement_usage
-from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
+from vgpu_scheduler.dialects.hami import VendorSection
+from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, claims_devices
 from vgpu_scheduler.state import State
@@ -136,9 +137,7 @@ def _cards(cards: Sequence[Card]) -> list[Obj]:
 
 def dialect_of(case: Case) -> volcano_dialect:
     """The dialect as the device configuration of a case sets it up."""
-    names = naive.Names.of(case)
-    factor = ((case["args"]["deviceConfig"] or {}).get("nvidia") or {}).get("gpuMemoryFactor", 1)
-    return volcano_dialect(VolcanoNames(names.count, names.memory, names.percent, names.cores, factor))
+    return volcano_dialect(configured_names(VendorSection(case["args"]["deviceConfig"])))
 
 
 def product(case: Case) -> Answer:

@@ -27,6 +27,7 @@ DECIDING: Mapping[str, Any] = {
     "strict_annotations": True,
     "exclusive_when_unspecified": True,
     "hami_devices": {"hygon": {"resourceCountName": "example.com/dcu"}},
+    "volcano_devices": {"nvidia": {"gpuMemoryFactor": 10}},
     "volcano.plugin_version": "v1.10",
     "scoring.device_weight": 7,
     "scoring.system_spread": True,
@@ -39,13 +40,13 @@ DECIDING: Mapping[str, Any] = {
     "bind.longest_wait": 30.0,
 }
 """Settings that decisions depend on, each with a value that is not its default."""
-WITH = {"volcano.plugin_version": {"dialects": ["volcano"]}}
+WITH = {name: {"dialects": ["volcano"]} for name in ("volcano.plugin_version", "volcano_devices")}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
     r"(admission|tracing)\..*|lease\.(?!namespace).*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
     r"|hami_metrics|metrics_label_values|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*"
     r"|runbook_url"
-    r"|hami_device_config"  # a file that is read into hami_devices
+    r"|hami_device_config|volcano_device_config"  # files that are read into hami_devices and volcano_devices
 )
 """Settings that say how the operator works, and nothing about what it decides."""
 

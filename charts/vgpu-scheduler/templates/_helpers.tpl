@@ -58,6 +58,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.admissionWebhook.enabled (not (has (dig "admission" "key_file" "" .Values.settings | toString) (list "" "/etc/vgpu-scheduler-admission/tls.key"))) }}
 {{- fail "settings.admission.key_file: the chart sets it to /etc/vgpu-scheduler-admission/tls.key for what is enabled; leave it out" }}
 {{- end }}
+{{- if and .Values.volcanoConfig.enabled (not (has (dig "volcano_device_config" "" .Values.settings | toString) (list "" "/etc/volcano/device-config.yaml"))) }}
+{{- fail "settings.volcano_device_config: the chart sets it to /etc/volcano/device-config.yaml for what is enabled; leave it out" }}
+{{- end }}
 {{- if and .Values.preemption.enabled (not (has (dig "preemption" "" .Values.settings | toString) (list "" "true"))) }}
 {{- fail "settings.preemption: the chart sets it to true for what is enabled; leave it out" }}
 {{- end }}

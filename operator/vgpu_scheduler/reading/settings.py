@@ -152,7 +152,7 @@ def settings_from_objects(
             text = _text(devices, "data", FILE)
             settings = file.with_text(settings, text or "")
             if text is None:
-                source += f", with the names of {file.owner} chart, for its device configuration could not be read"
+                source += f", with the defaults for {file.owner} device configuration, which could not be read"
         return SchedulerSettings(settings, source, problem, engine_options(settings))
     except SettingsError as error:
         return _assumed(str(error), overrides)

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_argumen
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.runtime.device_config import device_config
+from vgpu_scheduler.runtime.device_config import device_config, volcano_names
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics, catalogue
 
@@ -35,7 +35,7 @@ def make_dialects(settings: Settings) -> list[Dialect]:
     makers: Mapping[str, Callable[[], Dialect]] = {
         **DIALECTS,
         "hami": lambda: hami_dialect(device_config(settings)),
-        "volcano": lambda: volcano_dialect(plugin=PluginVersion(settings.volcano.plugin_version)),
+        "volcano": lambda: volcano_dialect(volcano_names(settings), PluginVersion(settings.volcano.plugin_version)),
     }
     return [makers[name]() for name in settings.dialects]
 

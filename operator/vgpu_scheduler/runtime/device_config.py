@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from vgpu_scheduler.dialects.hami import ConfigError, Vendor, VendorSection, configured
-from vgpu_scheduler.runtime.device_files import HAMI
+from vgpu_scheduler.dialects.volcano import VolcanoNames, configured_names
+from vgpu_scheduler.runtime.device_files import HAMI, VOLCANO, DeviceFile
 from vgpu_scheduler.settings import Profile, Settings, SettingsError
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 def device_config(settings: Settings) -> tuple[Vendor, ...]:
@@ -23,10 +25,24 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
     SettingsError
         If the file cannot be read, or a field of it; the message names both.
     """
-    found, warnings = _configured(settings)
-    for warning in warnings:
+    return _logged(_configured(settings))
+
+
+def volcano_names(settings: Settings) -> VolcanoNames:
+    """Return the names that Volcano's device configuration gives; the fields of the settings rank above the file's.
+
+    Raises
+    ------
+    SettingsError
+        If the file cannot be read, or a field of it; the message names both.
+    """
+    return _logged(_configured_names(settings))
+
+
+def _logged(found: tuple[_T, list[str]]) -> _T:
+    for warning in found[1]:
         log.warning("%s", warning)
-    return found
+    return found[0]
 
 
 def device_config_warnings(settings: Settings) -> list[str]:
@@ -37,28 +53,42 @@ def device_config_warnings(settings: Settings) -> list[str]:
     SettingsError
         If a file cannot be read, or a field of it; the message names both.
     """
-    unseen = HAMI.unseen(settings)
-    if not unseen:
-        return _configured(settings)[1]
-    return [unseen, *_configured(HAMI.without_path(settings))[1]]
+    return [*_warnings(HAMI, _configured, settings), *_warnings(VOLCANO, _configured_names, settings)]
+
+
+def _warnings(file: DeviceFile, read: Callable[[Settings], tuple[Any, list[str]]], settings: Settings) -> list[str]:
+    unseen = file.unseen(settings)
+    return [unseen, *read(file.without_path(settings))[1]] if unseen else read(settings)[1]
 
 
 def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
     """Return the makers' cards, and what of the configuration has no effect."""
-    file = HAMI.path(settings)
-    config = VendorSection(_with_settings(HAMI.content(settings), settings))
-    where = HAMI.where(file)
-    try:
-        found = configured(config)
-    except ConfigError as error:
-        raise SettingsError(f"{where}: {error}") from None
-    warnings = [f"{where}: {text}" for text in config.unknown()]
-    if file and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:
+    content = _with_settings(HAMI.content(settings), settings)
+    found, warnings = _understood(HAMI, settings, content, configured)
+    if HAMI.path(settings) and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:
         warnings.append(
             f"HAMi's device configuration is read under profile {settings.profile.value}: "
             f"set profile: {Profile.HAMI210.value} for the choices of HAMi 2.10"
         )
     return found, warnings
+
+
+def _configured_names(settings: Settings) -> tuple[VolcanoNames, list[str]]:
+    """Return the names, and what of the configuration has no effect."""
+    return _understood(VOLCANO, settings, VOLCANO.content(settings), configured_names)
+
+
+def _understood(
+    file: DeviceFile, settings: Settings, content: Mapping[str, Any], read: Callable[[VendorSection], _T]
+) -> tuple[_T, list[str]]:
+    """Return what is read of a configuration, and what of it has no effect."""
+    where = file.where(file.path(settings))
+    try:
+        config = VendorSection(content)
+        found = read(config)
+    except ConfigError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    return found, [f"{where}: {text}" for text in config.unknown()]
 
 
 def _with_settings(content: Mapping[str, Any], settings: Settings) -> Mapping[str, Any]:

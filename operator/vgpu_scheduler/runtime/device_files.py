@@ -114,5 +114,6 @@ def _joined(file: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, A
 
 
 HAMI: Final = DeviceFile("HAMi's", "hami-scheduler-device", "hami_device_config", "hami_devices")
-DEVICE_FILES: Final = (HAMI,)
+VOLCANO: Final = DeviceFile("Volcano's", "volcano-vgpu-device-config", "volcano_device_config", "volcano_devices")
+DEVICE_FILES: Final = (HAMI, VOLCANO)
 """Those of all ecosystems."""

@@ -73,6 +73,10 @@ class Settings(BaseSettings):
     """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
     hami_devices: dict[str, Any] = {}
     """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
+    volcano_device_config: Path | None = None
+    """Volcano's device-config.yaml, as it is or in its ConfigMap: names, the unit of memory, MIG geometries."""
+    volcano_devices: dict[str, Any] = {}
+    """Sections of Volcano's device-config.yaml whose fields rank above those of the file."""
     volcano: VolcanoSettings = VolcanoSettings()
     """What the nodes of Volcano's ecosystem have."""
     scoring: ScoringSettings = ScoringSettings()

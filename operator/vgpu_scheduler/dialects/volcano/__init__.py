@@ -7,6 +7,7 @@ from vgpu_scheduler.dialects.volcano.codec import (
     decode_register,
     encode_assignments,
 )
+from vgpu_scheduler.dialects.volcano.config import configured_names
 from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.dialects.volcano.node_side import PluginVersion
@@ -15,6 +16,7 @@ __all__ = [
     "PluginVersion",
     "RegisteredCard",
     "VolcanoNames",
+    "configured_names",
     "decode_assignments",
     "decode_register",
     "encode_assignments",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vgpu_scheduler.dialects.hami.templates import MigGeometry
+
 NAME = "volcano"
 VENDOR = "NVIDIA"
 
@@ -49,6 +51,8 @@ class VolcanoNames:
     memory_factor
         What one unit of memory stands for, in MiB, in claims and in the plugin's registration alike
         (``gpuMemoryFactor``).
+    mig_geometries
+        The templates that cards in MIG mode are cut by; none unless configured.
     """
 
     count: str = "volcano.sh/vgpu-number"
@@ -56,6 +60,7 @@ class VolcanoNames:
     memory_percent: str = ""
     cores: str = "volcano.sh/vgpu-cores"
     memory_factor: int = 1
+    mig_geometries: tuple[MigGeometry, ...] = ()
 
     @property
     def amounts(self) -> tuple[str, ...]:

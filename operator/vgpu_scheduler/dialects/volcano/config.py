@@ -1,0 +1,62 @@
+"""Section ``nvidia`` of Volcano's ``device-config.yaml``: names, unit of memory, and geometries of MIG cards."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+# The file is of one root with HAMi's, and is read with the same errors.
+from vgpu_scheduler.dialects.hami import ConfigError, VendorSection
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template
+from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+
+_OF_THE_PLUGIN = (
+    "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "disableCoreLimit", "overwriteEnv",
+    "defaultMemory", "defaultCores", "defaultGPUNum", "resourcePriorityName", "gpuCorePolicy",
+)  # fmt: skip
+"""What Volcano's scheduler does not act upon either, the defaults included."""
+
+
+def configured_names(config: VendorSection) -> VolcanoNames:
+    """Return the names that the file configures; Volcano's own where it says nothing.
+
+    Parameters
+    ----------
+    config
+        The whole file.
+
+    Raises
+    ------
+    ConfigError
+        If a field cannot be read, or two resources have the same name.
+    """
+    section, known = config.section("nvidia"), VolcanoNames()
+    config.ignore("vnpus")  # cards of another maker, which are not served under Volcano's names
+    section.ignore(*_OF_THE_PLUGIN)
+    names = VolcanoNames(
+        count=section.text("resourceCountName", known.count),
+        memory=section.text("resourceMemoryName", known.memory),
+        memory_percent=section.text("resourceMemoryPercentageName"),
+        cores=section.text("resourceCoreName", known.cores),
+        memory_factor=section.factor("gpuMemoryFactor"),
+        mig_geometries=tuple(map(_mig_geometry, section.sections("knownMigGeometries"))),
+    )
+    for name, times in Counter((names.count, *names.amounts)).items():
+        if times > 1:
+            raise ConfigError(f"{', '.join(section.saying(name))}: resource {name} stands for {times} things")
+    return names
+
+
+def _mig_geometry(section: VendorSection) -> MigGeometry:
+    templates = tuple(map(_template, section.sections("allowedGeometries")))
+    try:
+        return MigGeometry(section.texts("models"), templates)
+    except ValueError as error:
+        raise ConfigError(f"{section.path}: {error}") from None
+
+
+def _template(section: VendorSection) -> Template:
+    section.ignore("group")  # a name for people: groups are written by their numbers
+    return tuple(
+        (kind.required("name"), kind.integer("memory", least=1), kind.integer("count", least=1))
+        for kind in section.sections("geometries")
+    )
