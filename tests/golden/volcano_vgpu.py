@@ -12,24 +12,14 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.golden.outcome import Case, Outcome, differences, responsible
+from tests.golden.volcano_world import TIMES, World, annotations_of
 from tests.naive import volcano as naive
 from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.volcano import Answer, Card
 from tests.naive.volcano_quirks import VOLCANO
 
-from vgpu_scheduler.allocators import CardChoice, FitColumns
-from vgpu_scheduler.dialects import ClaimError, CodecError, placement_usage
-from vgpu_scheduler.dialects.hami import VendorSection
-from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Placement, claims_devices
-from vgpu_scheduler.state import State
-
 KEPT_AWAY = "volcano.sh/vgpu-podgroup-policy"
 REGISTER = "volcano.sh/node-vgpu-register"
-TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time")
-NOW = 1700000000
-
 Obj = dict[str, Any]
 
 
@@ -102,16 +92,7 @@ def _against_vector(case: Case, answer: Answer) -> list[str]:
 
 def _allocation(answer: Answer) -> Obj:
     """Volcano's annotations; it writes empty ones for a pod that gets nothing."""
-    value = answer.written
-    return {
-        "annotations": {
-            "volcano.sh/bind-phase": "allocating",
-            "volcano.sh/devices-to-allocate": value,
-            "volcano.sh/vgpu-ids-new": value,
-            "volcano.sh/vgpu-node": "node1",
-            **dict.fromkeys(TIMES, "<unix time>"),
-        }
-    }
+    return {"annotations": annotations_of(answer.written, dict.fromkeys(TIMES, "<unix time>"))}
 
 
 def _cards(cards: Sequence[Card]) -> list[Obj]:
@@ -135,86 +116,20 @@ def _cards(cards: Sequence[Card]) -> list[Obj]:
 # The product -------------------------------------------------------------------------------------------------------
 
 
-def dialect_of(case: Case) -> volcano_dialect:
-    """The dialect as the device configuration of a case sets it up."""
-    return volcano_dialect(configured_names(VendorSection(case["args"]["deviceConfig"])))
-
-
 def product(case: Case) -> Answer:
     """What the product says about a case."""
-    dialect = dialect_of(case)
-    state = State({dialect.name: len(dialect.inventory.dimensions)})
-    node = decode_node(case["node"])
-    try:
-        state.observe_node(node, {dialect.name: dialect.inventory.devices(node)})
-    except CodecError:
-        state.observe_node(node, {})
-    for wire in _as_reported(case["pods"]):
-        pod = decode_pod(wire)
-        state.observe_pod(pod, {dialect.name: dialect.allocation.usage(pod)})
-    row = state.nodes.row(node.name)
-    assert row is not None
-    if not state.devices.devices(row):
+    world = World(case, case["pods"])
+    if not world.has_cards:
         return Answer("no-cards")
-    before = _ledger(state, row)
-    pod = decode_pod(case["pod"])
-    try:
-        claims = dialect.claims.read(pod)
-        if not claims_devices(claims):
-            return Answer("passed", before, after=before, replayed=before)
-        allocator = dialect.claims.allocator(pod.annotations, claims, CardChoice(policy=case["args"]["schedulePolicy"]))
-    except ClaimError:
-        return Answer("refused", before, after=before)
-    fit = FitColumns.empty(state.nodes.capacity)
-    allocator.fit(state.devices, state.nodes.rows(), fit)
-    containers = allocator.place(state.devices, row)
-    assert bool(fit.fits[row]) == (containers is not None)
-    if containers is None:
-        return Answer("unfit", before, after=before)
-    placement = Placement(node.name, containers, dialect.name)
-    written = dialect.allocation.annotations(placement, NOW)
-    value = written[naive.ALLOCATED]
-    expected = {**_allocation(Answer("placed", written=value))["annotations"], **dict.fromkeys(TIMES, str(NOW))}
-    assert written == expected
-    after, replayed = state.rebuild(), state.rebuild()
-    after.observe_pod(pod, {})
-    after.assume(pod.uid, placement, placement_usage(placement, claims), pod.spec.requests)
-    bound = _bound(case["pod"], node.name, written)
-    replayed.observe_pod(bound, {dialect.name: dialect.allocation.usage(bound)})
-    return Answer("placed", before, value, _ledger(after, row), _ledger(replayed, row))
-
-
-def _as_reported(pods: Sequence[Obj]) -> list[Obj]:
-    """Give running pods the container statuses that the kubelet writes together with the phase."""
-    pods = copy.deepcopy(list(pods))
-    for pod in pods:
-        pod["status"]["containerStatuses"] = [{"name": c["name"]} for c in pod["spec"]["containers"]]
-    return pods
-
-
-def _bound(wire: Obj, node: str, annotations: Obj) -> Pod:
-    """The pod as it comes back from the API server after the Binding."""
-    wire = copy.deepcopy(wire)
-    wire["spec"]["nodeName"] = node
-    wire["metadata"]["annotations"] = {**(wire["metadata"].get("annotations") or {}), **annotations}
-    return decode_pod(wire)
-
-
-def _ledger(state: State, row: int) -> list[Card]:
-    assert not state.drift()
-    used = dict(state.devices.usage(row))
-    listed = state.devices.devices(row)
-    held = {held.uid: held.device_charges("volcano", listed) for held in state.reservations(state.nodes.name(row))}
-    cards = []
-    for device in listed:
-        assert device.mode == "hami-core"
-        pods = {uid: amounts[device.uuid][1:] for uid, amounts in held.items() if device.uuid in amounts}
-        number, memory, cores = device.total
-        assert cores == 100
-        cards.append(
-            Card(device.uuid, device.index, number, memory, device.type, device.healthy, *used[device.uuid], pods)
-        )
-    return cards
+    before = world.cards()
+    placed = world.place(case["pod"])
+    if placed.placement is None:
+        replayed = before if placed.kind == "passed" else []
+        return Answer(placed.kind, before, after=before, replayed=replayed)
+    replayed = world.copy()
+    replayed.observe(placed.bound)
+    world.assume(placed)
+    return Answer("placed", before, placed.value, world.cards(), replayed.cards())
 
 
 def _comparable(answer: Answer) -> Obj:

@@ -1,0 +1,150 @@
+"""A node of Volcano's with the pods on it, as the product sees them in golden cases, below the Kubernetes filters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.golden.outcome import Case
+from tests.naive.volcano import ALLOCATED, Card
+
+from vgpu_scheduler.allocators import CardChoice, FitColumns
+from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, placement_usage
+from vgpu_scheduler.dialects.hami import VendorSection
+from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
+from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.model import Placement, PodClaims, claims_devices
+from vgpu_scheduler.state import State
+
+TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time")
+NOW = 1700000000
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What became of a pod: ``kind`` is passed (nothing is asked), placed, unfit or refused."""
+
+    kind: str
+    pod: Pod
+    claims: PodClaims = ()
+    placement: Placement | None = None
+    value: str = ""
+    bound: Obj = field(default_factory=dict)
+
+
+class World:
+    """A node with pods."""
+
+    def __init__(self, case: Case, pods: Iterable[Obj] = ()) -> None:
+        self._case, self._dialect = case, dialect_of(case)
+        self.state = State({self._dialect.name: len(self._dialect.inventory.dimensions)})
+        node = decode_node(case["node"])
+        self._node = node.name
+        try:
+            self.state.observe_node(node, {self._dialect.name: self._dialect.inventory.devices(node)})
+        except CodecError:
+            self.state.observe_node(node, {})
+        for wire in pods:
+            self.observe(_as_reported(wire))
+
+    def copy(self) -> World:
+        """Return another one with the same node and pods."""
+        other = copy.copy(self)
+        other.state = self.state.rebuild()
+        return other
+
+    @property
+    def _row(self) -> int:
+        row = self.state.nodes.row(self._node)
+        assert row is not None
+        return row
+
+    @property
+    def has_cards(self) -> bool:
+        return bool(self.state.devices.devices(self._row))
+
+    def observe(self, wire: Obj) -> None:
+        """See a pod as the API server shows it."""
+        pod = decode_pod(wire)
+        self.state.observe_pod(pod, {self._dialect.name: self._dialect.allocation.usage(pod)})
+
+    def place(self, wire: Obj) -> Placed:
+        """Choose cards for a pod."""
+        pod, dialect, devices = decode_pod(wire), self._dialect, self.state.devices
+        try:
+            claims = dialect.claims.read(pod)
+            if not claims_devices(claims):
+                return Placed("passed", pod)
+            choice = CardChoice(policy=self._case["args"]["schedulePolicy"])
+            allocator = dialect.claims.allocator(pod.annotations, claims, choice)
+        except ClaimError:
+            return Placed("refused", pod)
+        fit = FitColumns.empty(self.state.nodes.capacity)
+        allocator.fit(devices, self.state.nodes.rows(), fit)
+        containers = allocator.place(devices, self._row)
+        assert bool(fit.fits[self._row]) == (containers is not None)
+        if containers is None:
+            return Placed("unfit", pod)
+        placement = Placement(self._node, containers, dialect.name)
+        written = dialect.allocation.annotations(placement, NOW)
+        assert written == annotations_of(written[ALLOCATED], dict.fromkeys(TIMES, str(NOW)))
+        return Placed("placed", pod, claims, placement, written[ALLOCATED], bound(wire, self._node, written))
+
+    def assume(self, placed: Placed) -> None:
+        """Book what was chosen."""
+        assert placed.placement is not None
+        self.state.observe_pod(placed.pod, {})
+        usage = placement_usage(placed.placement, placed.claims)
+        self.state.assume(placed.pod.uid, placed.placement, usage, placed.pod.spec.requests)
+
+    def cards(self) -> list[Card]:
+        """What of each card is used, and by whom."""
+        assert not self.state.drift()
+        used = dict(self.state.devices.usage(self._row))
+        listed = self.state.devices.devices(self._row)
+        held = {held.uid: held.device_charges("volcano", listed) for held in self.state.reservations(self._node)}
+        cards = []
+        for device in listed:
+            assert device.mode == "hami-core"
+            pods = {uid: amounts[device.uuid][1:] for uid, amounts in held.items() if device.uuid in amounts}
+            number, memory, cores = device.total
+            assert cores == 100
+            cards.append(
+                Card(device.uuid, device.index, number, memory, device.type, device.healthy, *used[device.uuid], pods)
+            )
+        return cards
+
+
+def dialect_of(case: Case) -> Dialect:
+    """The dialect as the device configuration of a case sets it up."""
+    return volcano_dialect(configured_names(VendorSection(case["args"]["deviceConfig"])))
+
+
+def annotations_of(value: str, times: Mapping[str, str]) -> Obj:
+    """The annotations of an allocation."""
+    return {
+        "volcano.sh/bind-phase": "allocating",
+        "volcano.sh/devices-to-allocate": value,
+        "volcano.sh/vgpu-ids-new": value,
+        "volcano.sh/vgpu-node": "node1",
+        **times,
+    }
+
+
+def bound(wire: Obj, node: str, annotations: Obj) -> Obj:
+    """The pod as it comes back from the API server after the Binding."""
+    wire = copy.deepcopy(wire)
+    wire["spec"]["nodeName"] = node
+    wire["metadata"]["annotations"] = {**(wire["metadata"].get("annotations") or {}), **annotations}
+    return wire
+
+
+def _as_reported(wire: Obj) -> Obj:
+    """Give a running pod the container statuses that the kubelet writes together with the phase."""
+    wire = copy.deepcopy(wire)
+    wire["status"]["containerStatuses"] = [{"name": c["name"]} for c in wire["spec"]["containers"]]
+    return wire
