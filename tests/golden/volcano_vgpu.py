@@ -76,17 +76,17 @@ def _against_vector(case: Case, answer: Answer) -> list[str]:
         return list(differences("twin.cards", expect["device"], None if answer.kind == "no-cards" else answer.before))
     fits = answer.kind in ("placed", "passed")
     found = {
-        "device": {"cards": _cards(answer.before), "mode": "hami-core"},
+        "device": {"cards": cards_of(answer.before), "mode": "hami-core"},
         "hasRequest": answer.kind != "passed",
         "fit": fits,
         "code": 0 if fits else 2,
-        "cardsAfter": _cards(answer.after),
-        **({"cardsReplay": _cards(answer.replayed), "allocate": _allocation(answer)} if fits else {}),
+        "cardsAfter": cards_of(answer.after),
+        **({"cardsReplay": cards_of(answer.replayed), "allocate": _allocation(answer)} if fits else {}),
     }
-    expected = {key: expect[key] for key in found}
-    for part in (expected["device"]["cards"], expected["cardsAfter"], expected.get("cardsReplay", [])):
-        for card in part:
-            card["pods"] = {uid: [use["usedMem"], use["usedCore"]] for uid, use in card["pods"].items()}
+    expected = copy.deepcopy({key: expect[key] for key in found})
+    for holder, key in ((expected["device"], "cards"), (expected, "cardsAfter"), (expected, "cardsReplay")):
+        if key in holder:
+            holder[key] = expected_cards(holder[key])
     return list(differences("twin", expected, found))
 
 
@@ -95,7 +95,16 @@ def _allocation(answer: Answer) -> Obj:
     return {"annotations": annotations_of(answer.written, dict.fromkeys(TIMES, "<unix time>"))}
 
 
-def _cards(cards: Sequence[Card]) -> list[Obj]:
+def expected_cards(cards: Sequence[Obj]) -> list[Obj]:
+    """The cards of a case, in the form in which they are compared."""
+    return [
+        {**card, "pods": {uid: [use["usedMem"], use["usedCore"]] for uid, use in card["pods"].items()}}
+        for card in cards
+    ]
+
+
+def cards_of(cards: Sequence[Card]) -> list[Obj]:
+    """Cards as Volcano names what they have."""
     return [
         {
             "uuid": card.uuid,

@@ -101,6 +101,10 @@ class World:
         usage = placement_usage(placed.placement, placed.claims)
         self.state.assume(placed.pod.uid, placed.placement, usage, placed.pod.spec.requests)
 
+    def forget(self, uid: str) -> None:
+        """See that a pod is gone."""
+        self.state.remove_pod(uid)
+
     def cards(self) -> list[Card]:
         """What of each card is used, and by whom."""
         assert not self.state.drift()
@@ -146,5 +150,5 @@ def bound(wire: Obj, node: str, annotations: Obj) -> Obj:
 def _as_reported(wire: Obj) -> Obj:
     """Give a running pod the container statuses that the kubelet writes together with the phase."""
     wire = copy.deepcopy(wire)
-    wire["status"]["containerStatuses"] = [{"name": c["name"]} for c in wire["spec"]["containers"]]
+    wire.setdefault("status", {})["containerStatuses"] = [{"name": c["name"]} for c in wire["spec"]["containers"]]
     return wire

@@ -12,6 +12,7 @@ class VolcanoQuirk(Enum):
     HEALTH_IGNORED = "volcano-health-ignored"
     NO_ENTRY_WITHOUT_CLAIM = "volcano-no-entry-without-claim"
     SECOND_ENTRY_NOT_REPLAYED = "volcano-second-entry-not-replayed"
+    SECOND_ENTRY_NOT_RELEASED = "volcano-second-entry-not-released"
     COUNTED_WITHOUT_CLAIM = "volcano-counted-without-claim"
     NO_CARD_COUNTED = "volcano-no-card-counted"
     AMOUNT_WITHOUT_CLAIM_DROPPED = "volcano-amount-without-claim-dropped"
