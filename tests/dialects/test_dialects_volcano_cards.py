@@ -74,19 +74,18 @@ def test_only_cards_that_may_be_used_are_given(annotations: dict[str, str], expe
     assert {assignment.uuid for assignment in placed[0]} == expected
 
 
-@pytest.mark.parametrize(
-    ("annotations", "choice", "named"),
-    [
-        ({"volcano.sh/vgpu-podgroup-policy": "spread"}, CardChoice(), "volcano.sh/vgpu-podgroup-policy"),
-        ({}, CardChoice(numa_bind=True), "devices.numa"),
-    ],
-)
-def test_what_cannot_be_followed_is_refused_by_name(
-    annotations: dict[str, str], choice: CardChoice, named: str
-) -> None:
+def test_what_cannot_be_followed_is_refused_by_name() -> None:
     claims = DIALECT.claims.read(pod(container("c", "n=1")))
-    with pytest.raises(ClaimError, match=named):
-        DIALECT.claims.allocator(annotations, claims, choice)
+    with pytest.raises(ClaimError, match=r"devices\.numa"):
+        DIALECT.claims.allocator({}, claims, CardChoice(numa_bind=True))
+
+
+@pytest.mark.parametrize(("value", "odd"), [("spread", False), ("binpack", True), ("Spread", True), ("", True)])
+def test_a_policy_of_the_group_that_is_none_is_said(value: str, *, odd: bool) -> None:
+    annotations = {"volcano.sh/vgpu-podgroup-policy": value}
+    found = list(DIALECT.claims.odd_annotations(annotations, DIALECT.claims.read(pod(container("c", "n=1")))))
+    assert bool(found) is odd
+    assert (DIALECT.claims.apart_from(annotations) is None) is odd
 
 
 def picks(policy: str, limits: str, state: State | None = None, **annotations: str) -> list[str] | None:

@@ -93,13 +93,12 @@ def test_what_is_not_taken_over_from_volcano_is_told_as_the_page_says(tmp_path: 
         pod("plain", SHARE),
         pod("member", SHARE, annotations={"scheduling.k8s.io/group-name": "gang"}),
         pod("percent", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 30}),
-        pod("apart", SHARE, annotations={"volcano.sh/vgpu-podgroup-policy": "spread"}),
         init,
     ]
     found = outcomes(tmp_path, [VOLCANO, *pods], "--dialect", "volcano")
     assert found["plain"] == found["member"] == ("placed", "v1")
     assert "Insufficient volcano.sh/vgpu-memory-percentage" in found["percent"][1]
-    assert (found["apart"][0], found["init"][0]) == ("refused", "refused")
+    assert found["init"][0] == "refused"
     text = re.sub(r"\s+", " ", page("coming-from-volcano"))
     for words in ("are placed one by one", "`Insufficient volcano.sh/vgpu-memory-percentage`", "are refused by name"):
         assert words in text

@@ -45,6 +45,27 @@ def asking(limits: Object | None = None, **annotations: str) -> Object:
     return pod("asked", limits or {GPU: 1, MEMORY: 1000}, metadata={"annotations": given})
 
 
+def volcano() -> Object:
+    """Return a node of one card that Volcano's plugin registers."""
+    offered = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"}
+    listed = {"volcano.sh/node-vgpu-register": "GPU-v,10,24576,NVIDIA-A10,true,hami-core:"}
+    made = node("v", 1)
+    made["metadata"]["annotations"] = listed
+    made["status"]["allocatable"] |= offered
+    return made
+
+
+def apart(name: str, group: str = "g", on: str = "") -> Object:
+    """Return a pod that shares no card with its group, waiting or running."""
+    notes = {"scheduling.k8s.io/group-name": group, "volcano.sh/vgpu-podgroup-policy": "spread"}
+    if on:
+        notes |= {"volcano.sh/vgpu-node": on, "volcano.sh/vgpu-ids-new": "GPU-v,NVIDIA,1000,0:"}
+    made = pod(name, {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1000}, metadata={"annotations": notes})
+    if on:
+        made["spec"]["nodeName"], made["status"] = on, {"phase": "Running"}
+    return made
+
+
 def standing(written: Object) -> str:
     """Return how the namespace of a quota stands."""
     world = World(engine_options(Settings()))
@@ -147,6 +168,10 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ),
     ("NodeInsufficientDevice", "The node has fewer cards than a container asks for."): lambda: waits(
         decided(node("a", 2), asking({GPU: 3, MEMORY: 1000})), "NodeInsufficientDevice"
+    ),
+    ("CardHeldByPeer", "A pod that this one must not share a card with holds something of the card"): lambda: (
+        waits(decided(volcano(), apart("held", on="v"), apart("asked"), dialects=["volcano"]), "CardHeldByPeer")
+        and placed(decided(volcano(), apart("held", group="h", on="v"), apart("asked"), dialects=["volcano"]))
     ),
     ("node unregistered", "The node has no card of the maker that the pod asks for"): lambda: waits(
         decided({**node("a", 0), "status": {"allocatable": {"cpu": "8", "pods": "9", GPU: "9"}}}, asking()),

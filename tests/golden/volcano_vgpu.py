@@ -18,7 +18,6 @@ from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.volcano import Answer, Card
 from tests.naive.volcano_quirks import VOLCANO
 
-KEPT_AWAY = "volcano.sh/vgpu-podgroup-policy"
 REGISTER = "volcano.sh/node-vgpu-register"
 Obj = dict[str, Any]
 
@@ -60,10 +59,6 @@ def _not_implemented(case: Case) -> str:
         return "a registration with an empty item, over which Volcano breaks sooner or later"
     if any(item.endswith(",mig") for item in items):
         return "cards in MIG mode"
-    if KEPT_AWAY in (case["pod"]["metadata"].get("annotations") or {}):
-        made = product(case)
-        assert made.kind in ("refused", "passed", "no-cards"), f"{KEPT_AWAY} is not refused, but {made.kind}"
-        return "pods that keep away from the cards of their group"
     return ""
 
 
@@ -98,7 +93,7 @@ def _allocation(answer: Answer) -> Obj:
 def expected_cards(cards: Sequence[Obj]) -> list[Obj]:
     """The cards of a case, in the form in which they are compared."""
     return [
-        {**card, "pods": {uid: [use["usedMem"], use["usedCore"]] for uid, use in card["pods"].items()}}
+        {**card, "pods": {uid: [use["usedMem"], use["usedCore"], use["podGroup"]] for uid, use in card["pods"].items()}}
         for card in cards
     ]
 
@@ -116,7 +111,7 @@ def cards_of(cards: Sequence[Card]) -> list[Obj]:
             "usedNum": card.used,
             "usedMem": card.used_memory,
             "usedCore": card.used_cores,
-            "pods": {uid: list(use) for uid, use in card.pods.items()},
+            "pods": {uid: [*use, card.groups[uid]] for uid, use in card.pods.items()},
         }
         for card in cards
     ]
@@ -145,5 +140,6 @@ def _comparable(answer: Answer) -> Obj:
     found = asdict(answer)
     for part in ("before", "after", "replayed"):
         for card in found[part]:
-            card["pods"] = {uid: list(use) for uid, use in card["pods"].items()}
+            card["pods"] = {uid: [*use, card["groups"][uid]] for uid, use in card["pods"].items()}
+            del card["groups"]
     return found

@@ -14,9 +14,9 @@ from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, placement_usage
 from vgpu_scheduler.dialects.hami import VendorSection
 from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, PodClaims, claims_devices
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import HeldCards, PeerKeys, State
 
 TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time")
 NOW = 1700000000
@@ -79,7 +79,7 @@ class World:
             claims = dialect.claims.read(pod)
             if not claims_devices(claims):
                 return Placed("passed", pod)
-            choice = CardChoice(policy=self._case["args"]["schedulePolicy"])
+            choice = CardChoice(policy=self._case["args"]["schedulePolicy"], apart=self._apart(pod))
             allocator = dialect.claims.allocator(pod.annotations, claims, choice)
         except ClaimError:
             return Placed("refused", pod)
@@ -93,6 +93,12 @@ class World:
         written = dialect.allocation.annotations(placement, NOW)
         assert written == annotations_of(written[ALLOCATED], dict.fromkeys(TIMES, str(NOW)))
         return Placed("placed", pod, claims, placement, written[ALLOCATED], bound(wire, self._node, written))
+
+    def _apart(self, pod: Pod) -> tuple[HeldCards, ...]:
+        keys = self._dialect.claims.apart_from(pod.annotations)
+        peers = None if keys is None else keys.of(pod)
+        inventory = self._dialect.inventory
+        return () if peers is None else (self.state.held_cards(peers, self._dialect.name, inventory.cards),)
 
     def assume(self, placed: Placed) -> None:
         """Book what was chosen."""
@@ -115,12 +121,29 @@ class World:
         for device in listed:
             assert device.mode == "hami-core"
             pods = {uid: amounts[device.uuid][1:] for uid, amounts in held.items() if device.uuid in amounts}
+            groups = {uid: self._group(uid) for uid in pods}
             number, memory, cores = device.total
             assert cores == 100
             cards.append(
-                Card(device.uuid, device.index, number, memory, device.type, device.healthy, *used[device.uuid], pods)
+                Card(
+                    device.uuid,
+                    device.index,
+                    number,
+                    memory,
+                    device.type,
+                    device.healthy,
+                    *used[device.uuid],
+                    pods,
+                    groups,
+                )
             )
         return cards
+
+    def _group(self, uid: str) -> str:
+        pod = self.state.pod(uid)
+        assert pod is not None
+        peers = PeerKeys(annotations=VOLCANO_GROUP_ANNOTATIONS).of(pod)
+        return "" if peers is None else f"{peers.namespace}/{peers.values[0]}"
 
 
 def dialect_of(case: Case) -> Dialect:

@@ -61,14 +61,17 @@ class Card:
     used_cores: int = 0
     pods: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Memory and cores by UID."""
+    groups: dict[str, str] = field(default_factory=dict, compare=False)
+    """The group of each of these pods."""
 
-    def add(self, uid: str, memory: int, cores: int) -> None:
+    def add(self, uid: str, memory: int, cores: int, group: str = "") -> None:
         self.used += 1
         self.used_memory += memory
         self.used_cores += cores
         if uid:
             old = self.pods.get(uid, (0, 0))
             self.pods[uid] = (old[0] + memory, old[1] + cores)
+            self.groups[uid] = group
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def decide(case: Obj, switch: Switches) -> Answer:
         return Answer("unfit", cards, after=cards)
     written = encode(picks, switch)
     replayed = copy.deepcopy(cards)
-    replay(replayed, case["pod"]["metadata"]["uid"], entries(written), switch)
+    replay(replayed, case["pod"], entries(written), switch)
     return Answer("placed", cards, written, after, replayed)
 
 
@@ -222,13 +225,13 @@ def place(
         if ask.cards > len(after):
             return None, []
         for card in tried(after, policy):
-            if not passes(card, ask, annotations, switch):
+            if not passes(card, ask, annotations, switch) or not is_apart(card, pod):
                 continue
             memory = ask.memory_on(card)
             if ask.cards == 0:  # Volcano counts before it sees that no card is wanted
                 card.add("", memory, ask.cores)
                 break
-            card.add(pod["metadata"]["uid"], memory, ask.cores)
+            card.add(pod["metadata"]["uid"], memory, ask.cores, group_of(pod))
             picks[-1].append(f"{card.uuid},NVIDIA,{memory},{ask.cores}:")
             if len(picks[-1]) == ask.cards:
                 break
@@ -255,6 +258,21 @@ def passes(card: Card, ask: Ask, annotations: Obj, switch: Switches) -> bool:
     if card.used_cores + ask.cores > 100 or (ask.cores == 100 and card.used > 0):
         return False
     return not (card.used_cores == 100 and ask.cores == 0)
+
+
+def group_of(pod: Obj) -> str:
+    annotations = pod["metadata"].get("annotations") or {}
+    keys = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+    name = next((annotations[key] for key in keys if annotations.get(key)), "")
+    return f"{pod['metadata']['namespace']}/{name}" if name else ""
+
+
+def is_apart(card: Card, pod: Obj) -> bool:
+    """Whether no other pod of its group is on the card, for a pod that wants to be spread within that."""
+    metadata, group = pod["metadata"], group_of(pod)
+    if not group or (metadata.get("annotations") or {}).get("volcano.sh/vgpu-podgroup-policy") != "spread":
+        return True
+    return all(uid == metadata["uid"] or other != group for uid, other in card.groups.items())
 
 
 def uuid_passes(card: Card, annotations: Obj) -> bool:
@@ -303,16 +321,17 @@ def charge(cards: Sequence[Card], pod: Obj, names: Names, switch: Switches) -> N
     found = list(entries(value))
     if not claims:
         if found and switch(VolcanoQuirk.COUNTED_WITHOUT_CLAIM):
-            replay(cards, pod["metadata"]["uid"], found, switch)
+            replay(cards, pod, found, switch)
         return
     assert all(found), f"the twin of this scheduler does not know pods without a readable allocation: {value!r}"
-    replay(cards, pod["metadata"]["uid"], found, switch)
+    replay(cards, pod, found, switch)
 
 
 def replay(
-    cards: Sequence[Card], uid: str, found: Sequence[tuple[str, int, int] | None] | Iterator[Any], switch: Switches
+    cards: Sequence[Card], pod: Obj, found: Sequence[tuple[str, int, int] | None] | Iterator[Any], switch: Switches
 ) -> None:
     """Count the entries of one pod. Volcano finds cards by a part of the UUID; where that matters it is a toss-up."""
+    uid = pod["metadata"]["uid"]
     for entry in found:
         if entry is None:
             continue
@@ -321,4 +340,4 @@ def replay(
             if uuid.partition("[")[0] != card.uuid:
                 continue
             if uid not in card.pods or not switch(VolcanoQuirk.SECOND_ENTRY_NOT_REPLAYED):
-                card.add(uid, memory, cores)
+                card.add(uid, memory, cores, group_of(pod))

@@ -40,20 +40,20 @@ def decide(case: Obj, switch: Switches) -> list[Step]:
     """Take all steps of a case."""
     names, policy = Names.of(case), case["args"]["schedulePolicy"]
     cards = naive.node_cards(case["node"], names)
-    empty, held, steps = copy.deepcopy(cards), dict[str, str](), list[Step]()
+    empty, held, steps = copy.deepcopy(cards), dict[str, tuple[Obj, str]](), list[Step]()
     for step in case["steps"]:
         uid = step["pod"]["metadata"]["uid"]
         if step["op"] == "remove":
             made = Step("removed")
-            release(cards, uid, held.pop(uid, ""), switch)
+            release(cards, uid, held.pop(uid)[1] if uid in held else "", switch)
         else:
             kind, written, cards = _place(cards, step["pod"], names, policy, switch)
             made = Step(kind, written)
             if kind == "placed":
-                held[uid] = written
+                held[uid] = step["pod"], written
         made.cards, made.rebuilt = copy.deepcopy(cards), copy.deepcopy(empty)
-        for other, value in held.items():
-            naive.replay(made.rebuilt, other, naive.entries(value), switch)
+        for pod, value in held.values():
+            naive.replay(made.rebuilt, pod, naive.entries(value), switch)
         steps.append(made)
     return steps
 
@@ -85,5 +85,7 @@ def release(cards: list[Card], uid: str, value: str, switch: Switches) -> None:
             card.used_cores -= cores
             if switch(VolcanoQuirk.SECOND_ENTRY_NOT_RELEASED):
                 card.pods.pop(uid, None)
+                card.groups.pop(uid, None)
     for card in cards:
         card.pods.pop(uid, None)
+        card.groups.pop(uid, None)

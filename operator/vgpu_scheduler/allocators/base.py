@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.choice import CardChoice
-from vgpu_scheduler.kernels import COUNTED_AS_NONE, REASONS, DeviceColumns, FitResult
+from vgpu_scheduler.kernels import BARRED_BY_POLICY, COUNTED_AS_NONE, REASONS, DeviceColumns, FitResult
 from vgpu_scheduler.model import Amounts, Assignment, CardReason, Claim, ContainerAssignments, NodeVerdict, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
 
@@ -170,7 +170,7 @@ class Allocator(Protocol):
 
     @property
     def takes_one_card(self) -> bool:
-        """Whether all that the pod claims is one card, or a part of one."""
+        """Whether all that the pod claims is one card, or a part of one, and what is free of it decides."""
 
     def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of single cards whether a pod that takes one card fits there, with other amounts in use; shape (n,).
@@ -247,6 +247,8 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         self._layout = -1
         self._found: tuple[int, bytes] | None = None
         """The node row whose devices are in the scratch, and what was used of them then."""
+        self._held = np.zeros(0, dtype=np.int64)
+        """The cards that are marked because a peer holds them, in order."""
 
     def fit(
         self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
@@ -254,8 +256,11 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         """Fit the claims on each of the node rows; see :class:`Allocator`."""
         columns = columns or devices.columns
         self._kernel(columns, *self._prepare(devices), rows, into.result())
+        if self._held.shape[0]:
+            self._name_peers(columns, rows, into)
         last = int(rows[-1]) if rows.size else -1
-        self._found = (last, _in_use(columns, last)) if last >= 0 and into.fits[last] else None
+        kept = last >= 0 and into.fits[last] and not self._choice.apart
+        self._found = (last, _in_use(columns, last)) if kept else None
 
     def place(
         self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
@@ -275,8 +280,8 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
 
     @property
     def takes_one_card(self) -> bool:
-        """Whether all that the pod claims is one device, or a part of one."""
-        return len(self._flat) == 1 and self._flat[0][1].count == 1
+        """Whether all that the pod claims is one device, or a part of one, and what is free of it decides."""
+        return len(self._flat) == 1 and self._flat[0][1].count == 1 and not self._choice.apart
 
     def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of single devices whether the pod fits there; see :class:`Allocator`."""
@@ -291,7 +296,31 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         if self._prepared is None or self._layout != devices.layout:
             self._prepared = self._make_request(devices), self._make_scratch(devices)
             self._layout, self._found = devices.layout, None
+            self._held = self._held[:0]
+        if self._choice.apart:
+            self._mark_peers(devices, self._marks(self._prepared[0]))
         return self._prepared
+
+    def _mark_peers(self, devices: DeviceMatrix, marks: NDArray[np.int8]) -> None:
+        """Mark the cards that peers hold now, of those that nothing else leaves out."""
+        marks[self._held] = 0
+        held = np.unique(np.concatenate([cards.numbers(devices) for cards in self._choice.apart]))
+        self._held = held[marks[held] == 0]
+        marks[self._held] = BARRED_BY_POLICY
+
+    def _name_peers(self, columns: DeviceColumns, rows: NDArray[np.int64], into: FitColumns) -> None:
+        """Count the cards that were passed over because of peers under a reason of their own."""
+        unfit, held = rows[~into.fits[rows]], self._held
+        held = held[columns.healthy[held] & columns.explained[held] & ~columns.cordoned[held]]
+        there = np.searchsorted(held, columns.last[unfit]) - np.searchsorted(held, columns.first[unfit])
+        denied = into.counts[unfit, CardReason.CardDeniedByPolicy]
+        moved = np.minimum(there, denied).astype(denied.dtype)
+        into.counts[unfit, CardReason.CardDeniedByPolicy] -= moved
+        into.counts[unfit, CardReason.CardHeldByPeer] += moved
+
+    @abstractmethod
+    def _marks(self, request: _Request) -> NDArray[np.int8]:
+        """Return the marks of a request by device number, shape (D,), where cards of peers are left out."""
 
     @abstractmethod
     def _make_request(self, devices: DeviceMatrix) -> _Request:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.model import MUTEX, OrderKind, policy_words
+from vgpu_scheduler.state import HeldCards
 
 
 class Strategy(Enum):
@@ -118,6 +119,8 @@ class CardChoice:
         What policies forbid.
     remainders
         What quotas leave to the pod.
+    apart
+        The cards of pods that it shares no card with.
     """
 
     policy: str = "spread"
@@ -136,3 +139,4 @@ class CardChoice:
 
     limits: CardLimits = _NO_LIMITS
     remainders: QuotaRemainders = ()
+    apart: tuple[HeldCards, ...] = ()

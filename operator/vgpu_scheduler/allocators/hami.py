@@ -185,6 +185,9 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 
+    def _marks(self, request: Request) -> NDArray[np.int8]:
+        return request.cards.barred
+
     def _about(self, request: Request, cards: NDArray[np.int64]) -> Request:
         return request._replace(cards=request.cards._replace(barred=kept(request.cards.barred, cards)))
 
@@ -251,7 +254,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
         limits, named = self._choice.limits, self._rules.named
-        if not named and limits.none:
+        if not named and limits.none and not self._choice.apart:
             return np.zeros(0, dtype=np.int8)
         barred = np.zeros(devices.size, dtype=np.int8)
         for vendor, cards in named.items():

@@ -96,6 +96,9 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
                 shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
+    def _marks(self, request: ShareRequest) -> NDArray[np.int8]:
+        return request.device_barred
+
     def _about(self, request: ShareRequest, cards: NDArray[np.int64]) -> ShareRequest:
         return request._replace(device_barred=kept(request.device_barred, cards))
 
@@ -121,7 +124,7 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a policy leaves out; empty when none could be."""
         limits = self._choice.limits
-        if limits.none:
+        if limits.none and not self._choice.apart:
             return np.zeros(0, dtype=np.int8)
         columns = devices.columns
         models = devices.models

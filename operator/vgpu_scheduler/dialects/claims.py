@@ -10,6 +10,7 @@ from vgpu_scheduler.allocators import Allocator, CardChoice
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
+from vgpu_scheduler.state import PeerKeys
 
 Scorers = tuple[WeightedScorer, ...]
 
@@ -97,6 +98,9 @@ class Claims(Protocol):
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others, as far as it says itself."""
+
+    def apart_from(self, annotations: Mapping[str, str]) -> PeerKeys | None:
+        """Return what the pods have in common of which one with these annotations shares no card; None for nobody."""
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.

@@ -69,7 +69,12 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
     for container in claimed.claims:
         for claim in container.claims:
             found += _about(claimed, dialect, container, claim, listed)
-    return found
+    apart = (cycle.state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod))
+    held = frozenset[str]().union(*(cards.on(devices, row, besides=pod.uid) for cards in apart))
+    return [
+        replace(each, reason=CardReason.CardHeldByPeer) if each.reason is None and each.device.uuid in held else each
+        for each in found
+    ]
 
 
 def _about(

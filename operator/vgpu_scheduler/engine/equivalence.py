@@ -27,7 +27,7 @@ from vgpu_scheduler.predicates import (
     Rejections,
 )
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
-from vgpu_scheduler.state import InUse, State
+from vgpu_scheduler.state import InUse, PeerKeys, Peers, State
 
 __all__ = ["ClusterPart"]
 
@@ -117,6 +117,8 @@ class ResolvedClaims:
         Those of the pod that may be followed.
     warnings
         What of the pod's annotations and policies is not followed, and why.
+    apart
+        What the pods have in common that share no card.
     """
 
     policy: ResolvedPolicy
@@ -126,10 +128,18 @@ class ResolvedClaims:
     annotations: dict[str, str]
     warnings: tuple[str, ...]
 
+    apart: tuple[PeerKeys, ...] = ()
+
     @property
     def dialect(self) -> str:
         """The dialect that devices are claimed in; empty for a pod that claims none."""
         return dialect_of(self.claims)
+
+    def peers(self, pod: Pod) -> tuple[Peers, ...]:
+        """Return the pods with which one of the pods that ask this shares no card."""
+        if not self.apart:
+            return ()
+        return tuple(peers for keys in self.apart if (peers := keys.of(pod)) is not None)
 
 
 class NodeColumns:
@@ -332,7 +342,7 @@ class SchedulableClass:
     cluster
         What depends on more; None if there is nothing, so that nothing is paid for it.
     limited
-        Whether quotas of its namespace may keep a pod of the class from some card.
+        Whether quotas of its namespace, or pods that it shares no card with, may keep a pod from some card.
     """
 
     claimed: ResolvedClaims
@@ -342,7 +352,7 @@ class SchedulableClass:
 
     def equivalence(self, pod: Pod) -> Hashable:
         """Return what of a pod of the class its decision depends on: equal for pods that get the same answer."""
-        asked = (self.claimed, pod.priority, pod.namespace if self.limited else "")
+        asked = (self.claimed, pod.priority, pod.namespace if self.limited else "", self.claimed.peers(pod))
         return asked if self.cluster is None else (*asked, self.cluster.equivalence(pod))
 
 

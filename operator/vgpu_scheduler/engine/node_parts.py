@@ -20,7 +20,7 @@ from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claim
 from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, ResolvedPolicy, overruled
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
-from vgpu_scheduler.state import NodeTable, State
+from vgpu_scheduler.state import PeerKeys, State
 
 __all__ = ["ColumnCache", "NodeParts", "unbound"]
 
@@ -124,7 +124,7 @@ class NodeParts:
             None for a pod that asks for no such amount, of which all nodes are known already, or where amounts are held
             against anything but cards.
         """
-        if remainders or self._parts.get((claimed, remainders)) in self._kept:
+        if remainders or claimed.apart or self._parts.get((claimed, remainders, ())) in self._kept:
             return None
         if not claimed.dialect or claimed.policy.limits != NO_POD_LIMITS:
             return None
@@ -146,7 +146,7 @@ class NodeParts:
         return part
 
     def _part(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | Refused:
-        return self._made((claimed, remainders), pod, claimed, remainders)
+        return self._made((claimed, remainders, claimed.peers(pod)), pod, claimed, remainders)
 
     def _made(
         self, key: Hashable, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders
@@ -154,7 +154,7 @@ class NodeParts:
         """Return the part of a key, made now if it is not kept."""
         part = self._parts.get(key)
         if part is None:
-            part = make_node_part(unbound(pod), claimed, self._dialects, self._state.nodes, remainders)
+            part = make_node_part(unbound(pod), claimed, self._dialects, self._state, remainders)
             self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations) + _PART)
         return part
 
@@ -209,11 +209,13 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Resolve
     except ClaimError as error:
         return Refused(policy, str(error))
     choice, scorers = policy.choice, policy.scorers
+    apart: tuple[PeerKeys, ...] = ()
     if claims_devices(claims):
+        apart = tuple(filter(None, (dialect.claims.apart_from(annotations),)))
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd))
+    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd), apart)
 
 
 def _odd(
@@ -251,7 +253,7 @@ def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tup
 
 
 def make_node_part(
-    pod: Pod, claimed: ResolvedClaims, dialects: Dialects, nodes: NodeTable, remainders: QuotaRemainders = ()
+    pod: Pod, claimed: ResolvedClaims, dialects: Dialects, state: State, remainders: QuotaRemainders = ()
 ) -> NodePart | Refused:
     """Return what decides about single nodes, or why the pod asks for what it may not have.
 
@@ -267,12 +269,15 @@ def make_node_part(
             dialect = dialects[claimed.dialect]
             bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
-            choice = replace(claimed.choice, limits=limits, remainders=remainders)
+            apart = tuple(
+                state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod)
+            )
+            choice = replace(claimed.choice, limits=limits, remainders=remainders, apart=apart)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))
     return NodePart(
-        CompiledPredicates(pod, nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
+        CompiledPredicates(pod, state.nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
         allocator,
         _ranking(pod, claimed, dialects),
         claimed.dialect,

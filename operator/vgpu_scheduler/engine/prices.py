@@ -126,7 +126,7 @@ class PriceLearner:
         if isinstance(claimed, Refused) or not claimed.dialect:
             return None
         if claimed not in self._requests:
-            part = make_node_part(unbound(pod), claimed, self._classes.dialects, self._state.nodes)
+            part = make_node_part(unbound(pod), claimed, self._classes.dialects, self._state)
             if isinstance(part, Refused) or part.allocator is None:
                 self._requests[claimed] = None
             else:

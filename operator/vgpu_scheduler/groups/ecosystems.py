@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind
-from vgpu_scheduler.kube import Pod, decode_native_pod_group, decode_pod_group
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.model import quoted
 
 __all__ = ["GROUP_SOURCES", "POD_GROUP_KINDS", "membership"]
@@ -156,11 +156,8 @@ See https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods (v0.14). Where a group i
 """
 
 
-_VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-
-
 def _in_volcano(pod: Pod) -> Membership | None:
-    annotation, name = _first_value(pod.annotations, _VOLCANO_GROUPS)
+    annotation, name = _first_value(pod.annotations, VOLCANO_GROUP_ANNOTATIONS)
     return Membership(GroupKey("volcano", pod.namespace, name), f"annotation {annotation}") if name else None
 
 

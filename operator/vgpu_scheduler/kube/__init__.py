@@ -43,7 +43,7 @@ from vgpu_scheduler.kube.objects import (
     Pod,
     PodSpec,
 )
-from vgpu_scheduler.kube.podgroups import PodGroup, decode_native_pod_group, decode_pod_group
+from vgpu_scheduler.kube.podgroups import VOLCANO_GROUP_ANNOTATIONS, PodGroup, decode_native_pod_group, decode_pod_group
 from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, PreferredNodes, PreferredPods, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
@@ -123,6 +123,7 @@ __all__ = [
     "SERVICE",
     "STORAGE_DECODERS",
     "UNSCHEDULABLE_TAINT",
+    "VOLCANO_GROUP_ANNOTATIONS",
     "WAIT_FOR_FIRST_CONSUMER",
     "AttachedVolume",
     "CSIDriver",

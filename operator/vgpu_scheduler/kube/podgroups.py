@@ -11,9 +11,12 @@ from vgpu_scheduler.kube.decoding import Decode, Encoded, decoder_of
 from vgpu_scheduler.kube.objects import Condition
 from vgpu_scheduler.kube.wire import FieldError, Wire, WireCondition, WireMeta, WireTerm
 
-__all__ = ["PodGroup", "decode_native_pod_group", "decode_pod_group"]
+__all__ = ["VOLCANO_GROUP_ANNOTATIONS", "PodGroup", "decode_native_pod_group", "decode_pod_group"]
 
 _MOST: Final = 2**31 - 1
+
+VOLCANO_GROUP_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""By which pods name their group to Volcano; the first that has a value counts."""
 
 
 class PodGroup(msgspec.Struct, frozen=True, kw_only=True):

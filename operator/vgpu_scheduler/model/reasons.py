@@ -95,7 +95,8 @@ class EventReason(StrEnum):
 class CardReason(IntEnum):
     """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
 
-    All but ``CardDeniedByPolicy``, which only policies give, are HAMi's; those after it are of single makers.
+    All but ``CardDeniedByPolicy``, which only policies give, and ``CardHeldByPeer`` are HAMi's; those between them are
+    of single makers.
     """
 
     CardNotHealth = 0
@@ -119,6 +120,7 @@ class CardReason(IntEnum):
     CardUnhealthy = 18
     CardAppClassMismatch = 19
     CardQosPolicyMismatch = 20
+    CardHeldByPeer = 21
 
     @property
     def text(self) -> str:

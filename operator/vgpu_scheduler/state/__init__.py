@@ -9,6 +9,7 @@ from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.peers import HeldCards, PeerKeys, Peers
 from vgpu_scheduler.state.places import Item, from_size
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
@@ -22,6 +23,7 @@ __all__ = [
     "STORAGE_KINDS",
     "UNLIMITED",
     "DeviceMatrix",
+    "HeldCards",
     "Hold",
     "Holds",
     "HostPorts",
@@ -31,6 +33,8 @@ __all__ = [
     "Ledger",
     "NodeCounts",
     "NodeTable",
+    "PeerKeys",
+    "Peers",
     "Phase",
     "PodCounter",
     "QuotaUsage",

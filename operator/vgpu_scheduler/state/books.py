@@ -210,11 +210,15 @@ class ReservationLedger:
     def _count(self, held: Reservation) -> ClusterEvent:
         """Count a pod in what depends on more than its node."""
         pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
+        if self._indexes.peers:
+            self._indexes.peers.add(pod, held)
         event = self._indexes.volumes.add(pod, held.node, held.volumes)
         return event | (ClusterEvent.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else ClusterEvent.NONE)
 
     def _uncount(self, held: Reservation) -> ClusterEvent:
         row = self._indexes.nodes.row(held.node)
+        if self._indexes.peers:
+            self._indexes.peers.remove(self._pod_of(held.uid))
         event = self._indexes.volumes.remove(held.uid)
         gone = self._indexes.interpod.remove(held.namespace, held.uid, row)
         return event | (ClusterEvent.AFFINITY if gone else ClusterEvent.NONE)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.peers import PeerIndex
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.volumes import Volumes
 
@@ -30,6 +31,8 @@ class Indexes:
         Counts of the pods that inter-pod terms are about.
     volumes
         Claims, disks and attached volumes, and what was decided about claims.
+    peers
+        What is held by pods that others share no card with.
     """
 
     nodes: NodeTable
@@ -37,3 +40,4 @@ class Indexes:
     quotas: QuotaUsage
     interpod: InterPodCounts
     volumes: Volumes
+    peers: PeerIndex = field(default_factory=PeerIndex)

@@ -15,6 +15,7 @@ from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.peers import HeldCards, Peers
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
@@ -115,6 +116,16 @@ class StateReader:
 
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
+
+    def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
+        """Return the cards of a dialect's makers that some peers hold, kept up to date for as long as it is used."""
+        holding = ((self._known_pod(held.uid), held) for held in self._books)
+        index = self._indexes.peers
+        return HeldCards(index, index.of(peers, holding), dialect, vendors, self.nodes)
+
+    def ignoring_peers(self) -> AbstractContextManager[None]:
+        """Take all cards for free of pods that others share no card with, for the time of a question."""
+        return self._indexes.peers.ignored()
 
     @property
     def devices(self) -> DeviceMatrix:

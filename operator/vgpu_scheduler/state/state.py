@@ -147,6 +147,8 @@ class State(StateReader):
         event = self.nominations.observe(pod)
         if held and known and known.counts_otherwise(pod):
             event |= self._books.recount(held)
+        if held and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, held):
+            event |= self._peers_changed(held.node)
         if pod.terminal or pod.node_name:
             event |= self._books.room.give_up(pod.uid)
         if pod.terminal:
@@ -157,6 +159,14 @@ class State(StateReader):
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return event | (self._release(pod.uid) if held and held.phase is Phase.BOUND else ClusterEvent.NONE)
         return event | self._hold_bound(pod, uses, held)
+
+    def _peers_changed(self, node: str) -> ClusterEvent:
+        """Have a node looked at anew by those who share no card with some pods there."""
+        row = self.nodes.row(node)
+        if row is None:
+            return ClusterEvent.NONE
+        self.nodes.touch(row)
+        return ClusterEvent.DEVICE_FREED
 
     def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> ClusterEvent:
         widened = False

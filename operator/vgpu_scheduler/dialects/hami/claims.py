@@ -120,6 +120,10 @@ class HamiClaims:
         """Tell whether a claim leaves nothing of its cards to others, as its maker counts them."""
         return next(vendor.claims.takes_whole(claim) for vendor in self.vendors if vendor.key == claim.vendor)
 
+    def apart_from(self, annotations: Mapping[str, str]) -> None:
+        """Say nothing: no annotation keeps a pod from the cards of others."""
+        del annotations
+
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
         vendors = self._asked(claims)

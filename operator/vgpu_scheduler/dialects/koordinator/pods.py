@@ -84,6 +84,10 @@ class KoordinatorClaims:
         """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
         return max(claim.amounts[CORES], claim.amounts[RATIO]) >= WHOLE
 
+    def apart_from(self, annotations: Mapping[str, str]) -> None:
+        """Say nothing: no annotation keeps a pod from the cards of others."""
+        del annotations
+
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.
 

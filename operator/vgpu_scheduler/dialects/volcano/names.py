@@ -26,6 +26,7 @@ USE_TYPE = "nvidia.com/use-gputype"
 NO_USE_TYPE = "nvidia.com/nouse-gputype"
 MODE = "volcano.sh/vgpu-mode"
 PODGROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
+SPREAD_IN_GROUP = "spread"
 
 POD_ANNOTATIONS = (USE_UUID, NO_USE_UUID, USE_TYPE, NO_USE_TYPE, MODE, PODGROUP_POLICY)
 

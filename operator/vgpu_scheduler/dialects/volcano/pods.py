@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.dialects.volcano.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
-from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Container, Pod
 from vgpu_scheduler.model import (
     BEST_FIT,
     BINPACK,
@@ -30,8 +30,10 @@ from vgpu_scheduler.model import (
     PodClaims,
     policy_words,
 )
+from vgpu_scheduler.state import PeerKeys
 
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
+_GROUP = PeerKeys(annotations=VOLCANO_GROUP_ANNOTATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,10 @@ class VolcanoClaims:
         """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
         _, memory, cores = claim.amounts
         return cores >= WHOLE or (not memory and claim.percent[1] >= WHOLE)
+
+    def apart_from(self, annotations: Mapping[str, str]) -> PeerKeys | None:
+        """Return the group of Volcano's that the pod is in, where it shares no card with the pods of that."""
+        return _GROUP if annotations.get(keys.PODGROUP_POLICY) == keys.SPREAD_IN_GROUP else None
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import NamedCards
-from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names
-from vgpu_scheduler.model import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +56,7 @@ class VolcanoRules:
 
 
 def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
-    """Read the rules from a pod's annotations.
-
-    Raises
-    ------
-    ClaimError
-        If the pod is to keep away from the cards of its group, which this version cannot tell.
-    """
-    if names.PODGROUP_POLICY in annotations:
-        value = annotations[names.PODGROUP_POLICY]
-        raise ClaimError(f"annotation {names.PODGROUP_POLICY}: {quoted(value)} is not supported: remove it")
+    """Read the rules from a pod's annotations."""
 
     def types(key: str) -> tuple[str, ...] | None:
         return tuple(annotations[key].lower().split(",")) if key in annotations else None

@@ -22,6 +22,9 @@ def odd_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
     mode = annotations.get(keys.MODE)
     if mode is not None and mode not in keys.MODES:
         raise no_such_mode(keys.MODE, mode, keys.MODES)
+    spread = annotations.get(keys.PODGROUP_POLICY, keys.SPREAD_IN_GROUP)
+    if spread != keys.SPREAD_IN_GROUP:
+        yield f"annotation {keys.PODGROUP_POLICY}: {quoted(spread)} has no effect: write {keys.SPREAD_IN_GROUP}"
     for name in (keys.USE_TYPE, keys.NO_USE_TYPE):
         value = annotations.get(name)
         if value is not None and any(part != part.strip() or not part for part in value.split(",")):

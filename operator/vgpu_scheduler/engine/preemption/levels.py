@@ -142,5 +142,6 @@ class PriorityLevels:
         requests, occupants = self._requests.refresh(rows), self.occupants(dialect).refresh(rows)
         take_off_below(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
         explain_devices(columns)
-        # Ports that pods hold who stay are looked at when the node is.
-        return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))
+        # Ports that pods hold who stay are looked at when the node is, and so are the cards of those it is apart from.
+        with state.ignoring_peers():
+            return preemptor.node.ask_all(state, rows, InUse(requested.T, HostPorts(), {dialect: columns}))

@@ -60,7 +60,7 @@ class Preemptor:
     node, cluster
         What it asks of single nodes, and of more than one.
     limited
-        Whether quotas of its namespace may keep it from some card.
+        Whether quotas of its namespace, or pods that it shares no card with, may keep it from some card.
     """
 
     pod: Pod

@@ -1,0 +1,181 @@
+"""Pods that share no card with the others of their group: on live books, after a restart, and when others go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.builders import OURS
+from tests.engine.dialect_worlds import MEMORY, NUMBER, VOLCANO, asking, decided, engine_of, volcano_node
+from tests.policy.resources import policy
+from tests.seeds import seeds
+
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine.card_verdicts import card_verdicts
+from vgpu_scheduler.kube import Pod, decode_node
+from vgpu_scheduler.model import CardReason, Decision, Outcome
+
+Obj = dict[str, Any]
+GROUP, POLICY = "scheduling.k8s.io/group-name", "volcano.sh/vgpu-podgroup-policy"
+ONE = {NUMBER: 1, MEMORY: 1000}
+
+
+def engine(**nodes: int) -> Engine:
+    made = engine_of(VOLCANO)
+    for name, cards in nodes.items():
+        made.observe_node(decode_node(volcano_node(name, *(f"GPU-{name}{index}" for index in range(cards)))), 0.0)
+    return made
+
+
+def member(name: str, group: str = "g", policy: str | None = "spread", amounts: Obj = ONE, **more: Any) -> Pod:
+    notes = {GROUP: group} if group else {}
+    if policy is not None:
+        notes[POLICY] = policy
+    return asking(name, amounts, annotations={**notes, **more.pop("annotations", {})}, **more)
+
+
+def card_of(decision: Decision) -> str:
+    assert decision.placement is not None, decision.message
+    return decision.placement.containers[0][0].uuid
+
+
+def running(engine: Engine, decision: Decision, pod: Pod) -> Pod:
+    """Return a pod as it is once it runs where it was placed."""
+    assert decision.placement is not None
+    served = {"volcano.sh/devices-to-allocate": "", "volcano.sh/vgpu-time": str(2**64 - 1)}
+    written = engine.dialects.annotations(decision.placement, 0)
+    more = {"annotations": {**pod.annotations, **written, **served}}
+    amounts = dict(pod.spec.containers[0].limits)
+    return asking(
+        pod.name,
+        amounts,
+        version=2,
+        started=True,
+        nodeName=decision.placement.node,
+        priority=pod.priority,
+        **more,
+    )
+
+
+def test_no_two_pods_of_a_group_are_on_one_card() -> None:
+    world = engine(v=2)
+    assert {card_of(decided(world, member(name))) for name in "ab"} == {"GPU-v0", "GPU-v1"}
+    third = decided(world, member("c"))
+    assert third.outcome is Outcome.UNSCHEDULABLE
+    assert third.message == "0/1 nodes are available: 1 CardHeldByPeer."
+    assert card_of(decided(world, member("other", group="h")))
+    assert card_of(decided(world, member("alone", group="")))
+    assert card_of(decided(world, member("elsewhere", namespace="other")))
+    assert card_of(decided(world, member("careless", policy=None)))
+    assert card_of(decided(world, member("odd", policy="binpack")))
+
+
+def test_who_does_not_ask_for_it_is_a_peer_of_those_who_do() -> None:
+    world = engine(v=1)
+    assert card_of(decided(world, member("careless", policy=None)))
+    assert "CardHeldByPeer" in decided(world, member("a")).message
+
+
+def test_a_restart_finds_the_same() -> None:
+    world = engine(v=2)
+    pods = [member(name) for name in "ab"]
+    running_pods = [running(world, decided(world, pod), pod) for pod in pods]
+    again = engine(v=2)
+    for pod in running_pods:
+        again.observe_pod(pod, 0.0)
+    assert "CardHeldByPeer" in decided(again, member("c")).message
+    assert not again.state.drift()
+
+
+def test_one_that_waits_is_tried_when_a_peer_goes() -> None:
+    world = engine(v=2)
+    pods = [member(name) for name in "ab"]
+    first, _ = (running(world, decided(world, pod), pod) for pod in pods)
+    assert "CardHeldByPeer" in decided(world, member("c")).message
+    world.observe_pod(first, 1.0)
+    world.attempt(1.0)
+    world.remove_pod(first.uid, 60.0)
+    decision = world.attempt(60.0)
+    assert decision is not None
+    assert decision.pod.endswith("/c")
+    assert card_of(decision) == "GPU-v0"
+
+
+def test_a_pod_that_leaves_its_group_makes_room() -> None:
+    world = engine(v=1)
+    first = member("a")
+    bound = running(world, decided(world, first), first)
+    world.observe_pod(bound, 1.0)
+    assert "CardHeldByPeer" in decided(world, member("b"), 1.0).message
+    notes = {**bound.annotations, GROUP: "h"}
+    world.observe_pod(asking("a", ONE, annotations=notes, version=3, started=True, nodeName="v"), 2.0)
+    decision = world.attempt(2.0)
+    assert decision is not None
+    assert card_of(decision) == "GPU-v0"
+
+
+def test_an_assumed_pod_is_no_peer_of_itself() -> None:
+    world = engine(v=1)
+    pod = member("a")
+    assert card_of(decided(world, pod))
+    held = world.state.reservation(pod.uid)
+    assert held is not None
+    assert world.cycle.on_node.refit_assumed(pod, held) == held.placement
+
+
+def test_the_verdict_of_a_card_names_the_reason() -> None:
+    world = engine(v=2)
+    assert card_of(decided(world, member("a"))) == "GPU-v0"
+    waiting = member("b")
+    world.observe_pod(waiting, 0.0)
+    assert [each.reason for each in card_verdicts(world.cycle, waiting, "v")] == [CardReason.CardHeldByPeer, None]
+
+
+def test_a_peer_of_lower_priority_ends_for_one_of_higher_priority() -> None:
+    world = Engine(EngineOptions([VOLCANO], scheduler_names=[OURS], preemption=True))
+    world.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
+    world.observe_node(decode_node(volcano_node("v", "GPU-0", "GPU-1")), 0.0)
+    low = member("low", priority=0)
+    world.observe_pod(running(world, decided(world, low), low), 1.0)
+    use = {"volcano.sh/vgpu-use-gpuuuid": "GPU-1"}
+    full = member("full", group="", amounts={NUMBER: 1, MEMORY: 24000}, priority=9, annotations=use)
+    world.observe_pod(running(world, decided(world, full), full), 1.0)
+    decision = decided(world, member("high", priority=5), 2.0)
+    assert "CardHeldByPeer" in decision.message
+    assert decision.preemption is not None
+    assert [victim.pod for victim in decision.preemption.victims] == ["default/low"]
+
+
+@pytest.mark.parametrize("seed", seeds(3, 30))
+def test_what_is_kept_of_nodes_is_what_a_fresh_look_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = engine(**{name: int(rng.integers(1, 4)) for name in "uvw"})
+    held: dict[str, Pod] = {}
+    for number in range(60):
+        if held and rng.random() < 0.35:
+            gone = str(rng.choice(sorted(held)))
+            world.remove_pod(held.pop(gone).uid, float(number))
+            continue
+        policy = "spread" if rng.random() < 0.8 else None
+        pod = member(f"p{number}", group=str(rng.choice(["g", "h"])), policy=policy, amounts={NUMBER: 1, MEMORY: 6000})
+        fresh = engine_of(VOLCANO)
+        for node in world.state.all_nodes():
+            fresh.observe_node(node, 0.0)
+        for each in held.values():
+            fresh.observe_pod(each, 0.0)
+        expected, found = decided(fresh, pod), decided(world, pod, float(number))
+        assert found.placement == expected.placement
+        assert found.reasons == expected.reasons
+        if found.placement is None:
+            world.remove_pod(pod.uid, float(number))
+            continue
+        held[pod.name] = running(world, found, pod)
+        world.observe_pod(held[pod.name], float(number))
+        on_card = [
+            (each.annotations[GROUP], each.annotations["volcano.sh/vgpu-ids-new"].partition(",")[0])
+            for each in held.values()
+            if POLICY in each.annotations
+        ]
+        assert len(set(on_card)) == len(on_card), "two that ask for it share a card"
+    assert not world.state.drift()
