@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
-from vgpu_scheduler.model import Amounts, Piece
+from vgpu_scheduler.dialects.hami.mig import PLACEMENTS, SLICES, Span, slices_of
+from vgpu_scheduler.model import Amounts, Device, Piece
 
 MOST_TEMPLATES = MOST_INSTANCES = 8
 Template = tuple[tuple[str, int, int], ...]
@@ -40,6 +40,28 @@ class MigGeometry:
 def templates_of(geometries: Sequence[MigGeometry], model: str) -> tuple[Template, ...]:
     """Return the templates of cards of a model, by the first entry that names a part of it; none without one."""
     return next((entry.templates for entry in geometries if any(part in model for part in entry.models)), ())
+
+
+_MOST_SHARES = 1024
+"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
+
+
+def cut(whole: Device, pieces: tuple[Piece, ...], possible: Sequence[Piece]) -> Device:
+    """Return a card that is given out in pieces.
+
+    Parameters
+    ----------
+    whole
+        The card with its slots, memory and cores.
+    pieces
+        Those that it may be given out in.
+    possible
+        Those that it can be cut into: pods may hold any of them.
+    """
+    weight = max((piece.amounts[PLACEMENTS] for piece in possible), default=1)
+    slices = slices_of(Span(piece.start, piece.size) for piece in possible)
+    total: Amounts = (*whole.total, weight * min(max(whole.total[0], 1), _MOST_SHARES), *slices)
+    return replace(whole, total=total, pieces=pieces)
 
 
 _SHARES = 64

@@ -11,18 +11,16 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
-    PLACEMENTS,
     SCHEMA,
     SLICES,
     MigAllocation,
-    Span,
     allocations_of,
     decode_allocations,
     encode_allocations,
     pieces_of,
     slices_of,
 )
-from vgpu_scheduler.dialects.hami.templates import MigGeometry, instance_of, recorded, template_pieces
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, cut, instance_of, recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
@@ -67,8 +65,6 @@ _PRIORITY = "CUDA_TASK_PRIORITY"
 _CORE_POLICY = "GPU_CORE_UTILIZATION_POLICY"
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _NO_POLICY = ("", "default")
-_MOST_SHARES = 1024
-"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +116,7 @@ class NvidiaCards:
         templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # C-15: each by its registration
         possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
-        weight = max((piece.amounts[PLACEMENTS] for piece in possible), default=1)
-        slices = slices_of(Span(piece.start, piece.size) for piece in possible)
-        total: Amounts = (*whole.total, weight * min(max(card.count, 1), _MOST_SHARES), *slices)
-        return replace(whole, total=total, pieces=pieces)
+        return cut(whole, pieces, possible)
 
 
 def _links(pair_scores: str) -> Mapping[str, Mapping[str, int]]:
