@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from .kubelet import CAPACITY, pod_status, ready, running
@@ -18,7 +19,7 @@ from .quantities import parse
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Object = dict[str, Any]
 _Amounts = tuple[int, ...]
@@ -167,11 +168,24 @@ class VolcanoPlugin(Ecosystem):
         super().__init__(url, **options)
         self._by_number = by_number
 
-    async def register(self, name: str, cards: int = 2, memory: int = 24576, shares: int = 10) -> None:
-        """Create a ready node with cards of so many MiB."""
+    async def register(
+        self,
+        name: str,
+        cards: int = 2,
+        memory: int = 24576,
+        shares: int = 10,
+        groups: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    ) -> None:
+        """Create a ready node with cards of so many MiB, in MIG mode where groups of instances are given, by MiB."""
         ids = [f"GPU-{name}-{index}" for index in range(cards)]
-        self._totals[name] = dict.fromkeys(ids, (shares, memory, _WHOLE))
-        listed = "".join(f"{uuid},{shares},{memory},NVIDIA-NVIDIA A10,true,hami-core:" for uuid in ids)
+        self._totals[name] = {
+            f"{uuid}[{group}-{position}]": (1, size, _WHOLE)
+            for uuid in ids
+            for group, sizes in groups.items()
+            for position, size in enumerate(sizes)
+        } or dict.fromkeys(ids, (shares, memory, _WHOLE))
+        card = f"{shares},{memory},NVIDIA-NVIDIA {'A30,true,mig' if groups else 'A10,true,hami-core'}"
+        listed = "".join(f"{uuid},{card}:" for uuid in ids)
         amounts = {self._NUMBER: cards * shares, self._MEMORY: cards * memory, self._CORES: cards * _WHOLE}
         texts = {resource: str(amount) for resource, amount in amounts.items()}
         await self._register(name, {"volcano.sh/node-vgpu-register": listed}, texts)
@@ -192,7 +206,15 @@ class VolcanoPlugin(Ecosystem):
             for card in cards:
                 uuid, _, memory, cores = card.split(",")
                 devices[uuid] = _sum([devices.get(uuid, (0, 0, 0)), (1, int(memory), int(cores))])
-        return self._book(pod, devices)
+        return self._book(pod, devices) or self._of_two_groups(pod["spec"]["nodeName"])
+
+    def _of_two_groups(self, node: str) -> str:
+        """Return what is wrong where a card would have to follow two groups of instances at a time."""
+        names = {name for devices in self._held[node].values() for name in devices if name.endswith("]")}
+        followed = {(name.partition("[")[0], name.partition("[")[2].rpartition("-")[0]) for name in names}
+        cards = [card for card, _ in followed]
+        twice = next((card for card in cards if cards.count(card) > 1), None)
+        return "" if twice is None else f"card {twice} has instances of two groups handed out"
 
     def _notice_unlimited(self, pod: Object, container: str, limits: Mapping[str, str]) -> None:
         named = next((name for name in (self._MEMORY, self._CORES) if parse(limits.get(name, "0"))), "")

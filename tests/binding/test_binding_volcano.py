@@ -20,7 +20,7 @@ Obj = dict[str, Any]
 
 @asynccontextmanager
 async def served(
-    folder: Path, version: str = "v1.12", *, memory: int = 24576, **more: Any
+    folder: Path, version: str = "v1.12", *, memory: int = 24576, groups: Obj | None = None, **more: Any
 ) -> AsyncIterator[tuple[Bench, VolcanoPlugin]]:
     """A binder, and a node ``v`` with two cards of this memory and a version of Volcano's plugin."""
     settings = Settings(dialects=("volcano",), volcano={"plugin_version": version}, **more)
@@ -28,7 +28,7 @@ async def served(
         bench(folder, engine=engine_of(*make_dialects(settings))) as b,
         VolcanoPlugin(b.cluster.url, by_number=version == "v1.12", delay=0.0) as plugin,
     ):
-        await plugin.register("v", memory=memory)
+        await plugin.register("v", memory=memory, groups=groups or {})
         await b.learn()
         b.watch()
         yield b, plugin
@@ -60,6 +60,26 @@ async def test_cards_in_one_container_are_served(tmp_path: Path) -> None:
         assert await decided(b, "one", {NUMBER: 1, MEMORY: 1000}, {}) == "Running"
         assert await decided(b, "two", {}, {NUMBER: 2, MEMORY: 1000}) == "Running"
         assert plugin.violations == []
+
+
+async def test_instances_of_mig_cards_are_handed_out_once(tmp_path: Path) -> None:
+    kinds = {"group1": ("1g.6gb", 6144, 4), "group2": ("2g.12gb", 12288, 2)}
+    allowed = [
+        {"group": group, "geometries": [{"name": name, "memory": memory, "count": count}]}
+        for group, (name, memory, count) in kinds.items()
+    ]
+    section = {"knownMigGeometries": [{"models": ["A30"], "allowedGeometries": allowed}]}
+    groups = {group: (memory,) * count for group, (_, memory, count) in kinds.items()}
+    async with served(tmp_path, groups=groups, volcano_devices={"nvidia": section}) as (b, plugin):
+        for number, asked in enumerate((5000, 12000, 5000, 12000, 5000, 5000)):
+            assert await decided(b, f"p{number}", {NUMBER: 1, MEMORY: asked}) == "Running", number
+        assert "1 Card" in await decided(b, "more", {NUMBER: 1, MEMORY: 100})
+        assert plugin.violations == []
+        assert sorted(plugin.handed_out("v")) == sorted(
+            [f"GPU-v-0[group1-{position}]" for position in range(4)]
+            + [f"GPU-v-1[group2-{position}]" for position in range(2)]
+        )
+        assert not b.engine.state.drift()
 
 
 async def test_half_of_a_card_is_half_on_a_node_that_counts_in_blocks(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ BY_SUITE = {
     "volcano_binpack_args": volcano.run_arguments,
     "volcano_binpack_score": volcano.run_score,
     "volcano_vgpu": volcano_vgpu.run_case,
+    "volcano_vgpu_mig": volcano_vgpu.run_case,
     "volcano_vgpu_seq": volcano_sequence.run_case,
 }
 
@@ -69,7 +70,6 @@ NOT_RUN = {
     "volcano_gpushare": "the names of Volcano's earlier sharing are not read",
     "volcano_nodeorder": "kube-scheduler's own scores rank nodes, not Volcano's plugin of them",
     "volcano_session": "what Volcano's plugins score is not added up here; cards and binpack have suites of their own",
-    "volcano_vgpu_mig": "cards in MIG mode are given to nobody under Volcano's names",
 }
 """Suites that are deliberately not run, and why."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.naive.volcano import ALLOCATED, Card
 from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, placement_usage
 from vgpu_scheduler.dialects.hami import VendorSection
+from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, placed
 from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, PodClaims, claims_devices
@@ -114,27 +115,37 @@ class World:
     def cards(self) -> list[Card]:
         """What of each card is used, and by whom."""
         assert not self.state.drift()
-        used = dict(self.state.devices.usage(self._row))
-        listed = self.state.devices.devices(self._row)
+        devices = self.state.devices
+        used, listed = dict(devices.usage(self._row)), devices.devices(self._row)
         held = {held.uid: held.device_charges("volcano", listed) for held in self.state.reservations(self._node)}
         cards = []
         for device in listed:
-            assert device.mode == "hami-core"
-            pods = {uid: amounts[device.uuid][1:] for uid, amounts in held.items() if device.uuid in amounts}
+            number = devices.position(self._row, device.uuid)
+            assert number is not None
+            shares, *amounts_used = used[device.uuid][:3]
+            places = used[device.uuid][3:]
+            pods = {
+                uid: (amounts[device.uuid][1], amounts[device.uuid][2])
+                for uid, amounts in held.items()
+                if device.uuid in amounts
+            }
             groups = {uid: self._group(uid) for uid in pods}
-            number, memory, cores = device.total
+            count, memory, cores = device.total[:3]
             assert cores == 100
             cards.append(
                 Card(
                     device.uuid,
                     device.index,
-                    number,
+                    count,
                     memory,
                     device.type,
                     device.healthy,
-                    *used[device.uuid],
+                    shares,
+                    *amounts_used,
                     pods,
                     groups,
+                    bool(devices.columns.explained[number]),
+                    mig=_instances(shares, places) if device.pieces else None,
                 )
             )
         return cards
@@ -144,6 +155,20 @@ class World:
         assert pod is not None
         peers = PeerKeys(annotations=VOLCANO_GROUP_ANNOTATIONS).of(pod)
         return "" if peers is None else f"{peers.namespace}/{peers.values[0]}"
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Which group a MIG card follows, by its number, and the positions in it that are in use."""
+
+    group: int
+    positions: list[int]
+
+
+def _instances(shares: int, places: Sequence[int]) -> Instances:
+    weight = places[0] // shares if shares else 0
+    group = next((number for number in range(MOST_TEMPLATES) if placed(number, 0)[0] == weight), -1)
+    return Instances(group, [number for number, used in enumerate(places[1:]) if used])
 
 
 def dialect_of(case: Case) -> Dialect:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.naive.hami_quirks import Switches
+from tests.naive.volcano_mig import Kind, Mig, PanicError, mig_of, split
 from tests.naive.volcano_quirks import VolcanoQuirk
 
 from vgpu_scheduler.kube import parse_quantity
@@ -22,6 +23,7 @@ UNSET = 101
 
 TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 
+CORE, MIG = "hami-core", "mig"
 REGISTER = "volcano.sh/node-vgpu-register"
 ALLOCATED = "volcano.sh/vgpu-ids-new"
 
@@ -63,10 +65,15 @@ class Card:
     """Memory and cores by UID."""
     groups: dict[str, str] = field(default_factory=dict, compare=False)
     """The group of each of these pods."""
+    explained: bool = True
+    """Whether all that is on a card has a place on it; this scheduler gives nothing of one on which that is not so."""
+    mode: str = "hami-core"
+    mig: Mig | None = None
+    """Of a card in MIG mode whose model is known."""
 
-    def add(self, uid: str, memory: int, cores: int, group: str = "") -> None:
+    def add(self, uid: str, memory: int, cores: int, group: str = "", booked: int | None = None) -> None:
         self.used += 1
-        self.used_memory += memory
+        self.used_memory += memory if booked is None else booked
         self.used_cores += cores
         if uid:
             old = self.pods.get(uid, (0, 0))
@@ -89,7 +96,7 @@ class Ask:
 
 @dataclass
 class Answer:
-    """``kind`` is passed (nothing is asked), placed, unfit, refused or no-cards."""
+    """``kind`` is passed (nothing is asked), placed, unfit, refused, no-cards or panic."""
 
     kind: str
     before: list[Card] = field(default_factory=list)
@@ -100,11 +107,14 @@ class Answer:
 
 def decide(case: Obj, switch: Switches) -> Answer:
     names = Names.of(case)
-    cards = node_cards(case["node"], names)
+    cards = node_cards(case["node"], names, nvidia_of(case))
     if not cards:
         return Answer("no-cards")
-    for pod in case["pods"]:
-        charge(cards, pod, names, switch)
+    try:
+        for pod in case["pods"]:
+            charge(cards, pod, names, switch)
+    except PanicError:
+        return Answer("panic")
     asked = asks(case["pod"], names, switch)
     if asked is None:
         return Answer("refused", cards, after=cards)
@@ -112,7 +122,7 @@ def decide(case: Obj, switch: Switches) -> Answer:
         return Answer("passed", cards, after=cards, replayed=cards)
     picks, after = place(cards, case["pod"], asked, case["args"]["schedulePolicy"], switch)
     if picks is None:
-        return Answer("unfit", cards, after=cards)
+        return Answer("unfit", cards, after=after)
     written = encode(picks, switch)
     replayed = copy.deepcopy(cards)
     replay(replayed, case["pod"], entries(written), switch)
@@ -122,7 +132,11 @@ def decide(case: Obj, switch: Switches) -> Answer:
 # Nodes -------------------------------------------------------------------------------------------------------------
 
 
-def node_cards(node: Obj, names: Names) -> list[Card]:
+def nvidia_of(case: Obj) -> Obj:
+    return (case["args"]["deviceConfig"] or {}).get("nvidia") or {}
+
+
+def node_cards(node: Obj, names: Names, config: Obj) -> list[Card]:
     """The registered cards; none without allocatable cards, memory and cores, or when the list cannot be read."""
     allocatable = node["status"]["allocatable"]
     value = (node["metadata"].get("annotations") or {}).get(REGISTER, "")
@@ -131,10 +145,22 @@ def node_cards(node: Obj, names: Names) -> list[Card]:
     items = [item.split(",") for item in value.split(":") if item]
     if ":" not in value or any(len(fields) < 6 for fields in items):
         return []
-    return [
-        Card(fields[0], index, int(fields[1]), int(fields[2]), fields[3], fields[4] in TRUE)
-        for index, fields in enumerate(items)
-    ]
+    cards = []
+    for index, fields in enumerate(items):
+        card = Card(fields[0], index, int(fields[1]), int(fields[2]), fields[3], fields[4] in TRUE)
+        card.mode = MIG if fields[5] == MIG else CORE
+        card.mig = mig_of(config, card.type) if card.mode == MIG else None
+        cards.append(card)
+    return cards
+
+
+def mode_of(card: Card, cards: Sequence[Card], switch: Switches) -> str:
+    """How a card is shared; for Volcano all are as the last one, and as others are if the model is not known."""
+    if all(each.mode == CORE for each in cards):
+        return CORE
+    if switch(VolcanoQuirk.MIG_CARD_SHARED):
+        return MIG if cards[-1].mig is not None else CORE
+    return MIG if MIG in (card.mode, cards[-1].mode) else CORE
 
 
 # Pods --------------------------------------------------------------------------------------------------------------
@@ -213,31 +239,71 @@ def place(
     cards: Sequence[Card], pod: Obj, asked: Sequence[Ask | None], policy: str, switch: Switches
 ) -> tuple[list[list[str]] | None, list[Card]]:
     """The entry of each container, and the cards afterwards; no entries when it does not fit."""
-    annotations = pod["metadata"].get("annotations") or {}
-    if annotations.get("volcano.sh/vgpu-mode", "hami-core") != "hami-core":
-        return None, []
+    annotations, uid = pod["metadata"].get("annotations") or {}, pod["metadata"]["uid"]
     after = copy.deepcopy(list(cards))
     picks: list[list[str]] = []
+    drift: dict[str, int] = {}
+
+    def unfit() -> tuple[None, list[Card]]:
+        left = copy.deepcopy(list(cards))
+        for card in left:
+            if drift.get(card.uuid) and switch(VolcanoQuirk.ROLLBACK_DRIFT):
+                card.used_memory += drift[card.uuid]
+        return None, left
+
+    wanted = annotations.get("volcano.sh/vgpu-mode")
+    if wanted is not None and wanted not in {mode_of(card, after, switch) for card in after}:
+        return unfit()
     for ask in asked:
         picks.append([])
         if ask is None or (ask.cards == 0 and not switch(VolcanoQuirk.NO_CARD_COUNTED)):
             continue
-        if ask.cards > len(after):
-            return None, []
+        divided = any(card.mig for card in after) and not switch(VolcanoQuirk.ONE_INSTANCE_OF_A_CARD)
+        if ask.cards > len(after) and not divided:
+            return unfit()
         for card in tried(after, policy):
+            mode = mode_of(card, after, switch)
+            if wanted not in (None, mode) or (mode == MIG and card.mig is None):
+                continue
             if not passes(card, ask, annotations, switch) or not is_apart(card, pod):
                 continue
             memory = ask.memory_on(card)
+            if mode == MIG and ask.cards:
+                instances(card, ask, pod, picks[-1], drift, switch)
+                if len(picks[-1]) == ask.cards:
+                    break
+                continue
             if ask.cards == 0:  # Volcano counts before it sees that no card is wanted
+                found = None if card.mig is None else card.mig.choose(memory, switch)
+                if card.mig is not None and found is not None:
+                    memory = card.mig.memory(found[1])
                 card.add("", memory, ask.cores)
                 break
-            card.add(pod["metadata"]["uid"], memory, ask.cores, group_of(pod))
+            card.add(uid, memory, ask.cores, group_of(pod))
             picks[-1].append(f"{card.uuid},NVIDIA,{memory},{ask.cores}:")
             if len(picks[-1]) == ask.cards:
                 break
         if len(picks[-1]) < ask.cards:
-            return None, []
+            return unfit()
     return [own if ask is not None else None for own, ask in zip(picks, asked, strict=True)], after  # type: ignore[misc]
+
+
+def instances(card: Card, ask: Ask, pod: Obj, picks: list[str], drift: dict[str, int], switch: Switches) -> None:
+    """Add the instances of a card that a claim gets, and book them."""
+    assert card.mig is not None
+    asked = ask.memory_on(card)
+    while len(picks) < ask.cards and (found := card.mig.choose(asked, switch)) is not None:
+        number, kind, index = found
+        memory = card.mig.memory(kind)
+        told = asked if switch(VolcanoQuirk.INSTANCE_MEMORY_BY_PLACE) else memory
+        card.add(pod["metadata"]["uid"], told, ask.cores, group_of(pod), booked=memory)
+        name = f"{card.uuid}[{card.mig.groups[number][0]}-{kind.first + index}]"
+        picks.append(f"{name},NVIDIA,{told},{ask.cores}:")
+        drift[card.uuid] = drift.get(card.uuid, 0) + memory - asked
+        if not switch(VolcanoQuirk.INSTANCE_GIVEN_TWICE):
+            card.mig.take(number, kind, index)
+        if switch(VolcanoQuirk.ONE_INSTANCE_OF_A_CARD):
+            return
 
 
 def tried(cards: Sequence[Card], policy: str) -> list[Card]:
@@ -250,6 +316,8 @@ def tried(cards: Sequence[Card], policy: str) -> list[Card]:
 
 def passes(card: Card, ask: Ask, annotations: Obj, switch: Switches) -> bool:
     if not card.healthy and not switch(VolcanoQuirk.HEALTH_IGNORED):
+        return False
+    if not card.explained:
         return False
     if not uuid_passes(card, annotations) or not type_passes(card, annotations):
         return False
@@ -335,9 +403,50 @@ def replay(
     for entry in found:
         if entry is None:
             continue
-        uuid, memory, cores = entry
+        name, memory, cores = entry
+        uuid, instance = split(name)
         for card in cards:
-            if uuid.partition("[")[0] != card.uuid:
+            if uuid != card.uuid or (uid in card.pods and switch(VolcanoQuirk.SECOND_ENTRY_NOT_REPLAYED)):
                 continue
-            if uid not in card.pods or not switch(VolcanoQuirk.SECOND_ENTRY_NOT_REPLAYED):
-                card.add(uid, memory, cores, group_of(pod))
+            if mode_of(card, cards, switch) == MIG and card.mig is not None:
+                if switch(VolcanoQuirk.INSTANCE_MEMORY_BY_PLACE):
+                    if instance is None and "[" in name:
+                        continue
+                    memory = by_place(card.mig, instance, switch)
+                elif not has_place(card.mig, instance):
+                    card.explained = False
+            elif instance is not None and not switch(VolcanoQuirk.MIG_CARD_SHARED):
+                card.explained = False
+            card.add(uid, memory, cores, group_of(pod))
+
+
+def by_place(mig: Mig, instance: tuple[str, int] | None, switch: Switches) -> int:
+    """Take an instance; the memory of it."""
+    found = None
+    try:
+        found = None if instance is None else mig.find(*instance)
+    except PanicError:
+        if switch(VolcanoQuirk.POSITION_PANICS):
+            raise
+    if found is None:
+        return 0
+    mig.take(*found)
+    return mig.memory(found[1])
+
+
+def has_place(mig: Mig, instance: tuple[str, int] | None) -> bool:
+    """Take an instance; whether it is one that is free, of the group that the card follows."""
+    if instance is None:
+        return False
+    name, position = instance
+    numbers = [number for number, (group, _) in enumerate(mig.groups) if group == name]
+    most = max(kinds[-1].first + kinds[-1].count for _, kinds in mig.groups)
+    if not numbers or mig.group not in (-1, numbers[0]) or position >= most or position in mig.positions:
+        return False
+    try:
+        found = mig.find(name, position)
+    except PanicError:
+        found = numbers[0], Kind(f"beyond-{position}", 0, 1, position), 0
+    assert found is not None
+    mig.take(*found)
+    return True

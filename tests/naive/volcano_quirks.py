@@ -18,6 +18,14 @@ class VolcanoQuirk(Enum):
     AMOUNT_WITHOUT_CLAIM_DROPPED = "volcano-amount-without-claim-dropped"
     FRACTION_DROPPED = "volcano-fraction-dropped"
     PERCENTAGE_NOT_CHECKED = "volcano-percentage-not-checked"
+    MIG_CARD_SHARED = "volcano-mig-card-shared"
+    INSTANCE_GIVEN_TWICE = "volcano-instance-given-twice"
+    INSTANCE_MEMORY_BY_PLACE = "volcano-instance-memory-by-place"
+    ONLY_KINDS_IN_USE = "volcano-only-kinds-in-use"
+    ONE_INSTANCE_OF_A_CARD = "volcano-one-instance-of-a-card"
+    GROUP_KEPT = "volcano-group-kept"
+    ROLLBACK_DRIFT = "volcano-rollback-drift"
+    POSITION_PANICS = "volcano-position-panics"
     INIT_CONTAINERS_IGNORED = "volcano-init-containers-ignored"
 
 

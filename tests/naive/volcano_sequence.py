@@ -9,6 +9,7 @@ from typing import Any
 from tests.naive import volcano as naive
 from tests.naive.hami_quirks import Switches
 from tests.naive.volcano import Card, Names
+from tests.naive.volcano_mig import split
 from tests.naive.volcano_quirks import VolcanoQuirk
 
 Obj = dict[str, Any]
@@ -39,7 +40,7 @@ class Step:
 def decide(case: Obj, switch: Switches) -> list[Step]:
     """Take all steps of a case."""
     names, policy = Names.of(case), case["args"]["schedulePolicy"]
-    cards = naive.node_cards(case["node"], names)
+    cards = naive.node_cards(case["node"], names, naive.nvidia_of(case))
     empty, held, steps = copy.deepcopy(cards), dict[str, tuple[Obj, str]](), list[Step]()
     for step in case["steps"]:
         uid = step["pod"]["metadata"]["uid"]
@@ -66,7 +67,7 @@ def _place(cards: list[Card], pod: Obj, names: Names, policy: str, switch: Switc
         return "passed", "", cards
     picks, after = naive.place(cards, pod, asked, policy, switch)
     if picks is None:
-        return "unfit", "", cards
+        return "unfit", "", cards  # the cases let Volcano allocate only where it has found room
     return "placed", naive.encode(picks, switch), after
 
 
@@ -74,12 +75,18 @@ def release(cards: list[Card], uid: str, value: str, switch: Switches) -> None:
     """Take what a pod has off the ledger."""
     for entry in naive.entries(value):
         assert entry is not None, value
-        uuid, memory, cores = entry
+        name, memory, cores = entry
+        uuid, instance = split(name)
         for card in cards:
-            if uuid.partition("[")[0] != card.uuid:
+            if uuid != card.uuid:
                 continue
             if uid not in card.pods and switch(VolcanoQuirk.SECOND_ENTRY_NOT_RELEASED):
                 continue
+            if card.mig is not None and instance is not None:
+                found = card.mig.find(*instance)
+                assert found is not None
+                booked = card.mig.memory(found[1])
+                memory = booked if card.mig.give_back(*found, switch) else 0
             card.used -= 1
             card.used_memory -= memory
             card.used_cores -= cores

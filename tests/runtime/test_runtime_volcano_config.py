@@ -58,7 +58,7 @@ def test_names_unit_and_geometries_carry_over(tmp_path: Path, *, wrapped: bool) 
     content = {"nvidia": {**CONFIG["nvidia"], "resourceCountName": "example.com/gpu"}}
     manifest = {"kind": "ConfigMap", "data": {"device-config.yaml": yaml.safe_dump(content)}}
     names = volcano_names(Settings(volcano_device_config=written(tmp_path, manifest if wrapped else content)))
-    geometry = MigGeometry(("A30",), ((("1g.6gb", 6144, 4),), (("2g.12gb", 12288, 2),)))
+    geometry = MigGeometry(("A30",), ((("1g.6gb", 6144, 4),), (("2g.12gb", 12288, 2),)), ("group1", "group2"))
     assert names == VolcanoNames(
         "example.com/gpu", memory_percent=PERCENT, memory_factor=10, mig_geometries=(geometry,)
     )
@@ -137,7 +137,11 @@ def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFix
         ),
         ({"nvidia": {"knownMigGeometries": [{"models": ["A"]}]}}, "nvidia.knownMigGeometries[0]: "),
         (
-            {"nvidia": {"knownMigGeometries": [{"models": ["A"], "allowedGeometries": [{"geometries": [{}]}]}]}},
+            {
+                "nvidia": {
+                    "knownMigGeometries": [{"models": ["A"], "allowedGeometries": [{"group": "g", "geometries": [{}]}]}]
+                }
+            },
             "nvidia.knownMigGeometries[0].allowedGeometries[0].geometries[0].name is missing",
         ),
         ("nvidia: [", "while parsing"),

@@ -24,10 +24,13 @@ class MigGeometry:
         Parts of model names.
     templates
         In the order in which they are tried.
+    names
+        What allocations call them, each once; empty where they are known by their numbers.
     """
 
     models: tuple[str, ...]
     templates: tuple[Template, ...]
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = [sum(count for _, _, count in template) for template in self.templates]
@@ -35,11 +38,19 @@ class MigGeometry:
             raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
         if not all(0 < size <= MOST_INSTANCES for size in sizes):
             raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
+        if self.names and (len(set(self.names)) != len(self.templates) or len(self.names) != len(self.templates)):
+            raise ValueError(f"{self}: each template has a name of its own")
+
+
+def geometry_of(geometries: Sequence[MigGeometry], model: str) -> MigGeometry | None:
+    """Return the first entry that names a part of a model; None without one."""
+    return next((entry for entry in geometries if any(part in model for part in entry.models)), None)
 
 
 def templates_of(geometries: Sequence[MigGeometry], model: str) -> tuple[Template, ...]:
-    """Return the templates of cards of a model, by the first entry that names a part of it; none without one."""
-    return next((entry.templates for entry in geometries if any(part in model for part in entry.models)), ())
+    """Return the templates of cards of a model; none where it is not known."""
+    found = geometry_of(geometries, model)
+    return () if found is None else found.templates
 
 
 _MOST_SHARES = 1024

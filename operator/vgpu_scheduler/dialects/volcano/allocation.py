@@ -10,6 +10,7 @@ from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
 from vgpu_scheduler.dialects.volcano.codec import AssignedDevice, decode_assignments, encode_assignments
+from vgpu_scheduler.dialects.volcano.mig import instance_name, instance_of
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -57,7 +58,8 @@ class VolcanoAllocation(Allocation):
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
 
         Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
-        on any card; one that has not started holds nothing yet. An instance of a MIG card is charged on the card.
+        on any card; one that has not started holds nothing yet. An instance of a MIG card is charged on
+        the card, and where geometries are configured on its place there, with the memory that is written beside it.
         """
         if not pod.node_name or pod.terminal or not any(self._claimants(pod)):
             return NO_USAGE
@@ -75,7 +77,7 @@ class VolcanoAllocation(Allocation):
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION}: {error}"
             else:
                 if aligned is not None and any(aligned):
-                    entries = _assignments(aligned)
+                    entries = self._assignments(aligned)
                     kinds = [ContainerKind.APP] * len(entries)
                     return Usage(charges(kinds, entries), vendors=makers(entries))
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
@@ -88,7 +90,12 @@ class VolcanoAllocation(Allocation):
             return {}
         value = encode_assignments(
             [
-                [AssignedDevice(a.uuid, keys.VENDOR, a.amounts[_MEMORY], a.amounts[_CORES]) for a in container]
+                [
+                    AssignedDevice(
+                        instance_name(a.uuid, a.piece, self.names), keys.VENDOR, a.amounts[_MEMORY], a.amounts[_CORES]
+                    )
+                    for a in container
+                ]
                 for container in placement.containers
             ]
         )
@@ -116,9 +123,9 @@ class VolcanoAllocation(Allocation):
                 for container in regular_containers(pod)
             )
 
+    def _assignments(self, aligned: Sequence[Sequence[AssignedDevice]]) -> list[list[Assignment]]:
+        return [[self._assignment(card) for card in container] for container in aligned]
 
-def _assignments(aligned: Sequence[Sequence[AssignedDevice]]) -> list[list[Assignment]]:
-    return [
-        [Assignment(keys.VENDOR, card.uuid.partition("[")[0], (1, card.memory, card.cores)) for card in container]
-        for container in aligned
-    ]
+    def _assignment(self, card: AssignedDevice) -> Assignment:
+        uuid, instance = instance_of(card.uuid, self.names)
+        return Assignment(keys.VENDOR, uuid, (1, card.memory, card.cores, *instance))

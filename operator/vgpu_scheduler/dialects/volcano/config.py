@@ -6,7 +6,7 @@ from collections import Counter
 
 # The file is of one root with HAMi's, and is read with the same errors.
 from vgpu_scheduler.dialects.hami import ConfigError, VendorSection
-from vgpu_scheduler.dialects.hami.templates import MigGeometry, Template
+from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, MigGeometry, Template
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 
 _OF_THE_PLUGIN = (
@@ -40,6 +40,11 @@ def configured_names(config: VendorSection) -> VolcanoNames:
         memory_factor=section.factor("gpuMemoryFactor"),
         mig_geometries=tuple(map(_mig_geometry, section.sections("knownMigGeometries"))),
     )
+    if len(names.groups) > MOST_TEMPLATES:
+        raise ConfigError(
+            f"{section.where('knownMigGeometries')}: {', '.join(names.groups)} are more names of groups than "
+            f"{MOST_TEMPLATES}: give groups of different models the same names"
+        )
     for name, times in Counter((names.count, *names.amounts)).items():
         if times > 1:
             raise ConfigError(f"{', '.join(section.saying(name))}: resource {name} stands for {times} things")
@@ -47,15 +52,18 @@ def configured_names(config: VendorSection) -> VolcanoNames:
 
 
 def _mig_geometry(section: VendorSection) -> MigGeometry:
-    templates = tuple(map(_template, section.sections("allowedGeometries")))
+    groups = section.sections("allowedGeometries")
+    names = tuple(group.required("group") for group in groups)
+    odd = next((name for name in names if set("[],:;").intersection(name)), None)
+    if odd is not None:
+        raise ConfigError(f"{section.path}: group {odd!r} has a separator of the assignment format in it")
     try:
-        return MigGeometry(section.texts("models"), templates)
+        return MigGeometry(section.texts("models"), tuple(map(_template, groups)), names)
     except ValueError as error:
         raise ConfigError(f"{section.path}: {error}") from None
 
 
 def _template(section: VendorSection) -> Template:
-    section.ignore("group")  # a name for people: groups are written by their numbers
     return tuple(
         (kind.required("name"), kind.integer("memory", least=1), kind.integer("count", least=1))
         for kind in section.sections("geometries")

@@ -1,8 +1,8 @@
 """The Volcano dialect: from Kubernetes objects to devices, claims and usage, and from a placement to its annotations.
 
-It covers cards that are shared by ``hami-core``. Cards in MIG mode are kept and never given out; a pod group's policy
-about cards, NUMA nodes and Koordinator's card scores are refused by name. Volcano's own scheduler does not look at a
-card's health; here an unhealthy card is given to nobody.
+It covers cards that are shared by ``hami-core``, and those in MIG mode of models whose geometries are configured; other
+cards in MIG mode are kept and never given out. NUMA nodes and Koordinator's card scores are refused by name. Volcano's
+own scheduler does not look at a card's health; here an unhealthy card is given to nobody.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
+from vgpu_scheduler.dialects.volcano.mig import DIMENSIONS, with_instances
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
@@ -32,6 +33,7 @@ class VolcanoInventory:
     """
 
     names: VolcanoNames
+    _remembered: RememberedDevices = field(default_factory=RememberedDevices, compare=False, repr=False)
 
     memory, cores = 1, 2
     kind = None
@@ -44,7 +46,8 @@ class VolcanoInventory:
         """Slots, memory in blocks of ``memory_factor`` MiB, cores."""
         factor = self.names.memory_factor
         unit = "MiB" if factor == 1 else f"x {factor} MiB"
-        return (Dimension("slots", "shares"), Dimension("memory", unit), Dimension("cores", "percent"))
+        shared = (Dimension("slots", "shares"), Dimension("memory", unit), Dimension("cores", "percent"))
+        return (*shared, *DIMENSIONS) if self.names.mig_geometries else shared
 
     @property
     def memory_unit(self) -> int:
@@ -87,15 +90,12 @@ class VolcanoInventory:
         if value is None or not all(node.allocatable.get(name) for name in advertised):
             return ()
         try:
-            return _remembered.get(value, lambda: _registered(value))
+            return self._remembered.get(value, lambda: _registered(value, self.names))
         except CodecError as error:
             raise CodecError(f"annotation {keys.REGISTER_ANNOTATION}: {error}") from None
 
 
-_remembered = RememberedDevices()
-
-
-def _registered(value: str) -> tuple[Device, ...]:
+def _registered(value: str, names: VolcanoNames) -> tuple[Device, ...]:
     registered = decode_register(value)
     if len(registered) > _MOST_CARDS:
         raise CodecError(f"{len(registered)} cards are more than a node has (at most {_MOST_CARDS})")
@@ -109,7 +109,8 @@ def _registered(value: str) -> tuple[Device, ...]:
             raise CodecError(f"card {card.uuid} is listed twice")
         mode = keys.MODE_MIG if whole_node or card.mode == keys.MODE_MIG else keys.MODE_CORE
         total = (card.count, card.memory, _CORES)
-        seen[card.uuid] = Device(card.uuid, keys.VENDOR, card.type, total, index, 0, mode, card.health)
+        device = Device(card.uuid, keys.VENDOR, card.type, total, index, 0, mode, card.health)
+        seen[card.uuid] = with_instances(device, names)
     return tuple(seen.values())
 
 

@@ -64,6 +64,11 @@ class VolcanoNames:
     mig_geometries: tuple[MigGeometry, ...] = ()
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """What the groups of instances are called, each name once: its place here is its number for all models."""
+        return tuple(dict.fromkeys(name for geometry in self.mig_geometries for name in geometry.names))
+
+    @property
     def amounts(self) -> tuple[str, ...]:
         """The resources that say how much of a card."""
         return tuple(name for name in (self.memory, self.memory_percent, self.cores) if name)

@@ -110,7 +110,7 @@ class VolcanoClaims:
         policy = BEST_FIT if choice.best_fit else choice.policy
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)
-        return HamiAllocator(claims, parse_rules(annotations), volcano_order(policy), choice)
+        return HamiAllocator(claims, parse_rules(annotations, self.names.mig_geometries), volcano_order(policy), choice)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without Koordinator's card scores, the weights of HAMi's, and orders by NUMA node."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import NamedCards
+from vgpu_scheduler.dialects.hami.templates import MigGeometry, geometry_of
 from vgpu_scheduler.dialects.volcano import names
 
 
@@ -23,6 +24,8 @@ class VolcanoRules:
         Exact UUIDs; an empty set sets no rule.
     mode
         The sharing mode that the node must have, or None for any.
+    geometries
+        Of the cards that are given out by instances; others in MIG mode are given to nobody.
     """
 
     use_types: tuple[str, ...] | None = None
@@ -30,15 +33,16 @@ class VolcanoRules:
     use_uuids: frozenset[str] = frozenset()
     no_use_uuids: frozenset[str] = frozenset()
     mode: str | None = None
+    geometries: tuple[MigGeometry, ...] = ()
 
     numa_bind: ClassVar[bool] = False
-    allows_pieces: ClassVar[bool] = False
+    allows_pieces: ClassVar[bool] = True
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether a card of this model and mode may be used."""
         if vendor != names.VENDOR or names.VENDOR not in model:  # the plugin writes the maker into the type
             return False
-        if mode == names.MODE_MIG:  # a MIG card is given out by instances, which this version does not choose
+        if mode == names.MODE_MIG and geometry_of(self.geometries, model) is None:
             return False
         if self.mode is not None and mode != self.mode:
             return False
@@ -55,8 +59,8 @@ class VolcanoRules:
         return {names.VENDOR: NamedCards(self.use_uuids or None, self.no_use_uuids)}
 
 
-def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
-    """Read the rules from a pod's annotations."""
+def parse_rules(annotations: Mapping[str, str], geometries: tuple[MigGeometry, ...] = ()) -> VolcanoRules:
+    """Read the rules from a pod's annotations, for cards of these geometries."""
 
     def types(key: str) -> tuple[str, ...] | None:
         return tuple(annotations[key].lower().split(",")) if key in annotations else None
@@ -70,4 +74,5 @@ def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
         uuids(names.USE_UUID),
         uuids(names.NO_USE_UUID),
         annotations.get(names.MODE),
+        geometries,
     )

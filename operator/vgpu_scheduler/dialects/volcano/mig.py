@@ -1,0 +1,67 @@
+"""MIG cards as Volcano's plugin cuts them: by named groups of instances, one group of a card at a time.
+
+An instance is a position in a group. What books it is HAMi's: a group is a template, a position a slice.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES
+from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, cut, geometry_of, placed
+from vgpu_scheduler.dialects.volcano.names import MODE_MIG, VolcanoNames
+from vgpu_scheduler.model import Amounts, Device, Dimension, Piece
+
+DIMENSIONS = tuple(Dimension(f"{number} of its schema", "shares") for number in range(1 + SLICES))
+"""Of dialects that give out instances: placements and slices."""
+_INSTANCE = re.compile(r"(?P<uuid>.*)\[(?P<group>[^\[\]]*)-(?P<position>[0-9]{1,9})\]", re.DOTALL)
+
+
+def with_instances(device: Device, names: VolcanoNames) -> Device:
+    """Return a card with the instances that it can be given out in, if it is in MIG mode and its model is known.
+
+    Whatever it is, an instance must have its place: one that is held of a card that has none closes it.
+    """
+    if not names.mig_geometries:
+        return device
+    device = replace(device, schema=SCHEMA)
+    pieces = _pieces(names, device.type) if device.mode == MODE_MIG else ()
+    return cut(device, pieces, pieces) if pieces else device
+
+
+def _pieces(names: VolcanoNames, model: str) -> tuple[Piece, ...]:
+    """Return the instances of a model in Volcano's order: group by group, within one by memory, then by position."""
+    found: list[Piece] = []
+    geometry = geometry_of(names.mig_geometries, model)
+    for group, template in zip(geometry.names, geometry.templates, strict=True) if geometry else ():
+        number = names.groups.index(group)
+        kinds = [(name, memory) for name, memory, count in template for _ in range(count)]
+        of_group = [
+            Piece(name, position, 1, (1, memory // names.memory_factor, 0, *placed(number, position)), number)
+            for position, (name, memory) in enumerate(kinds)
+        ]
+        found += sorted(of_group, key=lambda piece: (piece.amounts[1], piece.start))
+    return tuple(found)
+
+
+def instance_name(uuid: str, piece: Piece | None, names: VolcanoNames) -> str:
+    """Return what an allocation calls a card, or an instance of it."""
+    if piece is None or piece.template is None:
+        return uuid
+    return f"{uuid}[{names.groups[piece.template]}-{piece.start}]"
+
+
+def instance_of(name: str, names: VolcanoNames) -> tuple[str, Amounts]:
+    """Return the card that an allocation names, and what it books of placements and slices; nothing of whole cards.
+
+    An instance that nobody can explain books more than any card has, so that nothing else is given of the card.
+    """
+    match = _INSTANCE.fullmatch(name)
+    if match is None:
+        return name.partition("[")[0], ()
+    if not names.mig_geometries:
+        return match["uuid"], ()
+    group = match["group"]
+    number = names.groups.index(group) if group in names.groups else MOST_TEMPLATES
+    return match["uuid"], placed(number, int(match["position"]))
