@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.builders import OURS
-from tests.engine.dialect_worlds import MEMORY, NUMBER, VOLCANO, asking, decided, engine_of, volcano_node
+from tests.engine.dialect_worlds import (
+    CORE,
+    GPU,
+    MEMORY,
+    NUMBER,
+    RATIO,
+    VOLCANO,
+    asking,
+    decided,
+    engine_of,
+    mixed,
+    under,
+    volcano_node,
+)
 from tests.policy.resources import policy
 from tests.seeds import seeds
 
@@ -86,6 +99,35 @@ def test_a_restart_finds_the_same() -> None:
         again.observe_pod(pod, 0.0)
     assert "CardHeldByPeer" in decided(again, member("c")).message
     assert not again.state.drift()
+
+
+@pytest.mark.parametrize(
+    ("amounts", "cards"),
+    [
+        ({GPU: 1, "nvidia.com/gpumem": 1000}, {"h-gpu-0", "h-gpu-1"}),
+        (ONE, {"GPU-v0", "GPU-v1"}),
+        ({CORE: 10, RATIO: 10}, {"GPU-k0", "GPU-k1"}),
+    ],
+    ids=["hami", "volcano", "koordinator"],
+)
+def test_a_policy_keeps_pods_of_the_same_labels_apart_in_every_dialect(amounts: Obj, cards: set[str]) -> None:
+    world = under({"devices": {"apartFrom": {"matchLabelKeys": ["app", "tier"]}}}, mixed())
+    labels = {"app": "a", "tier": "t"}
+    found = {card_of(decided(world, asking(name, amounts, labels=labels))).removeprefix("0/") for name in "ab"}
+    assert {name.rpartition("/")[2] for name in found} == cards
+    assert "1 CardHeldByPeer" in decided(world, asking("c", amounts, labels=labels)).message
+    for number, other in enumerate(({"app": "a"}, {"app": "b", "tier": "t"}, {})):
+        assert card_of(decided(world, asking(f"other-{number}", amounts, labels=other)))
+    assert not world.state.drift()
+
+
+def test_a_policy_and_the_annotation_of_the_group_both_hold() -> None:
+    world = under({"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}, engine(v=3))
+    assert card_of(decided(world, member("a", labels={"app": "x"}))) == "GPU-v0"
+    assert card_of(decided(world, member("b", group="h", labels={"app": "x"}))) == "GPU-v1"
+    assert card_of(decided(world, member("c", group="h", labels={"app": "y"}))) == "GPU-v2"
+    third = decided(world, member("d", group="g", labels={"app": "y"}))
+    assert card_of(third) == "GPU-v1", "on the others are its group and its app"
 
 
 def test_one_that_waits_is_tried_when_a_peer_goes() -> None:

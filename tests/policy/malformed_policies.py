@@ -150,6 +150,14 @@ MALFORMED = {
     "devices: no modes": Case("devices: {modes: []}", "spec.devices.modes"),
     "devices: mode unknown": Case("devices: {modes: [mig, mlu]}", "spec.devices.modes[1]"),
     "devices: mode twice": Case("devices: {modes: [mig, mig]}", "spec.devices.modes"),
+    "apart from: nothing": Case("devices: {apartFrom: {}}", "spec.devices.apartFrom.matchLabelKeys"),
+    "apart from: no keys": Case("devices: {apartFrom: {matchLabelKeys: []}}", "spec.devices.apartFrom.matchLabelKeys"),
+    "apart from: a key twice": Case(
+        "devices: {apartFrom: {matchLabelKeys: [app, app]}}", "spec.devices.apartFrom.matchLabelKeys"
+    ),
+    "apart from: no key": Case(
+        "devices: {apartFrom: {matchLabelKeys: [a b]}}", "spec.devices.apartFrom.matchLabelKeys[0]"
+    ),
     # selectors
     "selector: a text": Case("nodes: {policy: binpack}\nselector: app=train", "spec.selector"),
     "selector: plain labels": Case("nodes: {policy: binpack}\nselector: {app: train}", "spec.selector.app"),

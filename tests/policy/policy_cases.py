@@ -150,6 +150,7 @@ GOOD = {
           topology: None
           numa: None
           modes: [hami-core, mig, mps]
+          apartFrom: {matchLabelKeys: [app, example.com/tier]}
         """,
         kind=NAMESPACED,
     ),

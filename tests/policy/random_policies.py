@@ -119,6 +119,7 @@ def _devices(dice: random.Random) -> dict[str, object]:
         exclusive=_one(dice, (True, False, "true")),
         numa=_one(dice, ("None", "Required", "x")),
         modes=_few(dice, ("mig", "mps", "hami-core", "x")),
+        apartFrom=_some(dice, matchLabelKeys=_few(dice, _NAMES, least=0)),
     )
 
 

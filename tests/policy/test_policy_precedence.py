@@ -143,13 +143,17 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     assert "ClusterVGPUPolicy cluster" in found.source_of["devices"]
 
 
+APART = {"apartFrom": {"matchLabelKeys": ["app"]}}
+
+
 def test_numa_topology_and_modes_come_from_the_winner_only() -> None:
     made = policies(
         policy("tenant", {"devices": {"modes": ["hami-core"]}}, "a"),
-        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"], "topology": "Preferred"}}),
+        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"], "topology": "Preferred", **APART}}),
     )
     mine, theirs = made.resolve(pod()), made.resolve(pod("b"))
     assert (mine.choice.numa_bind, mine.choice.topology, mine.choice.limits.modes) == (False, False, (("hami-core",),))
+    assert (mine.apart, theirs.apart) == ((), ("app",))
     assert (theirs.choice.numa_bind, theirs.choice.topology, theirs.choice.limits.modes) == (True, True, (("mig",),))
 
 

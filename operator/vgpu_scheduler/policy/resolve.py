@@ -90,6 +90,7 @@ class _Draft:
     """Which policies restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
     terms: ClaimTerms = NO_TERMS
+    apart: tuple[str, ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     together: TopologyConstraint | None = None
     groups: GroupRules = NO_GROUP_RULES
@@ -215,6 +216,7 @@ class Policies:
             scorers=draft.nodes.scorers,
             choice=draft.choice,
             terms=draft.terms,
+            apart=draft.apart,
             limits=draft.limits,
             node_selectors=tuple(draft.node_selectors),
             managed=self._defaults.managed,
@@ -369,6 +371,9 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
                 draft.choice, numa_bind=section.numa == "Required", topology=section.topology == "Preferred"
             )
             restricting = restricting or bool(section.modes) or section.numa == "Required"
+            if section.apart_from is not None:
+                draft.apart = section.apart_from.match_label_keys
+                restricting = True
         if restricting:
             draft.restricted_by.append(title(policy))
     draft.choice = replace(draft.choice, limits=limits, idle_only=limits.exclusive)

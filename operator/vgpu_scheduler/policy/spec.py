@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from vgpu_scheduler.policy.rules import MOST, Memory, Rule, Section, Unique, Weight, some_field_is_set
+from vgpu_scheduler.policy.rules import MOST, Memory, Rule, Section, Unique, Weight, qualified_name, some_field_is_set
 
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
@@ -88,6 +88,25 @@ def _is_device_policy(policy: str) -> bool:
     return policy in STRATEGIES or all(word in POLICY_WORDS for word in _words(policy))
 
 
+class ApartFrom(Section):
+    """Which pods share no card with each other."""
+
+    match_label_keys: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Field(min_length=1, max_length=317),
+                qualified_name("must be the key of a label of pods, such as app"),
+            ],
+            ...,
+        ],
+        Field(min_length=1, max_length=8),
+        Unique(),
+    ]
+    """A card is shared with no other pod of the namespace that has the same values of all of these labels. A pod that
+    lacks one of them is kept apart from nobody."""
+
+
 class DevicesSection(Section):
     """How the cards of the node are chosen, and which may be used."""
 
@@ -116,11 +135,14 @@ class DevicesSection(Section):
     """Required: all cards of a container must be on one NUMA node, whoever made them."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1, max_length=3), Unique()] | None = None
     """The sharing modes that cards may be in: hami-core, mig, mps. A card that has no mode is in any."""
+    apart_from: ApartFrom | None = None
+    """The pods with which a card is not shared: one replica per card, say. Those of the namespace that have the same
+    labels, whoever placed them."""
 
     rules = (
         Rule(
             cel="[has(self.policy), has(self.order), has(self.weights), has(self.types), has(self.exclusive),"
-            " has(self.topology), has(self.numa), has(self.modes)].exists(set, set)",
+            " has(self.topology), has(self.numa), has(self.modes), has(self.apartFrom)].exists(set, set)",
             message="set at least one field, or remove devices",
             holds=some_field_is_set,
         ),

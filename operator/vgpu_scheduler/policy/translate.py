@@ -174,4 +174,5 @@ def describe_devices(section: DevicesSection) -> str:
     words += ["types"] if section.types is not None else []
     words += ["numa"] if section.numa == "Required" else []
     words += list(section.modes or ())
+    words += [f"apart by {','.join(section.apart_from.match_label_keys)}"] if section.apart_from is not None else []
     return " ".join(word for word in words if word)
