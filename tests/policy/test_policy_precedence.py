@@ -127,6 +127,8 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     made = policies(
         policy("tenant", {"devices": {"types": {"allow": ["A100"]}}, "nodeSelector": {"matchLabels": {"p": "1"}}}, "a"),
         policy("cluster", {"devices": {"types": {"deny": ["80GB"], "allow": ["NVIDIA"]}, "exclusive": True}}),
+        policy("apart", {"priority": -5, "devices": {"apartFrom": {"matchLabelKeys": ["tier", "app"]}}}),
+        policy("too", {"priority": -6, "devices": {"apartFrom": {"matchLabelKeys": ["team"]}}}),
         policy("pool", {"nodeSelector": {"matchLabels": {"pool": "shared"}}}),
     )
     found = made.resolve(pod())
@@ -136,6 +138,7 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     assert not limits.allows_model("NVIDIA V100", "")
     assert not limits.allows_model("A100", "")
     assert limits.exclusive
+    assert found.apart == (("app", "tier"), ("team",))
     assert found.terms.exclusive
     assert found.choice.idle_only
     assert [s.matches({"p": "1"}) for s in found.node_selectors] == [True, False]
@@ -143,17 +146,13 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     assert "ClusterVGPUPolicy cluster" in found.source_of["devices"]
 
 
-APART = {"apartFrom": {"matchLabelKeys": ["app"]}}
-
-
 def test_numa_topology_and_modes_come_from_the_winner_only() -> None:
     made = policies(
         policy("tenant", {"devices": {"modes": ["hami-core"]}}, "a"),
-        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"], "topology": "Preferred", **APART}}),
+        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"], "topology": "Preferred"}}),
     )
     mine, theirs = made.resolve(pod()), made.resolve(pod("b"))
     assert (mine.choice.numa_bind, mine.choice.topology, mine.choice.limits.modes) == (False, False, (("hami-core",),))
-    assert (mine.apart, theirs.apart) == ((), ("app",))
     assert (theirs.choice.numa_bind, theirs.choice.topology, theirs.choice.limits.modes) == (True, True, (("mig",),))
 
 

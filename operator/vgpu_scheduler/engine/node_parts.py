@@ -211,8 +211,8 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Resolve
     choice, scorers = policy.choice, policy.scorers
     apart: tuple[PeerKeys, ...] = ()
     if claims_devices(claims):
-        of_policy = PeerKeys(labels=policy.apart) if policy.apart else None
-        apart = tuple(filter(None, (of_policy, dialect.claims.apart_from(annotations))))
+        of_policies = (PeerKeys(labels=keys) for keys in policy.apart)
+        apart = tuple(filter(None, (*of_policies, dialect.claims.apart_from(annotations))))
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)

@@ -152,8 +152,9 @@ class ClusterVGPUPolicySpec(VGPUPolicySpec):
 
     Each section comes from the highest-ranked matching policy that sets it: cluster policies that enforce it before
     policies of the pod's namespace, these before other cluster policies, then by priority, then by name. But limits,
-    devices.types, devices.exclusive, nodeSelector and podOverrides of cluster policies always hold as well: a policy of
-    a namespace can tighten them, never lift them. Nor does it lift preemption, which comes from cluster policies alone.
+    devices.types, devices.exclusive, devices.apartFrom, nodeSelector and podOverrides of cluster policies always hold
+    as well: a policy of a namespace can tighten them, never lift them. Nor does it lift preemption, which comes from
+    cluster policies alone.
     """
 
     namespace_selector: Selector | None = None
@@ -162,7 +163,7 @@ class ClusterVGPUPolicySpec(VGPUPolicySpec):
     enforce: Annotated[tuple[Enforceable, ...], Field(min_length=1, max_length=3), Unique()] | None = None
     """Sections of this policy that go before those of all policies that do not enforce them, of namespaces as well, and
     before the annotations of pods: nodes, devices, defaults. Of several that enforce a section the highest-ranked one
-    wins. Types, exclusive and limits of others still tighten, and amounts that a pod names stay."""
+    wins. Types, exclusive, apartFrom and limits of others still tighten, and amounts that a pod names stay."""
 
     rules = (
         *VGPUPolicySpec.shared_rules,

@@ -2,8 +2,8 @@
 
 Each section comes from the highest-ranked policy that sets it (cluster policies that enforce it first, then namespaced
 ones, then priority, then name); one that is enforced goes before the pod's annotations as well. The limits, types,
-``exclusive``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins, so a tenant can
-tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
+``exclusive``, ``apartFrom``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins, so
+a tenant can tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Draft:
     """Which policies restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
     terms: ClaimTerms = NO_TERMS
-    apart: tuple[str, ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     together: TopologyConstraint | None = None
     groups: GroupRules = NO_GROUP_RULES
@@ -356,7 +356,9 @@ def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool
 def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
     limits, holders = CardLimits(), holding(matching, "devices")
     for number, (policy, section) in enumerate(holders):
-        restricting = section.types is not None or bool(section.exclusive)
+        restricting = section.types is not None or bool(section.exclusive) or section.apart_from is not None
+        if section.apart_from is not None:
+            draft.apart = tuple(sorted({*draft.apart, tuple(sorted(section.apart_from.match_label_keys))}))
         if section.types is not None:
             allow = (*limits.allow, section.types.allow) if section.types.allow else limits.allow
             deny = tuple(sorted({*limits.deny, *section.types.deny}))
@@ -371,9 +373,6 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
                 draft.choice, numa_bind=section.numa == "Required", topology=section.topology == "Preferred"
             )
             restricting = restricting or bool(section.modes) or section.numa == "Required"
-            if section.apart_from is not None:
-                draft.apart = section.apart_from.match_label_keys
-                restricting = True
         if restricting:
             draft.restricted_by.append(title(policy))
     draft.choice = replace(draft.choice, limits=limits, idle_only=limits.exclusive)

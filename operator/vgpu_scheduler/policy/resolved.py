@@ -75,7 +75,7 @@ class ResolvedPolicy:
     terms
         What is added to its claims.
     apart
-        The keys of labels by which it knows the pods that it shares no card with; none for nobody.
+        The keys of labels by which it knows the pods that it shares no card with, of each policy that says some.
     limits
         What it may ask for at most.
     node_selectors
@@ -113,7 +113,7 @@ class ResolvedPolicy:
     scorers: tuple[WeightedScorer, ...] = ()
     choice: CardChoice = _FREE_CHOICE
     terms: ClaimTerms = NO_TERMS
-    apart: tuple[str, ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()
     managed: LabelSelector | None = None
