@@ -2,8 +2,8 @@
 
 Each section comes from the highest-ranked policy that sets it (cluster policies that enforce it first, then namespaced
 ones, then priority, then name); one that is enforced goes before the pod's annotations as well. The limits, types,
-``exclusive``, ``apartFrom``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins, so
-a tenant can tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
+``exclusive``, ``apartFrom``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins,
+so a tenant can tighten and never lift. Preemption comes from cluster policies alone, and a tenant tightens it.
 """
 
 from __future__ import annotations
