@@ -28,6 +28,7 @@ from tests.golden import (
     kubernetes_groups,
     volcano,
     volcano_sequence,
+    volcano_session,
     volcano_vgpu,
 )
 from tests.golden.deviations import Deviations
@@ -44,6 +45,7 @@ BY_SUITE = {
     "koordinator_score_seed": koordinator.run_score,
     "volcano_binpack_args": volcano.run_arguments,
     "volcano_binpack_score": volcano.run_score,
+    "volcano_session": volcano_session.run_case,
     "volcano_vgpu": volcano_vgpu.run_case,
     "volcano_vgpu_mig": volcano_vgpu.run_case,
     "volcano_vgpu_seq": volcano_sequence.run_case,
@@ -69,7 +71,6 @@ NOT_RUN = {
     "volcano_ascend_hami": "Ascend cards are not served under Volcano's names",
     "volcano_gpushare": "the names of Volcano's earlier sharing are not read",
     "volcano_nodeorder": "kube-scheduler's own scores rank nodes, not Volcano's plugin of them",
-    "volcano_session": "what Volcano's plugins score is not added up here; cards and binpack have suites of their own",
 }
 """Suites that are deliberately not run, and why."""
 

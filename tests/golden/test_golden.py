@@ -82,6 +82,7 @@ LEAST = {
     "kubernetes volumes": 300,
     "volcano_binpack_args": 160,
     "volcano_binpack_score": 620,
+    "volcano_session": 137,
     "volcano_vgpu": 629,
     "volcano_vgpu_mig": 120,
     "volcano_vgpu_seq": 60,

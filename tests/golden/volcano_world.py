@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.golden.outcome import Case
-from tests.naive.volcano import ALLOCATED, Card
+from tests.naive.volcano import ALLOCATED, NODE, Card
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, placement_usage
@@ -73,14 +73,14 @@ class World:
         pod = decode_pod(wire)
         self.state.observe_pod(pod, {self._dialect.name: self._dialect.allocation.usage(pod)})
 
-    def place(self, wire: Obj) -> Placed:
-        """Choose cards for a pod."""
+    def place(self, wire: Obj, apart: Iterable[PeerKeys] = ()) -> Placed:
+        """Choose cards for a pod, under policies that keep it apart from others."""
         pod, dialect, devices = decode_pod(wire), self._dialect, self.state.devices
         try:
             claims = dialect.claims.read(pod)
             if not claims_devices(claims):
                 return Placed("passed", pod)
-            choice = CardChoice(policy=self._case["args"]["schedulePolicy"], apart=self._apart(pod))
+            choice = CardChoice(policy=self._case["args"]["schedulePolicy"], apart=self._apart(pod, apart))
             allocator = dialect.claims.allocator(pod.annotations, claims, choice)
         except ClaimError:
             return Placed("refused", pod)
@@ -92,14 +92,15 @@ class World:
             return Placed("unfit", pod)
         placement = Placement(self._node, containers, dialect.name)
         written = dialect.allocation.annotations(placement, NOW)
-        assert written == annotations_of(written[ALLOCATED], dict.fromkeys(TIMES, str(NOW)))
+        expected = annotations_of(written[ALLOCATED], dict.fromkeys(TIMES, str(NOW)))
+        assert written == {**expected, NODE: self._node}
         return Placed("placed", pod, claims, placement, written[ALLOCATED], bound(wire, self._node, written))
 
-    def _apart(self, pod: Pod) -> tuple[HeldCards, ...]:
-        keys = self._dialect.claims.apart_from(pod.annotations)
-        peers = None if keys is None else keys.of(pod)
-        inventory = self._dialect.inventory
-        return () if peers is None else (self.state.held_cards(peers, self._dialect.name, inventory.cards),)
+    def _apart(self, pod: Pod, of_policies: Iterable[PeerKeys]) -> tuple[HeldCards, ...]:
+        dialect = self._dialect
+        keys = filter(None, (*of_policies, dialect.claims.apart_from(pod.annotations)))
+        known = (peers for each in keys if (peers := each.of(pod)) is not None)
+        return tuple(self.state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in known)
 
     def assume(self, placed: Placed) -> None:
         """Book what was chosen."""

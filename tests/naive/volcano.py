@@ -26,6 +26,7 @@ TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 CORE, MIG = "hami-core", "mig"
 REGISTER = "volcano.sh/node-vgpu-register"
 ALLOCATED = "volcano.sh/vgpu-ids-new"
+NODE = "volcano.sh/vgpu-node"
 
 
 @dataclass(frozen=True)

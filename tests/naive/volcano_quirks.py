@@ -26,6 +26,8 @@ class VolcanoQuirk(Enum):
     GROUP_KEPT = "volcano-group-kept"
     ROLLBACK_DRIFT = "volcano-rollback-drift"
     POSITION_PANICS = "volcano-position-panics"
+    TERMINATING_CARD_FREE = "volcano-terminating-card-free"
+    NODE_WITHOUT_CARDS_PASSES = "volcano-node-without-cards-passes"
     INIT_CONTAINERS_IGNORED = "volcano-init-containers-ignored"
 
 
