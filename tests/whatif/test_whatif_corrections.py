@@ -16,7 +16,6 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.koordinator import names as koordinator
-from vgpu_scheduler.dialects.volcano.names import PODGROUP_POLICY
 from vgpu_scheduler.whatif import RemedyKind, remedies
 from vgpu_scheduler.whatif.corrections import corrected
 
@@ -166,7 +165,6 @@ REFUSED_FOR = {
         ("annotations", koordinator.JOINT_ANNOTATION),
         ("annotations", koordinator.PARTITION_ANNOTATION),
     ),
-    "volcano": (("annotations", PODGROUP_POLICY),),
 }
 """Labels and annotations for which a dialect refuses a pod, and says so."""
 
