@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.allocation import Allocation, Stamp, realign
@@ -21,6 +21,7 @@ from vgpu_scheduler.model import (
     ContainerKind,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
     charges,
     makers,
@@ -53,6 +54,14 @@ class VolcanoAllocation(Allocation):
         }
     )
     keys = frozenset({keys.ALLOCATED_ANNOTATION})
+
+    @property
+    def quota_resources(self) -> Mapping[str, QuotaResource]:
+        """Memory in the plugin's unit, and cores, over all cards of a namespace."""
+        return {
+            self.names.memory: QuotaResource(keys.VENDOR, _MEMORY),
+            self.names.cores: QuotaResource(keys.VENDOR, _CORES),
+        }
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
