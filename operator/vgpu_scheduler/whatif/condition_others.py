@@ -91,6 +91,7 @@ OTHERWISE: Final[Mapping[str, str]] = {
     CardReason.NodeInsufficientDevice.text: f"ask for other cards: {_CARDS}",
     CardReason.NodeUnregistered.text: f"ask for other cards: {_CARDS}",
     CardReason.CardDeniedByPolicy.text: _POLICY,
+    CardReason.CardHeldByPeer.text: f"{_WAIT}: the pod shares no card with those of its group or of its labels",
     CardReason.CardNotFoundCustomFilterRule.text: f"{_WAIT}: no card has room for all containers that run together",
     CardReason.ModeNotFit.text: f"ask for cards in another mode, or for another part of one: {_CARDS}",
     CardReason.CardAppClassMismatch.text: (
