@@ -247,3 +247,19 @@ def test_what_helps_beside_the_correction_of_a_policy_does(seed: int) -> None:
             for uid in list(again.bound) if remedy.ended else ():  # there is one
                 again.remove_pod(uid)
             assert ask(again, changed).node == remedy.node, remedy.text
+
+
+def test_pods_that_share_no_card_do_so_again_where_a_policy_is_lifted() -> None:
+    apart = policy("apart", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}, "policy": "binpack"}})
+    held, asked = running("held", "a", "GPU-a-0", 1000), pod("asked", {GPU: 1, MEMORY: 100})
+    for each in (held, asked):
+        each["metadata"]["labels"] = {"app": "x"}
+    objects = [node("a", cards=1), held, apart, asked]
+    world, waiting = world_of(*deepcopy(objects))
+    assert "CardHeldByPeer" in ask(world, waiting).decision.message
+    (remedy,) = [each for each in remedies(world, waiting) if each.kind is RemedyKind.CHANGE_POLICY]
+    assert remedy.text == (
+        "have an administrator of the cluster remove spec.devices.apartFrom ([app]) from ClusterVGPUPolicy apart"
+    )
+    again, anew = world_of(*objects[:2], *(dict(each) for each in remedy.objects), objects[-1])
+    assert ask(again, anew).node == remedy.node == "a"

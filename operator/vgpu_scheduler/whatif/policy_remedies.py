@@ -21,6 +21,7 @@ _RESTRICTIONS: Final = (
     ("devices", "types", "deny"),
     ("devices", "types", "allow"),
     ("devices", "exclusive"),
+    ("devices", "apartFrom"),
     ("devices", "numa"),
     ("devices", "topology"),
     ("devices", "modes"),
@@ -157,7 +158,8 @@ def _changes(world: World, title: str, path: tuple[str, ...]) -> Iterator[tuple[
     for other in _other_lists(world, path[-1], value) if isinstance(value, list) else ():
         done = f"set {field} of {title} to {_worded(other)} (it is {_worded(value)})"
         yield done, _replaced(policy, ("spec", *path), other)
-    yield _removal(title, policy, path, _worded(value))
+    inside = value.get("matchLabelKeys") if path[-1] == "apartFrom" else None
+    yield _removal(title, policy, path, _worded(inside or value))
 
 
 def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> tuple[str, Object]:
