@@ -201,8 +201,15 @@ def test_each_container_asks_in_the_other_names(seed: int, named: str, there: st
     second = {"name": "second", "resources": {"limits": {name: str(amount) for name, amount in other.items()}}}
     asked["spec"]["containers"].append(second)
     world, waiting = world_with([there], *objects, asked)
-    if there == "volcano":  # whose plugin serves one container of a pod
-        assert not remedies(world, waiting)
+    if there == "volcano":  # whose plugin serves one container of a pod: the other one does without
+        found = [each for each in remedies(world, waiting) if each.node]
+        assert len(found) == 2
+        for each in found:
+            again, changed = world_with([there], *objects, dict(each.pod or {}))
+            placement = ask(again, changed).decision.placement
+            assert placement is not None
+            assert sum(map(len, placement.containers)) == 1
+            assert "leave out" in each.text
         return
     (remedy,) = otherwise(world, waiting)
     assert remedy.pod is not None
