@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -121,3 +122,15 @@ def test_cards_of_its_model_on_a_node_that_is_closed_to_it_are_told_with_what_cl
     which = ", which" if len(closed) == 1 else "; each of these nodes"
     assert found.models.endswith(f" It would take {wanted} ({len(closed)}) on {names}{which} {said}.")
     assert found.text().count(said)
+
+
+def test_of_cards_without_a_mode_that_is_said() -> None:
+    name, card = "huawei.com/Ascend910C", {"count": 4, "devmem": 65536, "devcore": 20, "numa": 0, "health": True}
+    there = node("a", cards=0)
+    listed = [{"id": f"asc-{n}", "index": n, "type": "Ascend910C", **card} for n in range(4)]
+    there["metadata"]["annotations"]["hami.io/node-register-Ascend910C"] = json.dumps(listed)
+    there["status"]["allocatable"][name] = "16"
+    mode = {"annotations": {"huawei.com/vnpu-mode": "hami-core"}}
+    asked = pod("asked", {name: 1, f"{name}-memory": 6000, f"{name}-core": 10}, metadata=mode)
+    found = explain_pod(*world_of(there, asked))
+    assert found.models == "No card has a mode that it takes; there are Ascend910C without a mode (4)."

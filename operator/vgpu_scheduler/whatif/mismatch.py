@@ -93,7 +93,9 @@ def _devices(world: World, answer: Answer, nodes: Collection[str]) -> Iterator[D
 
 
 def _worded(device: Device, *, with_mode: bool) -> str:
-    return f"{device.type} in mode {device.mode}" if with_mode and device.mode else device.type
+    if not with_mode:
+        return device.type
+    return f"{device.type} in mode {device.mode}" if device.mode else f"{device.type} without a mode"
 
 
 def _about(world: World, pod: Pod, word: str) -> list[str]:
