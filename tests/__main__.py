@@ -59,10 +59,8 @@ SELECTIONS = {
     "pure": (Part(_PURE, "not apiserver and not e2e and not browser and not helm and not long", _PARALLEL),),
     "long": (
         Part(f"{_PURE}, at length", "not apiserver and not e2e and long", _PARALLEL),
-        Part(
-            "faults, on the real and on the embedded API server", "e2e and long", ("--numprocesses=2", "tests/faults")
-        ),
-        Part(f"{_REAL}, at length", "(apiserver or e2e) and long", ("--ignore=tests/faults",)),
+        Part("faults, on the real and on the embedded API server", "faults and long", ("--numprocesses=2",)),
+        Part(f"{_REAL}, at length", "(apiserver or e2e) and long and not faults"),
     ),
 }
 

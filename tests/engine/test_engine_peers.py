@@ -189,6 +189,70 @@ def test_a_peer_of_lower_priority_ends_for_one_of_higher_priority() -> None:
     assert [victim.pod for victim in decision.preemption.victims] == ["default/low"]
 
 
+def preempting(cards: int) -> Engine:
+    world = Engine(EngineOptions([VOLCANO], scheduler_names=[OURS], preemption=True))
+    world.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
+    world.observe_node(decode_node(volcano_node("v", *(f"GPU-{number}" for number in range(cards)))), 0.0)
+    return world
+
+
+@pytest.mark.parametrize("priority", [5, 3])
+def test_a_card_that_is_kept_for_a_pod_goes_to_no_peer_of_the_same_or_a_lower_priority(priority: int) -> None:
+    world = preempting(1)
+    low = member("low", priority=0)
+    world.observe_pod(running(world, decided(world, low), low), 1.0)
+    assert decided(world, member("high", priority=5), 2.0).preemption is not None
+    world.remove_pod(low.uid, 3.0)
+    world.observe_pod(member("late", priority=priority), 3.0)
+    placed = {each.pod: each.placement for each in iter(lambda: world.attempt(3.0), None)}
+    assert placed["default/high"] is not None
+    assert placed.get("default/late") is None
+    assert not world.state.drift()
+
+
+def test_a_card_that_is_kept_is_held_by_a_peer_once_those_that_leave_are_gone() -> None:
+    world = preempting(1)
+    low = member("low", priority=0)
+    world.observe_pod(running(world, decided(world, low), low), 1.0)
+    assert decided(world, member("high", priority=5), 2.0).preemption is not None
+    world.remove_pod(low.uid, 3.0)
+    assert "CardHeldByPeer" in world.cycle.decide(member("late", priority=5)).message
+
+
+def test_two_that_preempt_their_peers_name_one_each() -> None:
+    world = preempting(2)
+    for name in ("low0", "low1"):
+        pod = member(name, priority=0)
+        world.observe_pod(running(world, decided(world, pod), pod), 1.0)
+    found = [decided(world, member(name, priority=5), 2.0).preemption for name in ("high0", "high1")]
+    assert {victim.pod for each in found if each for victim in each.victims} == {"default/low0", "default/low1"}
+
+
+def test_an_assumed_pod_is_no_peer_of_its_own_when_a_policy_comes() -> None:
+    world = engine_of(VOLCANO)
+    world.observe_node(decode_node(volcano_node("v", "GPU-0")), 0.0)
+    pod = asking("a", ONE, labels={"app": "x"})
+    assert card_of(decided(world, pod)) == "GPU-0"
+    held = world.state.reservation(pod.uid)
+    assert held is not None
+    world.effective_policies.observe(policy("p", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}))
+    assert world.cycle.on_node.refit_assumed(pod, held) is not None
+
+
+def test_a_card_that_the_pod_may_not_use_is_not_told_as_held_by_a_peer() -> None:
+    """The card that a peer holds is of another model than the pod takes; the other one is denied by a policy."""
+    world, node = engine_of(VOLCANO), volcano_node("v", "GPU-0", "GPU-1")
+    registered = node["metadata"]["annotations"]["volcano.sh/node-vgpu-register"]
+    assert registered.count("A10,") == 2
+    node["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = registered.replace("A10,", "H100,", 1)
+    world.observe_node(decode_node(node), 0.0)
+    use, no_use = ({f"nvidia.com/{word}-gputype": "H100"} for word in ("use", "nouse"))
+    assert card_of(decided(world, member("a", annotations=use))) == "GPU-0"
+    world.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["A10"]}}}))
+    message = decided(world, member("b", annotations=no_use)).message
+    assert message == "0/1 nodes are available: 1 CardDeniedByPolicy, 1 CardTypeMismatch."
+
+
 @pytest.mark.parametrize("seed", seeds(3, 30))
 def test_what_is_kept_of_nodes_is_what_a_fresh_look_says(seed: int) -> None:
     rng = np.random.default_rng(seed)

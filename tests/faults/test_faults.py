@@ -13,7 +13,7 @@ from tests.faults.plane import Plane, RealPlane
 from tests.faults.stage import Stage, opened
 from tests.faults.table import FAULTS, Fault
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 ALWAYS = {

@@ -12,7 +12,7 @@ from tests.faults.stage import Stage, opened
 from tests.faults.table import FAULTS, Fault
 from tests.faults.test_faults import SEED, named
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,11 @@ from tests.whatif.test_whatif_remedies_dialects import (
     cluster,
 )
 
-from vgpu_scheduler.engine import Cause
+from vgpu_scheduler.engine import Cause, EngineOptions
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif import remedies_from_condition
+from vgpu_scheduler.whatif import World, make_dialect, remedies_from_condition
 from vgpu_scheduler.whatif.condition_others import OTHERWISE
 
 Object = dict[str, Any]
@@ -231,3 +231,13 @@ def test_that_closed_nodes_are_waited_for_is_said_beside_what_helps_on_others(ca
     first, last = told_of(f"0/3 nodes are available: 1 {cause.text}, 2 CardInsufficientMemory.", asks)
     assert first == f"ask for less than 9000 of {HAMI[1]} in container main"
     assert last.startswith("wait: nodes that would do take no pods with cards for now")
+
+
+def test_a_pod_that_asks_for_cards_apart_from_its_group_is_told_to_leave_that_out() -> None:
+    world = World(EngineOptions([make_dialect("volcano")]))
+    name = "volcano.sh/vgpu-podgroup-policy"
+    notes = {"scheduling.k8s.io/group-name": "g", name: "spread"}
+    written = {**pod("asked", {"volcano.sh/vgpu-number": 1}, metadata={"annotations": notes})}
+    said = "0/1 nodes are available: 1 CardHeldByPeer."
+    found = remedies_from_condition(world, world.pod(written), said, "")
+    assert f"leave out its annotation {name} (spread)" in found.remedies, found.remedies

@@ -249,6 +249,8 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         """The node row whose devices are in the scratch, and what was used of them then."""
         self._held = np.zeros(0, dtype=np.int64)
         """The cards that are marked because a peer holds them, in order."""
+        self._usable = np.zeros(0, dtype=np.bool_)
+        """The cards that the pod may use, peers aside, where there may be some."""
 
     def fit(
         self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
@@ -297,6 +299,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
             self._prepared = self._make_request(devices), self._make_scratch(devices)
             self._layout, self._found = devices.layout, None
             self._held = self._held[:0]
+            self._usable = self.may_use(devices) if self._choice.apart else self._usable
         if self._choice.apart:
             self._mark_peers(devices, self._marks(self._prepared[0]))
         return self._prepared
@@ -305,7 +308,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         """Mark the cards that peers hold now, of those that nothing else leaves out."""
         marks[self._held] = 0
         held = np.unique(np.concatenate([cards.numbers(devices) for cards in self._choice.apart]))
-        self._held = held[marks[held] == 0]
+        self._held = held[self._usable[held] & (marks[held] == 0)]
         marks[self._held] = BARRED_BY_POLICY
 
     def _name_peers(self, columns: DeviceColumns, rows: NDArray[np.int64], into: FitColumns) -> None:
@@ -317,6 +320,10 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         moved = np.minimum(there, denied).astype(denied.dtype)
         into.counts[unfit, CardReason.CardDeniedByPolicy] -= moved
         into.counts[unfit, CardReason.CardHeldByPeer] += moved
+
+    @abstractmethod
+    def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
+        """Tell which devices the pod may use at all; see :class:`Allocator`."""
 
     @abstractmethod
     def _marks(self, request: _Request) -> NDArray[np.int8]:

@@ -252,7 +252,7 @@ class EquivalenceClasses:
         return (
             node
             if isinstance(node, Refused)
-            else SchedulableClass(claimed, node, self._cluster_parts.of(pod), bool(remainders or claimed.apart))
+            else SchedulableClass(claimed, node, self._cluster_parts.of(pod), bool(remainders or claimed.peers(pod)))
         )
 
     def _part_beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:

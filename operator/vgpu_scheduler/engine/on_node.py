@@ -39,6 +39,8 @@ class OnNode:
 
     def refit_assumed(self, pod: Pod, held: Reservation) -> Placement | None:
         """Return a placement of an assumed pod on its node in place of what it holds there; None if there is none."""
+        if isinstance(self._classes.of(pod), Refused):  # made before anything is left out of what pods hold
+            return None
         with self.state.counting(without=[held]):
             pod_class = self._classes.of(pod)
             if isinstance(pod_class, Refused):

@@ -40,7 +40,7 @@ class ReservationLedger:
         self._starting: dict[str, dict[str, int]] = {}
         """By node, the pods that hold something beyond a decision and have not started, by when they changed last."""
         self._changes = 0
-        self.room = KeptRoom(indexes, self._reservations, wakes, self._charge_devices)
+        self.room = KeptRoom(indexes, self._reservations, wakes, self._charge_devices, pod_of)
         self.closing: dict[str, None] = {}
         """The UIDs of the pods of which nobody can tell which cards they are on."""
 
@@ -200,8 +200,9 @@ class ReservationLedger:
 
     def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
         self._indexes.quotas.charge(held.namespace, held.counted_uses, sign, held.node)
-        if held.phase is Phase.HELD:
-            return  # terms and volumes count pods that are there
+        if held.phase is Phase.HELD:  # terms and volumes count pods that are there
+            self.room.count_as_peer(held.uid, sign)
+            return
         if sign > 0:
             self._count(held)
         else:

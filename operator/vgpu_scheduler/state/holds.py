@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, ClusterEvent, Usage, Uses, WakeSet
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.reservations import Reservation
@@ -232,6 +233,8 @@ class KeptRoom:
         Where it is noted in which namespaces devices were given back for good.
     charge_devices
         Adds (1) or gives back (-1) what a reservation holds of the devices of a node row.
+    pod_of
+        Returns a pod by its UID.
     """
 
     def __init__(
@@ -240,12 +243,14 @@ class KeptRoom:
         reservations: Mapping[str, Reservation],
         wakes: WakeSet,
         charge_devices: Callable[[int, Reservation, int], None],
+        pod_of: Callable[[str], Pod],
     ) -> None:
         self.holds = Holds()
         self._indexes = indexes
         self._reservations = reservations
         self._wakes = wakes
         self._charge_devices = charge_devices
+        self._pod_of = pod_of
 
     def on(self, node: str) -> list[Reservation]:
         """Return what is kept on a node now."""
@@ -256,6 +261,7 @@ class KeptRoom:
         self.give_up(hold.uid)
         nothing = replace(hold.reservation, uses={}, requests={}, ports=(), pods=0, quota_uses={})
         self.holds.add(hold, nothing)
+        self.count_as_peer(hold.uid, 1)
         self._keep_anew(hold.node)
 
     def give_up(self, uid: str) -> ClusterEvent:
@@ -263,11 +269,25 @@ class KeptRoom:
         if self.holds.get(uid) is None:
             return ClusterEvent.NONE
         kept = self.holds.kept(uid)
+        self.count_as_peer(uid, -1)
         self._charge_kept(kept, -1)
         self._keep_anew(self.holds.remove(uid).node)
         if kept.uses_devices or kept.counted_uses:
             self._wakes.returned.add(kept.namespace)
         return ClusterEvent.RESOURCES | (ClusterEvent.DEVICE_FREED if kept.uses_devices else ClusterEvent.NONE)
+
+    def count_as_peer(self, uid: str, sign: int) -> None:
+        """Have the cards that are kept for a pod count as its own (``sign`` = 1) for its peers, or as nobody's (-1)."""
+        hold, peers = self.holds.get(uid), self._indexes.peers
+        if hold is None or not peers:
+            return
+        if sign > 0:
+            peers.keep(self._pod_of(uid), hold.reservation)
+        else:
+            peers.give_up(uid)
+        row = self._indexes.nodes.row(hold.node)
+        if row is not None:
+            self._indexes.nodes.touch(row)
 
     def follow(self, uid: str) -> None:
         """Have what is kept follow what a pod holds now that leaves for others."""

@@ -120,8 +120,9 @@ class StateReader:
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
         """Return the cards of a dialect's makers that some peers hold, kept up to date for as long as it is used."""
         holding = ((self._known_pod(held.uid), held) for held in self._books)
+        waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._books.room.holds)
         index = self._indexes.peers
-        return HeldCards(index, index.of(peers, holding), dialect, vendors, self.nodes)
+        return HeldCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
     def ignoring_peers(self) -> AbstractContextManager[None]:
         """Take all cards for free of pods that others share no card with, for the time of a question."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -21,6 +21,9 @@ from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.reservations import Reservation
 
 __all__ = ["HeldCards", "PeerIndex", "PeerKeys", "Peers"]
+
+
+_NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,18 @@ class Peers(NamedTuple):
 
 
 class _Holders:
-    """The peers that hold something, by UID."""
+    """What peers hold, and what is kept for those that wait, by UID."""
 
-    __slots__ = ("__weakref__", "held")
+    __slots__ = ("__weakref__", "held", "kept", "version")
 
     def __init__(self) -> None:
         self.held: dict[str, Reservation] = {}
+        self.kept: dict[str, Reservation] = {}
+        self.version = 0
+
+    def __iter__(self) -> Iterator[Reservation]:
+        yield from self.held.values()
+        yield from self.kept.values()
 
 
 class PeerIndex:
@@ -75,13 +84,17 @@ class PeerIndex:
     def __bool__(self) -> bool:
         return bool(self._by_keys)
 
-    def of(self, peers: Peers, holding: Iterable[tuple[Pod, Reservation]]) -> _Holders:
+    def of(
+        self, peers: Peers, holding: Iterable[tuple[Pod, Reservation]], waiting: Iterable[tuple[Pod, Reservation]]
+    ) -> _Holders:
         """Return what peers hold, kept up to date for as long as somebody has it.
 
         Parameters
         ----------
         holding
             All pods that hold something, to begin with.
+        waiting
+            All pods for which room is kept, with what they will hold.
         """
         self._by_keys = {keys: found for keys, found in self._by_keys.items() if found}
         known = self._by_keys.setdefault(peers.keys, WeakValueDictionary())
@@ -89,17 +102,33 @@ class PeerIndex:
         if holders is None:
             holders = known[peers] = _Holders()
             holders.held = {held.uid: held for pod, held in holding if peers.keys.of(pod) == peers}
+            holders.kept = {kept.uid: kept for pod, kept in waiting if peers.keys.of(pod) == peers}
         return holders
 
     def add(self, pod: Pod, held: Reservation) -> None:
         """Take in that a pod holds something."""
         for holders in self._about(pod):
             holders.held[held.uid] = held
+            holders.version += 1
 
     def remove(self, pod: Pod) -> None:
         """Take in that a pod holds nothing any more."""
         for holders in self._about(pod):
             holders.held.pop(pod.uid, None)
+            holders.version += 1
+
+    def keep(self, pod: Pod, kept: Reservation) -> None:
+        """Take in that room is kept for a pod, with what it will hold."""
+        for holders in self._about(pod):
+            holders.kept[kept.uid] = kept
+            holders.version += 1
+
+    def give_up(self, uid: str) -> None:
+        """Take in that no room is kept for a pod any more, whose peers may be others by now."""
+        for known in self._by_keys.values():
+            for holders in known.values():
+                holders.kept.pop(uid, None)
+                holders.version += 1
 
     def change(self, before: Pod, now: Pod, held: Reservation) -> bool:
         """Take in another version of a pod that holds something; tell whether it has other peers now."""
@@ -127,7 +156,7 @@ class PeerIndex:
 
 
 class HeldCards:
-    """The cards that peers hold, of one dialect.
+    """The cards that peers hold, or that are kept for them, of one dialect.
 
     Parameters
     ----------
@@ -151,21 +180,28 @@ class HeldCards:
         self._dialect = dialect
         self._vendors = vendors
         self._row: Callable[[str], int | None] = nodes.row
+        self._found: tuple[int, int, NDArray[np.int64]] | None = None
+        """The cards on which they held something at a version of the holders, and of the lists of devices."""
 
     def numbers(self, devices: DeviceMatrix) -> NDArray[np.int64]:
         """Return the numbers of the cards on which they hold something, each once, in order."""
-        found: set[int] = set()
-        for held in () if self._index.is_ignored else self._holders.held.values():
-            row = self._row(held.node)
-            if row is not None:
-                found.update(self._on(devices, row, held))
-        return np.array(sorted(found), dtype=np.int64)
+        if self._index.is_ignored:
+            return _NOTHING
+        version, layout = self._holders.version, devices.layout
+        if self._found is None or self._found[:2] != (version, layout):
+            found: set[int] = set()
+            for held in self._holders:
+                row = self._row(held.node)
+                if row is not None:
+                    found.update(self._on(devices, row, held))
+            self._found = version, layout, np.array(sorted(found), dtype=np.int64)
+        return self._found[2]
 
     def on(self, devices: DeviceMatrix, row: int, besides: str) -> frozenset[str]:
         """Return the UUIDs of the cards of a node row on which they hold something, a pod of this UID left out."""
         return frozenset(
             devices.uuid(number)
-            for held in self._holders.held.values()
+            for held in self._holders
             if held.uid != besides and self._row(held.node) == row
             for number in self._on(devices, row, held)
         )

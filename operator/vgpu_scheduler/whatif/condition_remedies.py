@@ -50,6 +50,7 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.CardUuidMismatch: ("uuid",),
     CardReason.NumaNotFit: ("numa",),
     CardReason.ModeNotFit: (MODE_WORD,),
+    CardReason.CardHeldByPeer: ("podgroup-policy",),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
 _OF_CONSTRAINTS: Final = frozenset(

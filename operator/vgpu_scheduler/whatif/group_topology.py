@@ -18,8 +18,8 @@ __all__ = ["leave_topology_out", "topology_told_in"]
 
 _NEAR: Final = "schedulingConstraints"
 _FIELD: Final = "spec.schedulingConstraints.topology"
-_SAID_BY_OBJECT: Final = re.compile(rf"\((?:.* and )?{re.escape(_FIELD)} of (PodGroup\S* [^\s)]+)")
-_SAID_BY_PODS: Final = re.compile(rf"\((?:.* and )?annotation {re.escape(REQUIRED_TOPOLOGY)}\b")
+_SAID_BY_OBJECT: Final = re.compile(rf"\((?:[^()]* and )?{re.escape(_FIELD)} of (PodGroup\S* [^\s)]+)")
+_SAID_BY_PODS: Final = re.compile(rf"\((?:[^()]* and )?annotation {re.escape(REQUIRED_TOPOLOGY)}\b")
 _ELSEWHERE: Final = "no nodes with one value of the label have room for all of the group, and others may have"
 
 

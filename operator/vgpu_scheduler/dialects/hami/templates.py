@@ -35,11 +35,11 @@ class MigGeometry:
     def __post_init__(self) -> None:
         sizes = [sum(count for _, _, count in template) for template in self.templates]
         if not self.models or not all(self.models) or not sizes or len(sizes) > MOST_TEMPLATES:
-            raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
+            raise ValueError(f"models must be named, and 1 to {MOST_TEMPLATES} templates")
         if not all(0 < size <= MOST_INSTANCES for size in sizes):
-            raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
+            raise ValueError(f"a template has 1 to {MOST_INSTANCES} instances")
         if self.names and (len(set(self.names)) != len(self.templates) or len(self.names) != len(self.templates)):
-            raise ValueError(f"{self}: each template has a name of its own")
+            raise ValueError("each template has a name of its own")
 
 
 def geometry_of(geometries: Sequence[MigGeometry], model: str) -> MigGeometry | None:
