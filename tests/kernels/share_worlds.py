@@ -21,6 +21,7 @@ from vgpu_scheduler.allocators import (
     CardLimits,
     FitColumns,
     HamiAllocator,
+    ScopeOrder,
     ShareAllocator,
     ShareDimensions,
     ShareOrder,
@@ -92,7 +93,15 @@ class World:
 
 def _device(own: shares.Device) -> Device:
     return Device(
-        own.name, own.vendor, own.model, tuple(own.total), own.index, healthy=own.healthy, cordoned=own.cordoned
+        own.name,
+        own.vendor,
+        own.model,
+        tuple(own.total),
+        own.index,
+        own.numa,
+        healthy=own.healthy,
+        cordoned=own.cordoned,
+        group=own.switch,
     )
 
 
@@ -108,7 +117,9 @@ def check(world: World) -> Counter[str]:
         resources=RESOURCES,
         fill=lambda asked, _: asked,
     )
-    allocator = ShareAllocator(claims, world.order(), CardChoice(idle_only=pod.idle, limits=limits), dimensions)
+    scopes = ScopeOrder("gpu", lambda claim: claim.amounts[3] >= 100, pod.scope) if pod.by_tree else None
+    choice = CardChoice(idle_only=pod.idle, limits=limits)
+    allocator = ShareAllocator(claims, world.order(), choice, dimensions, scopes)
     rows, columns = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     columns.counts[:] = 7  # what was there before must not show
     columns.cards[:] = 7
@@ -211,6 +222,8 @@ def random_share_world(rng: np.random.Generator) -> World:
         most_memory=some(rng, None, None, 1000, 500),
         exclusive=bool(rng.random() < 0.15),
         idle=bool(rng.random() < 0.15),
+        by_tree=bool(rng.random() < 0.5),
+        scope=some(rng, 0, 0, 0, 1, 2, 3),
     )
     return World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
 
@@ -250,7 +263,18 @@ def _node(rng: np.random.Generator, node: int) -> list[shares.Device]:
         for vendor in VENDORS
         for i in range(count[vendor])
     ]
+    if rng.random() < 0.7:
+        _set_places(rng, devices)
     return [devices[i] for i in rng.permutation(len(devices))] if rng.random() < 0.5 else devices
+
+
+def _set_places(rng: np.random.Generator, devices: Sequence[shares.Device]) -> None:
+    """Put devices below two switches of each of two NUMA nodes, but for some whose place nobody knows."""
+    complete = rng.random() < 0.8
+    for device in devices:
+        if complete or rng.random() < 0.8:
+            device.numa = number(rng, 0, 1)
+            device.switch = 2 * device.numa + number(rng, 0, 1)
 
 
 def _random_device(rng: np.random.Generator, name: str, vendor: str, index: int, *, even: bool) -> shares.Device:

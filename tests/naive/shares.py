@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.naive import deviceshare, hami_cards
+from tests.naive import deviceshare, hami_cards, scopes
 from tests.naive.deviceshare import Held, Weighed
 from tests.naive.hami_values import UNSET, Ask, Card, NodeFit, Pick, Wish
 
@@ -33,6 +33,8 @@ class Device:
     model: str
     total: list[int]
     used: list[int]
+    numa: int = 0
+    switch: int = -1  # unknown
 
     def held(self) -> Held:
         return Held(self.vendor, self.healthy, self.total, self.used)
@@ -62,6 +64,8 @@ class Pod:
     most_memory: int | None = None
     exclusive: bool = False
     idle: bool = False
+    by_tree: bool = False
+    scope: int = 0  # how deep one must be that all cards are in
 
 
 @dataclass
@@ -130,6 +134,8 @@ def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], C
     scores = [
         deviceshare.share([d.held()], d.vendor, order.weighed, want.amounts, want.percents, order.strategy) for d in own
     ]
+    if goes_by_tree(own, want, pod):
+        return choose_by_tree(own, want, pod, scores)
     chosen: list[Device] = []
     counts: Counter[str] = Counter()
     for position in deviceshare.order(scores, [device.index for device in own]):
@@ -143,6 +149,44 @@ def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], C
     if 0 < len(chosen) < want.count:
         counts["AllocatedCardsInsufficientRequest"] = len(chosen)
     return chosen, counts
+
+
+def is_whole(want: Want) -> bool:
+    return want.amounts[3] >= 100
+
+
+def goes_by_tree(own: Sequence[Device], want: Want, pod: Pod) -> bool:
+    if not pod.by_tree or want.vendor != "gpu":
+        return False
+    known = all(device.switch >= 0 for device in own)
+    return pod.scope > 0 or (known and (is_whole(want) or want.count == 1))
+
+
+def choose_by_tree(
+    own: Sequence[Device], want: Want, pod: Pod, scores: Sequence[int]
+) -> tuple[list[Device], Counter[str]]:
+    reasons = [why_not(device, want, pod) for device in own]
+    counts = Counter(reason for reason in reasons if reason)
+    room = reasons.count("")
+    if room < want.count:
+        if room:
+            counts["AllocatedCardsInsufficientRequest"] = room
+        return [], counts
+    leaves = [
+        scopes.Leaf(
+            (device.numa, device.switch),
+            device.index,
+            not reason,
+            device.healthy and any(has and used for has, used in zip(device.total, device.used, strict=True)),
+            score,
+        )
+        for device, reason, score in zip(own, reasons, scores, strict=True)
+    ]
+    found = scopes.choose(leaves, want.count, whole=is_whole(want), level=pod.scope)
+    if found is None or any(device.switch < 0 for device in own):
+        counts["NumaNotFit"] = room
+        return [], counts
+    return [own[position] for position in found], counts
 
 
 # HAMi's cards ------------------------------------------------------------------------------------------------------

@@ -13,8 +13,12 @@ from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
+    BY_SCORE,
+    MACHINE,
     NO_CARD,
+    NO_SCOPES,
     DeviceColumns,
+    ScopeTerms,
     ShareRequest,
     ShareScratch,
     fit_shares,
@@ -49,6 +53,26 @@ class ShareDimensions:
     fill: Callable[[Amounts, Amounts], Amounts]
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeOrder:
+    """How devices are chosen by their place in the topology tree of the node, where it knows the places of all.
+
+    Attributes
+    ----------
+    vendor
+        Whose devices.
+    whole
+        Tells whether a claim takes devices whole.
+    required
+        The level of the largest scope that all devices of a claim must be in (``MACHINE``, ``NUMA_NODE`` or
+        ``SWITCH``), or ``BY_SCORE`` where any will do. Then only claims on whole devices, or on one, go by the tree.
+    """
+
+    vendor: str
+    whole: Callable[[Claim], bool]
+    required: int = BY_SCORE
+
+
 class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
     """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
 
@@ -65,12 +89,22 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
         What policies say about cards: the limits, and whether only idle ones are wanted.
     dimensions
         What the dialect says about amounts.
+    scopes
+        How devices are chosen by the topology tree, if they are.
     """
 
-    def __init__(self, claims: PodClaims, order: ShareOrder, choice: CardChoice, dimensions: ShareDimensions) -> None:
+    def __init__(
+        self,
+        claims: PodClaims,
+        order: ShareOrder,
+        choice: CardChoice,
+        dimensions: ShareDimensions,
+        scopes: ScopeOrder | None = None,
+    ) -> None:
         super().__init__(claims, choice, fit_shares)
         self._order = order
         self._dimensions = dimensions
+        self._scopes = scopes
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
@@ -119,6 +153,23 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
             reason=reasons,
             idle=self._choice.idle_only,
             terms=share_terms(self._order, self._dimensions.resources, devices),
+            scopes=self._scope_terms(devices),
+        )
+
+    def _scope_terms(self, devices: DeviceMatrix) -> ScopeTerms:
+        """Say which claims go by the tree; none does where no node has one, and none is required."""
+        order = self._scopes
+        if order is None or not (order.required or (devices.columns.group >= 0).any()):
+            return NO_SCOPES
+        levels = [
+            order.required or (MACHINE if order.whole(claim) or claim.count == 1 else BY_SCORE)
+            if claim.vendor == order.vendor
+            else BY_SCORE
+            for _, claim in self._flat
+        ]
+        whole = [order.whole(claim) for _, claim in self._flat]
+        return ScopeTerms(
+            np.array(levels, dtype=np.int64), np.array(whole, dtype=np.bool_), required=order.required != BY_SCORE
         )
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:

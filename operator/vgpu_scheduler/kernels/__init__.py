@@ -5,6 +5,7 @@ has a naive twin in ``tests/naive`` that says the same in plain Python.
 """
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
+from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NO_SCOPES, NUMA_NODE, SWITCH, ScopeTerms
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
 from vgpu_scheduler.kernels.deviceshare import (
     NO_SHARE,
@@ -83,6 +84,7 @@ from vgpu_scheduler.kernels.victims import (
 __all__ = [
     "BARRED_BY_POLICY",
     "BARRED_BY_UUID",
+    "BY_SCORE",
     "CORES",
     "COUNTED_AS_NONE",
     "KEY_CORES_LEFT",
@@ -93,6 +95,7 @@ __all__ = [
     "KEY_USED",
     "KEY_USED_MEMORY",
     "LOWEST_PRIORITY",
+    "MACHINE",
     "MEMORY",
     "MOST_SETS",
     "NEVER_BELOW",
@@ -104,8 +107,10 @@ __all__ = [
     "NO_PRIORITY",
     "NO_QUOTA",
     "NO_ROW",
+    "NO_SCOPES",
     "NO_SHARE",
     "NO_VENDOR",
+    "NUMA_NODE",
     "OTHER_MODE",
     "PEAK",
     "PERCENT",
@@ -114,6 +119,7 @@ __all__ = [
     "QUOTA_MEMORY",
     "REASONS",
     "SLOTS",
+    "SWITCH",
     "TERMS",
     "UNLIMITED",
     "AllowedCards",
@@ -136,6 +142,7 @@ __all__ = [
     "PricedScratch",
     "Request",
     "Role",
+    "ScopeTerms",
     "Scratch",
     "Selection",
     "SetScratch",

@@ -2,7 +2,8 @@
 
 The fit is Koordinator's: only what is asked is compared, only with what the device has at all, and devices of which
 nothing is left are passed over. Devices are tried in the order of the DeviceShare score, the highest first, then the
-lowest index; the claims of a container are scored as the container's begin (C-11).
+lowest index; the claims of a container are scored as the container's begin (C-11). Where a claim has its devices chosen
+by the topology tree, only those of one scope are tried; see :mod:`kernels.choose.scopes`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
+from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, NO_SCOPES, ScopeTerms, has_tree, keep_scope
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
 from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, FitResult, PodDemand
@@ -32,6 +34,7 @@ class ShareRequest(NamedTuple):
     reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
     idle: bool  # only devices that nobody uses
     terms: ShareTerms  # the order
+    scopes: ScopeTerms = NO_SCOPES  # which claims are served by the topology tree
 
 
 class ShareScratch(NamedTuple):
@@ -118,6 +121,45 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
 
 
 @kernel
+def _keep_scope(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    claim: int,
+    base: int,
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> bool:
+    """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
+    tried = scratch.tried[: used.shape[0]]
+    vendor = request.claims.vendor[claim]
+    wanted = request.claims.wanted[claim]
+    known = has_tree(columns, vendor, base, used.shape[0])
+    if not known and not request.scopes.required:
+        return True
+    found = 0
+    for position in range(used.shape[0]):
+        tried[position] = columns.vendor[base + position] != vendor
+        if not tried[position]:
+            reason = _why_not(columns, request, claim, base + position, used[position])
+            if reason == NO_REASON:
+                found += 1
+            else:
+                counts[reason] += 1
+                tried[position] = True
+    if found < wanted:
+        if found > 0:
+            counts[reasons.TOO_FEW] = found
+        return False
+    if request.scopes.whole[claim]:
+        scratch.score[: used.shape[0]] = 0
+    if known and keep_scope(columns, request.scopes.level[claim], wanted, base, used, scratch.score, tried):
+        return True
+    counts[reasons.OTHER_NUMA] = found
+    return False
+
+
+@kernel
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -130,6 +172,9 @@ def _fit_claim(
     """Try the devices in their order, and book the picks; False when too few fit."""
     tried = scratch.tried[: used.shape[0]]
     tried[:] = False
+    by_tree = request.scopes.level.shape[0] > 0 and request.scopes.level[claim] != BY_SCORE
+    if by_tree and not _keep_scope(columns, request, claim, base, used, scratch, counts):
+        return False
     picks = scratch.picks[claim]
     picked = 0
     position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
