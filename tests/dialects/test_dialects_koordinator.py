@@ -206,7 +206,7 @@ def test_pods_without_devices_claim_nothing() -> None:
     assert [c.claims for c in DIALECT.claims.read(pod(cpu="1", ratio="0"))] == [()]
 
 
-@pytest.mark.parametrize("name", ["device-allocate-hint", "device-joint-allocate", "gpu-partition-spec"])
+@pytest.mark.parametrize("name", ["device-joint-allocate", "gpu-partition-spec"])
 def test_what_is_not_followed_is_refused_by_name(name: str) -> None:
     key = f"scheduling.koordinator.sh/{name}"
     assert key in DIALECT.claims.pod_annotations

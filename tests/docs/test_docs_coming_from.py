@@ -127,7 +127,8 @@ def test_what_is_not_taken_over_from_koordinator_is_refused_by_name(tmp_path: Pa
     text = page("coming-from-koordinator").partition("## What is not taken over")[2]
     refused = re.findall(r"`(scheduling\.koordinator\.sh/[a-z-]+)`", text)
     assert len(refused) == 3
-    pods = [pod(f"annotation-{n}", half, annotations={key: "{}"}) for n, key in enumerate(refused)]
+    hint = '{"gpu": {"selector": {}}}'
+    pods = [pod(f"annotation-{n}", half, annotations={key: hint}) for n, key in enumerate(refused)]
     pods += [
         pod("label", half, labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"}),
         pod("npu", {"huawei.com/npu-core": 1}),

@@ -6,10 +6,10 @@ HAMi. That a request is refused is compared, the words are not.
 
 Beyond this version, and counted as not implemented:
 
-* pods with a hint, a joint allocation or a partition spec, and pods that ask for NPUs: they are refused by name;
-* nodes that give cards out by partitions, shared resource templates, isolation providers or unsupported models;
-* nodes on which GPUs are picked by their place in the topology tree. That is where every GPU has a topology and the
-  pod fits, unless it asks for no GPU, or for shares of several.
+* pods with another hint than that of the topology scope, a joint allocation or a partition spec, and pods that ask for
+  NPUs: they are refused by name;
+* pods that hold devices by an allocation without ids: they are charged on every device;
+* nodes that give cards out by partitions, shared resource templates, isolation providers or unsupported models.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from tests.koordinator_arguments import DeviceShareArgumentError, ShareDefaults,
 from tests.naive import deviceshare, koordinator
 from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.koordinator_quirks import KOORDINATOR, KoordinatorQuirk
+from tests.naive.scopes import LEVELS
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, share_terms
 from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
+from vgpu_scheduler.dialects.koordinator.hints import required_scope
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node, decode_pod, to_int
 from vgpu_scheduler.model import Claim, Placement, PodClaims, claims_devices
@@ -74,8 +76,12 @@ def run_request(case: Case) -> Outcome:
     if _asks_for_npus(pod):
         return Outcome("not_implemented", "NPUs")
     crashes = case["expect"].get("panic", False)
-    followed = not any(name in pod["metadata"].get("annotations", {}) for name in koordinator.NOT_FOLLOWED)
-    if not followed and not crashes and case["expect"]["status"]["code"] == "Success" and not case["expect"]["skip"]:
+    if (
+        not koordinator.follows(pod)
+        and not crashes
+        and case["expect"]["status"]["code"] == "Success"
+        and not case["expect"]["skip"]
+    ):
         return Outcome("not_implemented", "a hint, a joint allocation or a partition spec")
     theirs, ours = _read(case, Switches(KOORDINATOR)), _read(case, Switches(NONE))
     found = [*differences("twin", _read_expected(case), theirs), *differences("product", ours, _read_by_product(pod))]
@@ -95,7 +101,9 @@ def _read_expected(case: Case) -> Obj:
         return {"status": {"code": "refused"}}
     found = {"status": {"code": "Success"}, "skip": expect["skip"], "requests": expect["requests"]}
     if "gpu" in expect:
-        found["gpu"] = {key: expect["gpu"][key] for key in ("count", "perInstance", "shared")}
+        found["gpu"] = {
+            key: expect["gpu"][key] for key in ("count", "perInstance", "shared", "requiredTopologyScopeLevel")
+        }
     return found
 
 
@@ -108,7 +116,10 @@ def _read(case: Case, switch: Switches) -> Obj:
         return {"status": {"code": "refused"}}
     if wanted and '"gpu":null' in given.get(koordinator.HINT, "") and switch(KoordinatorQuirk.NULL_HINT_CRASHES):
         return {"panic": True}
-    if wanted and any(name in given for name in koordinator.NOT_FOLLOWED):
+    if wanted and not koordinator.follows(pod):
+        return {"status": {"code": "refused"}}
+    odd = koordinator.odd_scope(pod, wanted) if wanted else None
+    if odd is not None and not switch(odd):
         return {"status": {"code": "refused"}}
     if koordinator.beyond_a_device(wanted) and not switch(KoordinatorQuirk.BEYOND_A_DEVICE):
         return {"status": {"code": "refused"}}
@@ -119,7 +130,13 @@ def _read(case: Case, switch: Switches) -> Obj:
     }
     if "gpu" in wanted:
         ask = wanted["gpu"]
-        found["gpu"] = {"count": ask.count, "perInstance": ask.each, "shared": ask.shared}
+        level = {**LEVELS, "Device": 4}.get(koordinator.scope_word(pod), 0)
+        found["gpu"] = {
+            "count": ask.count,
+            "perInstance": ask.each,
+            "shared": ask.shared,
+            "requiredTopologyScopeLevel": level,
+        }
     return found
 
 
@@ -137,7 +154,12 @@ def _read_by_product(wire: Obj) -> Obj:
         if kind == "gpu":
             each = _each(claim)
             shared = each.get(koordinator.RATIO, 100) < 100 or koordinator.MEMORY in each
-            found["gpu"] = {"count": claim.count, "perInstance": each, "shared": shared}
+            found["gpu"] = {
+                "count": claim.count,
+                "perInstance": each,
+                "shared": shared,
+                "requiredTopologyScopeLevel": required_scope(pod.annotations),
+            }
     return found
 
 
@@ -156,17 +178,19 @@ def _each(claim: Claim) -> Obj:
 def run_score(case: Case) -> Outcome:
     """Filter and score the nodes of a case and compare."""
     if koordinator.beyond_a_device(koordinator.asks(case["pod"])):
-        return _beyond_a_device(case)
+        return _refused(case, KoordinatorQuirk.BEYOND_A_DEVICE, _expected_scores(case), _twin_scores)
     return _compare(case, _expected_scores(case), _twin_scores, _product_scores(case))
 
 
-def _beyond_a_device(case: Case) -> Outcome:
-    """Hold a pod that is refused here against Koordinator, which finds no device for it on any node."""
-    found = [*differences("twin", _expected_scores(case), _twin_scores(case, Switches(KOORDINATOR)))]
+def _refused(case: Case, quirk: KoordinatorQuirk, expected: Obj, twin: Any) -> Outcome:
+    """Hold a pod that is refused here against Koordinator, which finds no device for it, or not what it asks for."""
+    found = [*differences("twin", expected, twin(case, Switches(KOORDINATOR)))]
     placed = [name for name, node in koordinator.decide(case, Switches(NONE)).items() if node.fits]
-    if found or placed or _read_by_product(case["pod"]) != {"status": {"code": "refused"}}:
-        return Outcome("failed", "; ".join([*found, f"placed on {placed}, or not refused"]))
-    return Outcome("decided", quirks=frozenset({KoordinatorQuirk.BEYOND_A_DEVICE.value}))
+    if placed and quirk is not KoordinatorQuirk.SCOPE_UNKNOWN_IGNORED:
+        found.append(f"placed on {placed}")
+    if _read_by_product(case["pod"]) != {"status": {"code": "refused"}}:
+        found.append("not refused")
+    return Outcome("failed", "; ".join(found)) if found else Outcome("decided", quirks=frozenset({quirk.value}))
 
 
 def _compare(case: Case, expected: Obj, twin: Any, product: Obj) -> Outcome:
@@ -289,15 +313,29 @@ def run_allocation(case: Case) -> Outcome:
     """Place the pod of a case on each node and compare."""
     if beyond := _beyond(case):
         return Outcome("not_implemented", beyond)
-    return _compare(case, _expected_allocation(case["expect"]), _twin_allocation, _product_allocation(case))
+    expected = _expected_allocation(case["expect"])
+    wanted = koordinator.asks(case["pod"])
+    if koordinator.beyond_a_device(wanted):
+        return _refused(case, KoordinatorQuirk.BEYOND_A_DEVICE, expected, _twin_allocation)
+    if (odd := koordinator.odd_scope(case["pod"], wanted)) is not None:
+        return _refused(case, odd, expected, _twin_allocation)
+    fixed = _expected_allocation(case.get("expectFixed", case["expect"]))
+    corrected = Switches(KOORDINATOR - {KoordinatorQuirk.SCOPE_SCORE_SWAPPED})
+    if found := [*differences("corrected", fixed, _twin_allocation(case, corrected))]:
+        return Outcome("failed", "; ".join(found))
+    return _compare(case, expected, _twin_allocation, _product_allocation(case))
 
 
 def _beyond(case: Case) -> str:
     pod, args = case["pod"], case["args"]
+    if any(koordinator.holds_nameless(other) for other in case["pods"]):
+        return "allocations without ids"
     given = pod["metadata"].get("annotations", {})
     for name in koordinator.NOT_FOLLOWED:
         if name in given:
             return f"annotation {name}"
+    if not koordinator.follows(pod):
+        return "a hint that is about no topology scope"
     if "numaAffinity" in args:
         return "the NUMA affinity of the topology manager"
     if "gpuSharedResourceTemplates" in args or _asks_for_npus(pod):
@@ -314,10 +352,6 @@ def _beyond(case: Case) -> str:
         table = labels.get("node.koordinator.sh/gpu-model") in _PARTITIONED_MODELS or annotations
         if labels.get("node.koordinator.sh/gpu-partition-policy") == "Honor" or (table and not _shared(wanted)):
             return "partitions"
-    if wanted and not (wanted.shared and wanted.count > 1):
-        trees = {device["metadata"]["name"] for device in case["devices"] if _has_tree(device)}
-        if any(node.fits for name, node in koordinator.decide(case, Switches(NONE)).items() if name in trees):
-            return "cards chosen by their place in the topology tree"
     return ""
 
 
@@ -327,11 +361,6 @@ def _asks_for_npus(pod: Obj) -> bool:
 
 def _shared(wanted: koordinator.Ask | None) -> bool:
     return wanted is None or wanted.shared
-
-
-def _has_tree(device: Obj) -> bool:
-    gpus = [entry for entry in device["spec"].get("devices") or [] if entry["type"] == "gpu"]
-    return bool(gpus) and all("topology" in entry for entry in gpus)
 
 
 def _expected_allocation(expect: Obj) -> Obj:
@@ -357,7 +386,8 @@ def _twin_allocation(case: Case, switch: Switches) -> Obj:
 
 def _product_allocation(case: Case) -> Obj:
     state, claims = _state(case), DIALECT.claims.read(decode_pod(case["pod"]))
-    allocator = DIALECT.claims.allocator({}, claims, CardChoice(share=_order(case)))
+    given = case["pod"]["metadata"].get("annotations", {})
+    allocator = DIALECT.claims.allocator(given, claims, CardChoice(share=_order(case)))
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
     nodes = {}

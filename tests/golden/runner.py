@@ -39,6 +39,7 @@ SUFFIXES = (".json", ".jsonl", ".jsonl.gz")
 
 BY_SUITE = {
     "koordinator_alloc": koordinator.run_allocation,
+    "koordinator_alloc_fixed": koordinator.run_allocation,
     "koordinator_args": koordinator.run_arguments,
     "koordinator_request": koordinator.run_request,
     "koordinator_score": koordinator.run_score,
@@ -64,7 +65,6 @@ PLACEMENT = {hami.PROFILE: hami.run_case, hami26.PROFILE: hami26.run_case}
 
 
 NOT_RUN = {
-    "koordinator_alloc_fixed": "its pods have allocations without ids, which are charged on every card here",
     "koordinator_numa_hints": "nothing is said to Koordinator's topology manager",
     "koordinator_webhook_mutate": "no resources are written for pods of Koordinator's names at their admission",
     "koordinator_webhook_validate": "pods of Koordinator's names are refused when they are decided, not when they come",

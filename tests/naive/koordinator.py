@@ -1,6 +1,7 @@
 """Koordinator's device scheduling in plain Python, from the API objects to an annotation. Slow and obvious.
 
-Nodes whose devices are picked by other rules than the score (topology, partitions, hints) are beyond this twin.
+Nodes whose devices are picked by other rules than the score and the topology tree (partitions, other hints than that of
+the scope) are beyond this twin.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.naive import deviceshare
+from tests.naive import deviceshare, scopes
 from tests.naive.hami_quirks import Switches
 from tests.naive.koordinator_quirks import KoordinatorQuirk
 from tests.naive.predicates import requests, units
@@ -22,7 +23,8 @@ Amounts = dict[str, int]
 
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 HINT = "scheduling.koordinator.sh/device-allocate-hint"
-NOT_FOLLOWED = (HINT, "scheduling.koordinator.sh/device-joint-allocate", "scheduling.koordinator.sh/gpu-partition-spec")
+NOT_FOLLOWED = ("scheduling.koordinator.sh/device-joint-allocate", "scheduling.koordinator.sh/gpu-partition-spec")
+SCOPE = "requiredTopologyScope"
 
 WHOLE = ("nvidia.com/gpu", "amd.com/gpu", "dcu.com/gpu")
 NPU = ("huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp")
@@ -102,6 +104,41 @@ def beyond_a_device(wanted: Mapping[str, Ask]) -> bool:
     return "gpu" in wanted and wanted["gpu"].each.get(CORE, 0) > 100
 
 
+# Hints -------------------------------------------------------------------------------------------------------------
+
+
+def hints(pod: Obj) -> Obj | None:
+    """What the hint says by device type; None where it cannot be read."""
+    try:
+        found = json.loads(pod["metadata"].get("annotations", {}).get(HINT, "{}"))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def follows(pod: Obj) -> bool:
+    """Tell whether there is no hint but that of the scope, no joint allocation and no partition spec."""
+    given, found = pod["metadata"].get("annotations", {}), hints(pod)
+    if found is None or any(name in given for name in NOT_FOLLOWED):
+        return False
+    fields = {(kind, name) for kind, hint in found.items() for name in (["null"] if hint is None else hint)}
+    return fields <= {("gpu", SCOPE)}
+
+
+def scope_word(pod: Obj) -> str:
+    return str(((hints(pod) or {}).get("gpu") or {}).get(SCOPE, ""))
+
+
+def odd_scope(pod: Obj, wanted: Mapping[str, Ask]) -> KoordinatorQuirk | None:
+    """What is odd about the scope: no word of Koordinator, or nothing that is ever found on a node."""
+    word, ask = scope_word(pod), wanted.get("gpu")
+    if word and word not in (*scopes.LEVELS, "Device"):
+        return KoordinatorQuirk.SCOPE_UNKNOWN_IGNORED
+    if word == "Device" or (word and ask and ask.shared and ask.count > 1):
+        return KoordinatorQuirk.SCOPE_NEVER_FOUND
+    return None
+
+
 def others(own: Amounts) -> Ask:
     ((name, amount),) = own.items()
     percent(amount)
@@ -155,6 +192,7 @@ class Slot:
     id: str
     total: Amounts
     used: Amounts
+    place: tuple[int, str] | None = None  # NUMA node and PCIe switch
 
     def free(self) -> Amounts:
         names = {**self.total, **self.used}
@@ -174,6 +212,7 @@ def books(device: Obj, pods: Sequence[Obj], switch: Switches) -> list[Slot]:
             entry.get("id", ""),
             {name: to_int(text) for name, text in entry["resources"].items()} if entry.get("health") else {},
             {},
+            place(entry.get("topology")),
         )
         for entry in device["spec"].get("devices") or []
     ]
@@ -183,6 +222,10 @@ def books(device: Obj, pods: Sequence[Obj], switch: Switches) -> list[Slot]:
                 for name, amount in held(pod, slot).items():
                     slot.used[name] = slot.used.get(name, 0) + amount
     return slots
+
+
+def place(topology: Obj | None) -> tuple[int, str] | None:
+    return None if topology is None else (topology.get("nodeID", 0), topology.get("pcieID", ""))
 
 
 def counts(pod: Obj, switch: Switches) -> bool:
@@ -197,6 +240,13 @@ def allocation(pod: Obj) -> Obj | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def holds_nameless(pod: Obj) -> bool:
+    """Tell whether a pod holds a device without its id, by an allocation that is older than Koordinator 1.6."""
+    if not pod["spec"].get("nodeName") or not counts(pod, Switches(frozenset())):
+        return False
+    return any("id" not in entry for entries in (allocation(pod) or {}).values() for entry in entries or ())
 
 
 def held(pod: Obj, slot: Slot) -> Amounts:
@@ -232,7 +282,8 @@ def decide(case: Obj, switch: Switches) -> dict[str, Node]:
     for node in case["nodes"]:
         name = node["metadata"]["name"]
         if name in listed:
-            result[name] = on_node(books(listed[name], case["pods"], switch), wanted, strategy)
+            slots = books(listed[name], case["pods"], switch)
+            result[name] = on_node(slots, wanted, strategy, scope_word(case["pod"]), switch)
         else:
             result[name] = on_unlisted_node(name, case["pods"], wanted, switch)
     return result
@@ -252,7 +303,9 @@ def on_unlisted_node(name: str, pods: Sequence[Obj], wanted: Mapping[str, Ask], 
     return Node(0, types, {}, "", fits=False)
 
 
-def on_node(slots: Sequence[Slot], wanted: Mapping[str, Ask], strategy: tuple[str, Amounts]) -> Node:
+def on_node(
+    slots: Sequence[Slot], wanted: Mapping[str, Ask], strategy: tuple[str, Amounts], scope: str, switch: Switches
+) -> Node:
     by_type = {kind: [slot for slot in slots if slot.kind == kind] for kind in wanted}
     if not all(by_type.values()):
         return Node(None, {}, {}, "", fits=False)
@@ -274,12 +327,38 @@ def on_node(slots: Sequence[Slot], wanted: Mapping[str, Ask], strategy: tuple[st
                 {"minor": slot.minor, "score": card_score(slot, ask, strategy), "free": slot.free()} for slot in order
             ],
         }
-        picked[kind] = [slot for slot in order if slot.room_for(ask)][: ask.count]
+        if kind == "gpu" and (scope or (all(s.place for s in own) and not (ask.shared and ask.count > 1))):
+            picked[kind] = in_scope(own, ask, strategy, scope, switch)
+        else:
+            picked[kind] = [slot for slot in order if slot.room_for(ask)][: ask.count]
     fits = all(len(picked[kind]) == wanted[kind].count for kind in wanted)
     if not fits:
         return Node(points, types, {}, "", fits=False)
     minors = {kind: [slot.minor for slot in devices] for kind, devices in picked.items()}
     return Node(points, types, minors, annotation(picked, wanted), fits=True)
+
+
+def in_scope(own: Sequence[Slot], ask: Ask, strategy: tuple[str, Amounts], scope: str, switch: Switches) -> list[Slot]:
+    """The GPUs of the best scope of the tree; none where it has not enough, or the place of a GPU is not known."""
+    places = [slot.place for slot in own if slot.place is not None]
+    never = scope == "Device" or (ask.shared and ask.count > 1)
+    if len(places) < len(own) or never:
+        return []
+    swapped = switch(KoordinatorQuirk.SCOPE_SCORE_SWAPPED)
+    leaves = [
+        scopes.Leaf(
+            place,
+            slot.minor,
+            slot.room_for(ask),
+            any(slot.used.get(name) for name in slot.total),
+            deviceshare.score([(slot.free(), slot.total)], ask.each, strategy[1], strategy[0])
+            if swapped
+            else card_score(slot, ask, strategy),
+        )
+        for place, slot in zip(places, own, strict=True)
+    ]
+    found = scopes.choose(leaves, ask.count, whole=not ask.shared, level=scopes.LEVELS.get(scope, 0))
+    return [own[position] for position in found or ()]
 
 
 def card_score(slot: Slot, ask: Ask, strategy: tuple[str, Amounts]) -> int:

@@ -12,6 +12,9 @@ class KoordinatorQuirk(Enum):
     UNLISTED_NODE_FITS = "koordinator-unlisted-node-fits"
     NULL_HINT_CRASHES = "koordinator-null-hint-crashes"
     BEYOND_A_DEVICE = "koordinator-compute-beyond-a-device"
+    SCOPE_SCORE_SWAPPED = "koordinator-scope-score-swapped"
+    SCOPE_UNKNOWN_IGNORED = "koordinator-scope-unknown-ignored"
+    SCOPE_NEVER_FOUND = "koordinator-scope-never-found"
 
 
 KOORDINATOR = frozenset(KoordinatorQuirk)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.koordinator.hints import check_scope
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DIMENSIONS,
@@ -20,7 +21,6 @@ from vgpu_scheduler.dialects.koordinator.names import (
     GPU_PERCENT,
     GPU_RATIO,
     GPU_SHARED,
-    HINT_ANNOTATION,
     ISOLATION_LABEL,
     JOINT_ANNOTATION,
     MEMORY,
@@ -47,7 +47,7 @@ from vgpu_scheduler.model import (
     counted,
 )
 
-_NOT_FOLLOWED = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
+_NOT_FOLLOWED = (JOINT_ANNOTATION, PARTITION_ANNOTATION)
 _NOTHING = (0,) * len(DIMENSIONS)
 
 _COMBINATIONS = frozenset({
@@ -87,6 +87,7 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
         raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
         _refuse_what_is_not_followed(pod)
+        check_scope(pod.annotations, claims)
     holder = _holder(pod) if claims else -1
     return tuple(
         ContainerClaims(container.name, container.kind, claims if number == holder else (), NAME)

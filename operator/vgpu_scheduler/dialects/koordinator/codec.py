@@ -81,7 +81,24 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
         if (device.vendor, device.index) in seen:
             raise CodecError(f"spec.devices: {device.vendor} {device.index} is listed twice")
         seen.add((device.vendor, device.index))
-    return tuple(devices)
+    return _grouped(devices, listed)
+
+
+def _grouped(devices: Iterable[Device], listed: Iterable[Mapping[str, Any]]) -> tuple[Device, ...]:
+    """Return devices with the number of the PCIe switch that each is at; one that tells no place is in no group.
+
+    The switches of a node are numbered by NUMA node, then by id, which is the order in which Koordinator looks at them.
+    """
+    places = [_switch(entry.get("topology")) for entry in listed]
+    numbers = {place: number for number, place in enumerate(sorted({place for place in places if place is not None}))}
+    return tuple(
+        device if place is None else replace(device, group=numbers[place])
+        for device, place in zip(devices, places, strict=True)
+    )
+
+
+def _switch(topology: Mapping[str, Any] | None) -> tuple[int, str] | None:
+    return None if topology is None else (max(topology.get("nodeID", 0), 0), topology.get("pcieID", ""))
 
 
 def _labels(inventory: InventoryObject) -> dict[str, str]:
@@ -101,7 +118,10 @@ def _device(entry: object, where: str, model: str) -> Device:
         raise CodecError(f"{where}.id: {quoted(identity)} is not a text")
     if not isinstance(health, bool):
         raise CodecError(f"{where}.health: {quoted(health)} is not a boolean")
-    numa = _object(fields.get("topology"), f"{where}.topology").get("nodeID", 0)
+    topology = _object(fields.get("topology"), f"{where}.topology")
+    numa, switch = topology.get("nodeID", 0), topology.get("pcieID", "")
+    if not isinstance(switch, str) or _SURROGATE.search(switch):
+        raise CodecError(f"{where}.topology.pcieID: {quoted(switch)} is not a text")
     if type(numa) is not int or not -1 <= numa <= INT32:
         raise CodecError(f"{where}.topology.nodeID: {quoted(numa)} is not an integer from -1")
     amounts = _object(fields.get("resources"), f"{where}.resources")

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
+from vgpu_scheduler.allocators import CardChoice, ScopeOrder, ShareAllocator, ShareDimensions, ShareOrder, Strategy
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
+from vgpu_scheduler.dialects.koordinator.hints import required_scope, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
@@ -92,24 +93,25 @@ class KoordinatorClaims:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.
 
         ``spread`` is LeastAllocated, ``binpack`` MostAllocated, ``mutex`` the former on idle devices only, each with
-        Koordinator's own weights.
+        Koordinator's own weights. Where a node knows the places of all its GPUs, they come from the smallest scope of
+        its topology tree that has enough, at most the one that the pod's hint requires.
 
         Raises
         ------
         ClaimError
             If the choice needs what this version does not know about Koordinator's devices.
         """
-        del annotations  # those that could matter were refused
         if choice.numa_bind:
             raise ClaimError("devices.numa is not followed for Koordinator's devices by this version")
         if choice.limits.modes:
             raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
+        scopes = ScopeOrder(GPU, takes_gpus_whole, required_scope(annotations))
         if choice.share is not None:
-            return ShareAllocator(claims, choice.share, choice, _ALLOCATION)
+            return ShareAllocator(claims, choice.share, choice, _ALLOCATION, scopes)
         if choice.policy == _MUTEX:
             choice = replace(choice, policy="spread", idle_only=True)
         order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
-        return ShareAllocator(claims, order, choice, _ALLOCATION)
+        return ShareAllocator(claims, order, choice, _ALLOCATION, scopes)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without orders of cards that are HAMi's alone."""

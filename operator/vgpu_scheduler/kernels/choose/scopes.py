@@ -43,7 +43,7 @@ def _together(columns: DeviceColumns, level: int, one: int, other: int) -> bool:
     if level == MACHINE:
         return True
     near = columns.numa[one] == columns.numa[other]
-    return near and (level == NUMA_NODE or columns.group[one] == columns.group[other])  # type: ignore[no-any-return]
+    return near and (level == NUMA_NODE or columns.group[one] == columns.group[other])
 
 
 @kernel
