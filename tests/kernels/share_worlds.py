@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from tests.kernels.worlds import KINDS, claim, expected_picks, matrix_of, number, picks, random_world, some
@@ -82,7 +82,7 @@ class World:
             ContainerClaims(
                 f"c{number}",
                 KINDS[container.kind],
-                tuple(Claim(w.vendor, w.count, w.amounts, w.percents) for w in container.wants),
+                tuple(Claim(w.vendor, w.count, w.amounts, w.percents, w.mode) for w in container.wants),
             )
             for number, container in enumerate(self.pod.containers)
         )
@@ -99,6 +99,7 @@ def _device(own: shares.Device) -> Device:
         tuple(own.total),
         own.index,
         own.numa,
+        own.mode,
         healthy=own.healthy,
         cordoned=own.cordoned,
         group=own.switch,
@@ -222,10 +223,25 @@ def random_share_world(rng: np.random.Generator) -> World:
         most_memory=some(rng, None, None, 1000, 500),
         exclusive=bool(rng.random() < 0.15),
         idle=bool(rng.random() < 0.15),
-        by_tree=bool(rng.random() < 0.5),
-        scope=some(rng, 0, 0, 0, 1, 2, 3),
+        by_tree=bool(rng.random() < 0.4),
+        scope=some(rng, 0, 0, 0, 0, 1, 2, 3),
     )
-    return World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
+    world = World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
+    if rng.random() < 0.15:
+        _set_modes(rng, world)
+    return world
+
+
+def _set_modes(rng: np.random.Generator, world: World) -> None:
+    """Have the pod want GPUs of one mode, which not all have."""
+    mode = some(rng, "", "isolated")
+    wanted = [
+        replace(c, wants=tuple(replace(w, mode=mode) if w.vendor == "gpu" else w for w in c.wants))
+        for c in world.pod.containers
+    ]
+    world.pod = replace(world.pod, containers=tuple(wanted))
+    for device in (device for node in world.nodes for device in node):
+        device.mode = mode if rng.random() < 0.7 else some(rng, "", "isolated")
 
 
 def random_card_world(rng: np.random.Generator) -> tuple[Sequence[Sequence[Card]], Wish, dict[str, int], str]:

@@ -35,6 +35,7 @@ class Device:
     used: list[int]
     numa: int = 0
     switch: int = -1  # unknown
+    mode: str = ""
 
     def held(self) -> Held:
         return Held(self.vendor, self.healthy, self.total, self.used)
@@ -48,6 +49,7 @@ class Want:
     count: int
     amounts: tuple[int, ...]
     percents: tuple[int, ...]
+    mode: str | None = None  # any
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def why_not(device: Device, want: Want, pod: Pod) -> str:
         return "CardCordoned"
     if forbidden(device, pod):
         return "CardDeniedByPolicy"
+    if want.mode is not None and device.mode != want.mode:
+        return "ModeNotFit"
     free = [max(total - used, 0) for total, used in zip(device.total, device.used, strict=True)]
     for dimension, asked in enumerate(want.amounts):
         there_is_any = device.total[dimension] or device.used[dimension]

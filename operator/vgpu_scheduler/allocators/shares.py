@@ -12,6 +12,7 @@ from vgpu_scheduler.allocators.base import ALL_DEVICES, KernelAllocator, Lacking
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
+    BARRED_BY_MODE,
     BARRED_BY_POLICY,
     BY_SCORE,
     MACHINE,
@@ -173,23 +174,28 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
         )
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
-        """Mark the cards that a policy leaves out; empty when none could be."""
-        limits = self._choice.limits
-        if limits.none and not self._choice.apart:
-            return np.zeros(0, dtype=np.int8)
-        columns = devices.columns
-        models = devices.models
+        """Mark the devices that a policy leaves out, or that are shared otherwise; empty when none could be."""
+        barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
+        limits, columns, models = self._choice.limits, devices.columns, devices.models
+        if not models or limits.none:
+            return barred if barred.any() or self._choice.apart else barred[:0]
         card = np.array([vendor in self._dimensions.cards for vendor, _, _ in models], dtype=np.bool_)
         denied = np.array([not limits.allows_model(model, mode) for _, model, mode in models], dtype=np.bool_)
-        barred = np.zeros(devices.size, dtype=np.bool_)
-        if models:
-            barred |= denied[columns.model]
-            if limits.most_memory is not None:
-                barred |= columns.total[:, self._dimensions.memory] > limits.most_memory
-            if limits.exclusive:
-                barred |= columns.total[:, self._dimensions.cores] != WHOLE
-            barred &= card[columns.model]
-        return np.where(barred, BARRED_BY_POLICY, 0).astype(np.int8)
+        left_out = denied[columns.model]
+        if limits.most_memory is not None:
+            left_out |= columns.total[:, self._dimensions.memory] > limits.most_memory
+        if limits.exclusive:
+            left_out |= columns.total[:, self._dimensions.cores] != WHOLE
+        barred[left_out & card[columns.model]] = BARRED_BY_POLICY
+        return barred
+
+    def _shared_otherwise(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Mark the devices that are in another mode than a claim of the pod on their vendor wants."""
+        wanted = {(claim.vendor, claim.mode) for _, claim in self._flat if claim.mode is not None}
+        other = [any(vendor == v and mode != m for v, m in wanted) for vendor, _, mode in devices.models]
+        if not any(other):
+            return np.zeros(devices.size, dtype=np.bool_)
+        return np.array(other, dtype=np.bool_)[devices.columns.model]
 
     def _make_scratch(self, devices: DeviceMatrix) -> ShareScratch:
         most = max(devices.most_cards, 1)

@@ -22,6 +22,7 @@ from vgpu_scheduler.kernels.pieces import explain_devices, is_explained
 from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
+    BARRED_BY_MODE,
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
     KEY_CORES_LEFT,
@@ -82,6 +83,7 @@ from vgpu_scheduler.kernels.victims import (
 )
 
 __all__ = [
+    "BARRED_BY_MODE",
     "BARRED_BY_POLICY",
     "BARRED_BY_UUID",
     "BY_SCORE",

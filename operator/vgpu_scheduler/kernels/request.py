@@ -41,6 +41,7 @@ OTHER_MODE = 2
 """The model is allowed, but its mode, or its quality of service, is not the pod's."""
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
+BARRED_BY_MODE = 3
 """Why single cards are left out."""
 
 

@@ -30,7 +30,7 @@ class ShareRequest(NamedTuple):
     """What a fit is asked: the claims of one pod, and which devices are tried in which order."""
 
     claims: PodDemand
-    device_barred: NDArray[np.int8]  # (D,) 0 or BARRED_BY_POLICY; (0,) when none is
+    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_POLICY or BARRED_BY_MODE; (0,) when none is
     reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
     idle: bool  # only devices that nobody uses
     terms: ShareTerms  # the order
@@ -53,8 +53,8 @@ def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: 
         return reasons.NOT_HEALTHY
     if columns.cordoned[device]:
         return reasons.CORDONED
-    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
-        return reasons.DENIED
+    if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
+        return reasons.DENIED if request.device_barred[device] == BARRED_BY_POLICY else reasons.OTHER_MODE
     return _why_no_room(request, claim, columns.total[device], used)
 
 

@@ -102,7 +102,7 @@ class Device:
     index, numa
         Position on the node, and NUMA node (0 where unknown).
     mode
-        How the card is shared (``hami-core``, ``mig``, ``mps``); empty where the dialect has no modes.
+        How the card is shared (``hami-core``, ``mig``, ``mps``); empty where nobody says, or the dialect has no modes.
     healthy
         What the plugin last said; missing counts as unhealthy.
     cordoned
@@ -228,12 +228,15 @@ class Claim:
         The amount per device and dimension; 0 means that ``percent`` may say it.
     percent
         Percent of the device's total per dimension, used where ``amounts`` is 0; 0 means none.
+    mode
+        How the devices must be shared, as :class:`Device` says it; None where that does not matter.
     """
 
     vendor: str
     count: int
     amounts: Amounts
     percent: Amounts
+    mode: str | None = None
 
     def on(self, total: Amounts) -> Amounts:
         """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided (C-10).
