@@ -31,7 +31,7 @@ from vgpu_scheduler.dialects.koordinator.claims import normalise, split
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.model import Claim, ClaimTerms, ContainerKind, Placement
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import State, canonical
 
 
 def test_it_is_a_dialect() -> None:
@@ -191,7 +191,7 @@ def test_one_claim_per_device_type_at_the_first_container_that_lasts() -> None:
     ]
     assert claims[2].claims == (
         Claim("fpga", 1, (30, 0, 0, 0), (0, 0, 0, 0)),
-        Claim("gpu", 2, (0, 8 * GIB, 0, 0), (0, 0, 0, 0)),
+        Claim("gpu", 2, (0, 8 * GIB, 0, 0), (0, 0, 0, 0), ""),
         Claim("rdma", 2, (100, 0, 0, 0), (0, 0, 0, 0)),
     )
     with pytest.raises(ClaimError, match="gpu-memory-ratio: 120"):
@@ -214,10 +214,41 @@ def test_what_is_not_followed_is_refused_by_name(name: str) -> None:
         DIALECT.claims.read(pod(ratio="50", annotations={key: "{}"}))
 
 
-def test_isolation_providers_are_refused_by_name() -> None:
+def test_shares_go_where_the_node_has_the_same_provider_of_isolation() -> None:
     label = "koordinator.sh/gpu-isolation-provider"
-    with pytest.raises(ClaimError, match=label):
-        DIALECT.claims.read(pod(ratio="50", labels={label: "HAMi-core"}))
+    assert label in DIALECT.claims.pod_labels
+    named, nameless = {label: "HAMi-core"}, {}
+    for on_node, on_pod, asked, fits in (
+        (named, named, {"ratio": "50"}, True),
+        (nameless, nameless, {"memory": "1Gi"}, True),
+        (nameless, named, {"ratio": "50"}, False),
+        (named, nameless, {"memory": "1Gi"}, False),
+        (nameless, named, {"nvidia": "1", "rdma": "50"}, True),
+        (named, nameless, {"shared": "1", "ratio": "100"}, True),
+    ):
+        state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
+        known = node(**on_node)
+        devices = DIALECT.inventory.devices(known, inventory(gpu(0), other("rdma", 0)))
+        state.observe_node(known, {DIALECT.name: canonical(devices)})
+        wanted = pod(labels=on_pod, **asked)
+        assert (place(state, wanted) is not None) == fits, (on_node, on_pod, asked)
+        if not fits:
+            into = FitColumns.empty(state.nodes.capacity)
+            allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), CardChoice())
+            allocator.fit(state.devices, np.zeros(1, dtype=np.int64), into)
+            assert verdict(into.counts[0], int(into.cards[0])).detail == "1/1 ModeNotFit"
+
+
+def test_devices_of_other_makers_are_refused_by_name() -> None:
+    key = "node.koordinator.sh/gpu-vendor"
+    labelled = decode_node({"metadata": {"name": "n", "labels": {key: "metax"}}, "spec": {}})
+    for known, listed, maker in (
+        (labelled, inventory(gpu(0)), "metax"),
+        (node(), inventory(gpu(0), gpu_vendor="huawei"), "huawei"),
+    ):
+        with pytest.raises(CodecError, match=f"label {key}: what device plugins of '{maker}' read is not written"):
+            DIALECT.inventory.devices(known, listed)
+    assert DIALECT.inventory.devices(node(), inventory(gpu(0), gpu_vendor="nvidia"))
 
 
 def gpu_claim(terms: ClaimTerms, **asked: str) -> Claim:
@@ -228,7 +259,7 @@ def gpu_claim(terms: ClaimTerms, **asked: str) -> Claim:
 def test_terms_of_a_policy() -> None:
     terms = ClaimTerms(memory=4 * GIB, cores=20)
     assert gpu_claim(terms, core="50").amounts == (0, 4 * GIB, 50, 0)
-    assert gpu_claim(terms, shared="2") == Claim("gpu", 2, (0, 4 * GIB, 20, 0), (0, 0, 0, 0))
+    assert gpu_claim(terms, shared="2") == Claim("gpu", 2, (0, 4 * GIB, 20, 0), (0, 0, 0, 0), "")
     assert gpu_claim(terms, ratio="30").amounts == (0, 0, 20, 30)
     assert gpu_claim(terms, memory="1Gi", core="10").amounts == (0, GIB, 10, 0)
     assert gpu_claim(terms, nvidia="1").amounts == (0, 0, 100, 100)

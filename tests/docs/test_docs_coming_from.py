@@ -130,7 +130,6 @@ def test_what_is_not_taken_over_from_koordinator_is_refused_by_name(tmp_path: Pa
     hint = '{"gpu": {"selector": {}}}'
     pods = [pod(f"annotation-{n}", half, annotations={key: hint}) for n, key in enumerate(refused)]
     pods += [
-        pod("label", half, labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"}),
         pod("npu", {"huawei.com/npu-core": 1}),
         pod("mutated", {**half, "koordinator.sh/gpu.shared": 1}),
     ]

@@ -63,7 +63,7 @@ LEAST = {
     "hami-2.10 vendors requests": 257,
     "hami-2.6 placement": 1000,
     "hami-2.10 vendors webhook": 257,
-    "koordinator_alloc": 496,
+    "koordinator_alloc": 510,
     "koordinator_alloc_fixed": 5,
     "koordinator_args": 15,
     "koordinator_request": 245,

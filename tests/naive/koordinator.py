@@ -282,11 +282,28 @@ def decide(case: Obj, switch: Switches) -> dict[str, Node]:
     for node in case["nodes"]:
         name = node["metadata"]["name"]
         if name in listed:
+            foreign = is_foreign(node, listed[name]) and not switch(KoordinatorQuirk.FOREIGN_VENDOR)
+            if foreign or is_isolated_otherwise(node, case["pod"], wanted):
+                result[name] = Node(0, {}, {}, "", fits=False)
+                continue
             slots = books(listed[name], case["pods"], switch)
             result[name] = on_node(slots, wanted, strategy, scope_word(case["pod"]), switch)
         else:
             result[name] = on_unlisted_node(name, case["pods"], wanted, switch)
     return result
+
+
+def is_foreign(*objects: Obj) -> bool:
+    """Tell whether the GPUs of a node are of another maker than NVIDIA; for those nobody writes the label."""
+    vendors = [thing["metadata"].get("labels", {}).get("node.koordinator.sh/gpu-vendor") for thing in objects]
+    return any(vendor not in (None, "", "nvidia") for vendor in vendors)
+
+
+def is_isolated_otherwise(node: Obj, pod: Obj, wanted: Mapping[str, Ask]) -> bool:
+    """Tell whether node and pod name different providers of isolation, which matters for shares only."""
+    label = PREFIX + "gpu-isolation-provider"
+    named = {thing["metadata"].get("labels", {}).get(label, "") for thing in (node, pod)}
+    return "gpu" in wanted and wanted["gpu"].shared and len(named) > 1
 
 
 def on_unlisted_node(name: str, pods: Sequence[Obj], wanted: Mapping[str, Ask], switch: Switches) -> Node:

@@ -14,6 +14,7 @@ class KoordinatorQuirk(Enum):
     BEYOND_A_DEVICE = "koordinator-compute-beyond-a-device"
     SCOPE_SCORE_SWAPPED = "koordinator-scope-score-swapped"
     SCOPE_UNKNOWN_IGNORED = "koordinator-scope-unknown-ignored"
+    FOREIGN_VENDOR = "koordinator-foreign-vendor"
     SCOPE_NEVER_FOUND = "koordinator-scope-never-found"
 
 

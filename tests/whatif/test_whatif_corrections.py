@@ -160,7 +160,6 @@ def test_more_than_one_and_a_fraction_is_rounded_up() -> None:
 
 REFUSED_FOR = {
     "koordinator": (
-        ("labels", koordinator.ISOLATION_LABEL),
         ("annotations", koordinator.HINT_ANNOTATION),
         ("annotations", koordinator.JOINT_ANNOTATION),
         ("annotations", koordinator.PARTITION_ANNOTATION),

@@ -7,9 +7,10 @@ as a whole, and divided over devices. Two containers that ask for 60 percent eac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.koordinator.hints import check_scope
+from vgpu_scheduler.dialects.koordinator.hints import check_scope, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DIMENSIONS,
@@ -88,6 +89,7 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
     if claims:
         _refuse_what_is_not_followed(pod)
         check_scope(pod.annotations, claims)
+        claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
     return tuple(
         ContainerClaims(container.name, container.kind, claims if number == holder else (), NAME)
@@ -207,8 +209,11 @@ def _refuse_what_is_not_followed(pod: Pod) -> None:
     for name in _NOT_FOLLOWED:
         if name in pod.annotations:
             raise ClaimError(f"annotation {name} is not followed by this version: remove it")
-    if ISOLATION_LABEL in pod.labels:
-        raise ClaimError(f"label {ISOLATION_LABEL} is not followed by this version: remove it")
+
+
+def _isolated(claim: Claim, provider: str) -> Claim:
+    """Return a claim on shares as one on GPUs whose node names the pod's provider of isolation, or none as the pod."""
+    return replace(claim, mode=provider) if claim.vendor == GPU and not takes_gpus_whole(claim) else claim
 
 
 def _holder(pod: Pod) -> int:

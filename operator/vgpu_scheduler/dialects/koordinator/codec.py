@@ -16,6 +16,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     DEVICE_TYPES,
     DIMENSIONS,
     GPU,
+    ISOLATION_LABEL,
     MEMORY,
     MODEL_LABEL,
     PARTITION_POLICY_LABEL,
@@ -31,6 +32,8 @@ _MOST_AMOUNT = 2**44
 """No device has more of anything; held below it, no sum over devices and pods leaves int64."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HONOUR = "Honor"
+_VENDOR = "nvidia"
+"""Whose GPUs are found by the allocation annotation alone; koordlet leaves the label out for them."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
 
 
@@ -68,14 +71,20 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
     labels = {**node.labels, **_labels(inventory)}
     if node.labels.get(PARTITION_POLICY_LABEL) == _HONOUR or labels.get(PARTITION_POLICY_LABEL) == _HONOUR:
         raise CodecError(f"label {PARTITION_POLICY_LABEL}: GPU partitions are not followed by this version")
+    vendor = labels.get(VENDOR_LABEL, "")
+    if vendor and vendor.lower() != _VENDOR:
+        raise CodecError(
+            f"label {VENDOR_LABEL}: what device plugins of {quoted(vendor)} read is not written by this version"
+        )
     spec = _object(inventory.get("spec"), "spec")
     listed = spec.get("devices") or []
     if not isinstance(listed, list):
         raise CodecError("spec.devices is not a list")
     if len(listed) > _MOST_DEVICES:
         raise CodecError(f"spec.devices: {len(listed)} devices are more than a node has (at most {_MOST_DEVICES})")
-    model = " ".join(filter(None, (labels.get(VENDOR_LABEL), labels.get(MODEL_LABEL))))
-    devices = [_device(entry, f"spec.devices[{number}]", model) for number, entry in enumerate(listed)]
+    model = " ".join(filter(None, (vendor, labels.get(MODEL_LABEL))))
+    provider = node.labels.get(ISOLATION_LABEL, "")
+    devices = [_device(entry, f"spec.devices[{number}]", model, provider) for number, entry in enumerate(listed)]
     seen: set[tuple[str, int]] = set()
     for device in devices:
         if (device.vendor, device.index) in seen:
@@ -106,7 +115,7 @@ def _labels(inventory: InventoryObject) -> dict[str, str]:
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
-def _device(entry: object, where: str, model: str) -> Device:
+def _device(entry: object, where: str, model: str, provider: str) -> Device:
     fields = _object(entry, where)
     kind = fields.get("type")
     if kind not in DEVICE_TYPES:
@@ -142,6 +151,7 @@ def _device(entry: object, where: str, model: str) -> Device:
         total=total,
         index=minor,
         numa=max(numa, 0),
+        mode=provider if kind == GPU else "",
         healthy=health,
     )
 
