@@ -17,12 +17,14 @@ from vgpu_scheduler.kernels import (
     BY_SCORE,
     MACHINE,
     NO_CARD,
-    NO_SCOPES,
     DeviceColumns,
+    FitResult,
+    ScopedRequest,
     ScopeTerms,
     ShareRequest,
     ShareScratch,
     fit_shares,
+    fit_shares_in_scopes,
 )
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, Claim, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
@@ -74,7 +76,25 @@ class ScopeOrder:
     required: int = BY_SCORE
 
 
-class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
+def _fit(
+    columns: DeviceColumns,
+    request: ShareRequest | ScopedRequest,
+    scratch: ShareScratch,
+    rows: NDArray[np.int64],
+    result: FitResult,
+) -> None:
+    """Fit by the kernel that the request is for: who has no tree pays for none."""
+    if isinstance(request, ScopedRequest):
+        fit_shares_in_scopes(columns, request, scratch, rows, result)
+    else:
+        fit_shares(columns, request, scratch, rows, result)
+
+
+def _shares(request: ShareRequest | ScopedRequest) -> ShareRequest:
+    return request.shares if isinstance(request, ScopedRequest) else request
+
+
+class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]):
     """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
 
     Only the amounts of a claim are compared. Its percentages say what is booked beside them and what limits are held
@@ -102,7 +122,7 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
         dimensions: ShareDimensions,
         scopes: ScopeOrder | None = None,
     ) -> None:
-        super().__init__(claims, choice, fit_shares)
+        super().__init__(claims, choice, _fit)
         self._order = order
         self._dimensions = dimensions
         self._scopes = scopes
@@ -122,7 +142,7 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
-        vendors = () if self._prepared is None else self._prepared[0].claims.vendor
+        vendors = () if self._prepared is None else _shares(self._prepared[0]).claims.vendor
         shortfall, about = Shortfall(devices.shape[0], reasons), self._dimensions.reasons
         for vendor, (_, claim) in zip(vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
@@ -131,11 +151,13 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
                 shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
-    def _marks(self, request: ShareRequest) -> NDArray[np.int8]:
-        return request.device_barred
+    def _marks(self, request: ShareRequest | ScopedRequest) -> NDArray[np.int8]:
+        return _shares(request).device_barred
 
-    def _about(self, request: ShareRequest, cards: NDArray[np.int64]) -> ShareRequest:
-        return request._replace(device_barred=kept(request.device_barred, cards))
+    def _about(self, request: ShareRequest | ScopedRequest, cards: NDArray[np.int64]) -> ShareRequest | ScopedRequest:
+        shares = _shares(request)
+        shares = shares._replace(device_barred=kept(shares.device_barred, cards))
+        return request._replace(shares=shares) if isinstance(request, ScopedRequest) else shares
 
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
@@ -145,23 +167,24 @@ class ShareAllocator(KernelAllocator[ShareRequest, ShareScratch]):
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
             yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
 
-    def _make_request(self, devices: DeviceMatrix) -> ShareRequest:
+    def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ScopedRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
         reasons[: len(self._dimensions.reasons)] = [int(reason) for reason in self._dimensions.reasons]
-        return ShareRequest(
+        request = ShareRequest(
             claims=pod_demand(self._claims, devices),
             device_barred=self._barred(devices),
             reason=reasons,
             idle=self._choice.idle_only,
             terms=share_terms(self._order, self._dimensions.resources, devices),
-            scopes=self._scope_terms(devices),
         )
+        scopes = self._scope_terms(devices)
+        return request if scopes is None else ScopedRequest(request, scopes)
 
-    def _scope_terms(self, devices: DeviceMatrix) -> ScopeTerms:
+    def _scope_terms(self, devices: DeviceMatrix) -> ScopeTerms | None:
         """Say which claims go by the tree; none does where no node has one, and none is required."""
         order = self._scopes
         if order is None or not (order.required or (devices.columns.group >= 0).any()):
-            return NO_SCOPES
+            return None
         levels = [
             order.required or (MACHINE if order.whole(claim) or claim.count == 1 else BY_SCORE)
             if claim.vendor == order.vendor

@@ -5,7 +5,7 @@ has a naive twin in ``tests/naive`` that says the same in plain Python.
 """
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
-from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NO_SCOPES, NUMA_NODE, SWITCH, ScopeTerms
+from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NUMA_NODE, SWITCH, ScopeTerms
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
 from vgpu_scheduler.kernels.deviceshare import (
     NO_SHARE,
@@ -66,7 +66,14 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_ROW,
     NO_VENDOR,
 )
-from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares, score_devices
+from vgpu_scheduler.kernels.shares import (
+    ScopedRequest,
+    ShareRequest,
+    ShareScratch,
+    fit_shares,
+    fit_shares_in_scopes,
+    score_devices,
+)
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
@@ -109,7 +116,6 @@ __all__ = [
     "NO_PRIORITY",
     "NO_QUOTA",
     "NO_ROW",
-    "NO_SCOPES",
     "NO_SHARE",
     "NO_VENDOR",
     "NUMA_NODE",
@@ -145,6 +151,7 @@ __all__ = [
     "Request",
     "Role",
     "ScopeTerms",
+    "ScopedRequest",
     "Scratch",
     "Selection",
     "SetScratch",
@@ -163,6 +170,7 @@ __all__ = [
     "explain_devices",
     "fit_nodes",
     "fit_shares",
+    "fit_shares_in_scopes",
     "fragmentation_nodes",
     "is_explained",
     "latest_starts",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
-from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, NO_SCOPES, ScopeTerms, has_tree, keep_scope
+from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, ScopeTerms, has_tree, keep_scope
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
 from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, FitResult, PodDemand
@@ -34,7 +34,13 @@ class ShareRequest(NamedTuple):
     reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
     idle: bool  # only devices that nobody uses
     terms: ShareTerms  # the order
-    scopes: ScopeTerms = NO_SCOPES  # which claims are served by the topology tree
+
+
+class ScopedRequest(NamedTuple):
+    """What a fit is asked for which the topology trees of nodes matter."""
+
+    shares: ShareRequest
+    scopes: ScopeTerms
 
 
 class ShareScratch(NamedTuple):
@@ -124,18 +130,19 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
 def _keep_scope(
     columns: DeviceColumns,
     request: ShareRequest,
-    claim: int,
-    base: int,
+    scopes: ScopeTerms,
+    here: tuple[int, int],
     used: NDArray[np.int64],
     scratch: ShareScratch,
     counts: NDArray[np.int16],
 ) -> bool:
     """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
+    claim, base = here
     tried = scratch.tried[: used.shape[0]]
     vendor = request.claims.vendor[claim]
     wanted = request.claims.wanted[claim]
     known = has_tree(columns, vendor, base, used.shape[0])
-    if not known and not request.scopes.required:
+    if not known and not scopes.required:
         return True
     found = 0
     for position in range(used.shape[0]):
@@ -151,9 +158,9 @@ def _keep_scope(
         if found > 0:
             counts[reasons.TOO_FEW] = found
         return False
-    if request.scopes.whole[claim]:
+    if scopes.whole[claim]:
         scratch.score[: used.shape[0]] = 0
-    if known and keep_scope(columns, request.scopes.level[claim], wanted, base, used, scratch.score, tried):
+    if known and keep_scope(columns, scopes.level[claim], wanted, base, used, scratch.score, tried):
         return True
     counts[reasons.OTHER_NUMA] = found
     return False
@@ -163,18 +170,19 @@ def _keep_scope(
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
-    claim: int,
-    base: int,
+    scopes: ScopeTerms | None,
+    here: tuple[int, int],
     used: NDArray[np.int64],
     scratch: ShareScratch,
     counts: NDArray[np.int16],
 ) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
+    claim, base = here
     tried = scratch.tried[: used.shape[0]]
     tried[:] = False
-    by_tree = request.scopes.level.shape[0] > 0 and request.scopes.level[claim] != BY_SCORE
-    if by_tree and not _keep_scope(columns, request, claim, base, used, scratch, counts):
-        return False
+    if scopes is not None:  # noqa: SIM102 - without scopes the compiler leaves all of it out
+        if scopes.level[claim] != BY_SCORE and not _keep_scope(columns, request, scopes, here, used, scratch, counts):
+            return False
     picks = scratch.picks[claim]
     picked = 0
     position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
@@ -201,6 +209,7 @@ def _fit_claim(
 def _fit_node(
     columns: DeviceColumns,
     request: ShareRequest,
+    scopes: ScopeTerms | None,
     scratch: ShareScratch,
     row: int,
     counts: NDArray[np.int16],
@@ -233,7 +242,7 @@ def _fit_node(
         if choice < request.claims.wanted[claim]:
             counts[reasons.TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, claim, base, used, scratch, counts):
+        if not _fit_claim(columns, request, scopes, (claim, base), used, scratch, counts):
             return False
     counts[:] = 0
     return True
@@ -264,5 +273,25 @@ def fit_shares(
         counts = result.counts[row]
         counts[:] = 0
         result.cards[row] = 0
-        result.fits[row] = _fit_node(columns, request, scratch, row, counts, result)
+        result.fits[row] = _fit_node(columns, request, None, scratch, row, counts, result)
+        result.score[row] = 0.0
+
+
+@entry_kernel
+def fit_shares_in_scopes(
+    columns: DeviceColumns, request: ScopedRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
+) -> None:
+    """Fit a pod's claims on each of the given nodes, some of them from one scope of its topology tree.
+
+    Parameters
+    ----------
+    columns, request, scratch, rows, result
+        As for :func:`fit_shares`.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        counts = result.counts[row]
+        counts[:] = 0
+        result.cards[row] = 0
+        result.fits[row] = _fit_node(columns, request.shares, request.scopes, scratch, row, counts, result)
         result.score[row] = 0.0

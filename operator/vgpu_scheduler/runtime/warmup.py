@@ -151,9 +151,14 @@ def _warm_up_preemption(engine: Engine) -> None:
 
 
 def _warm_up_shares() -> None:
-    """Place a pod by amounts alone, as Koordinator's devices are."""
+    """Place pods by amounts alone, as Koordinator's devices are, on a node without a topology tree and one with it."""
     amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
     card = {"type": "gpu", "minor": 0, "id": "GPU-0", "health": True, "resources": amounts}
+    for listed in (card, {**card, "topology": {}}):
+        _place_by_amounts(listed, amounts)
+
+
+def _place_by_amounts(card: dict[str, Any], amounts: dict[str, str]) -> None:
     engine = Engine(EngineOptions([koordinator_dialect()], scheduler_names=["warm-up"]))
     node = {"metadata": {"name": "n", "uid": "n"}, "status": {"allocatable": {"pods": "10", **amounts}}}
     engine.observe_node(decode_node(node), 0.0)

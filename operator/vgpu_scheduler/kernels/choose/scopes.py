@@ -18,14 +18,11 @@ MACHINE, NUMA_NODE, SWITCH = 1, 2, 3
 
 
 class ScopeTerms(NamedTuple):
-    """Which claims have their cards chosen by the tree; (0,) arrays where none has."""
+    """Which claims have their cards chosen by the tree."""
 
     level: NDArray[np.int64]  # (C,) the highest scope that is small enough, or BY_SCORE
     whole: NDArray[np.bool_]  # (C,) the claim takes cards whole: those of the lowest indexes, whatever their scores
     required: bool  # a node that does not know the places of all its cards has no scope
-
-
-NO_SCOPES = ScopeTerms(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), required=False)
 
 
 @kernel
