@@ -144,6 +144,22 @@ def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFix
             },
             "nvidia.knownMigGeometries[0].allowedGeometries[0].geometries[0].name is missing",
         ),
+        (
+            {
+                "nvidia": {
+                    "gpuMemoryFactor": 8192,
+                    "knownMigGeometries": [
+                        {
+                            "models": ["A30"],
+                            "allowedGeometries": [
+                                {"group": "g", "geometries": [{"name": "1g.6gb", "memory": 6144, "count": 4}]}
+                            ],
+                        }
+                    ],
+                }
+            },
+            "nvidia.knownMigGeometries: instance 1g.6gb has 6144 MiB, which is less than one block of gpuMemoryFactor",
+        ),
         ("nvidia: [", "while parsing"),
         ({"kind": "ConfigMap", "data": {}}, "the ConfigMap has no data['device-config.yaml']"),
     ],

@@ -45,6 +45,13 @@ def configured_names(config: VendorSection) -> VolcanoNames:
             f"{section.where('knownMigGeometries')}: {', '.join(names.groups)} are more names of groups than "
             f"{MOST_TEMPLATES}: give groups of different models the same names"
         )
+    instances = (each for geometry in names.mig_geometries for template in geometry.templates for each in template)
+    small = next(((name, memory) for name, memory, _ in instances if memory < names.memory_factor), None)
+    if small is not None:
+        raise ConfigError(
+            f"{section.where('knownMigGeometries')}: instance {small[0]} has {small[1]} MiB, which is less than one"
+            f" block of gpuMemoryFactor ({names.memory_factor} MiB)"
+        )
     for name, times in Counter((names.count, *names.amounts)).items():
         if times > 1:
             raise ConfigError(f"{', '.join(section.saying(name))}: resource {name} stands for {times} things")
