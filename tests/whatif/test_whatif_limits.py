@@ -53,7 +53,7 @@ def sums(asked: Object) -> dict[str, int]:
     found = dict.fromkeys(FIELDS, 0)
     for container in asked["spec"]["containers"]:
         limits = {key: int(value) for key, value in container["resources"]["limits"].items()}
-        count, memory, cores = limits[GPU], limits.get(MEMORY, 0), limits.get(CORES, 0)
+        count, memory, cores = limits.get(GPU, 0), limits.get(MEMORY, 0), limits.get(CORES, 0)
         found["devicesPerPod"] += count
         found["coresPerPod"] += count * (cores or 100)
         found["memoryPerPod"] += count * memory * 2**20
