@@ -16,7 +16,7 @@ from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.fellows import fellows_placed
 from vgpu_scheduler.whatif.group_searches import changes_for_group
 from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_found
-from vgpu_scheduler.whatif.kept_room import KeptRoom, kept_room, worded_room
+from vgpu_scheduler.whatif.holds_for_others import HoldForOther, holds_for_others, worded_holds
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
@@ -92,7 +92,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
-    kept: Sequence[KeptRoom] = ()
+    kept: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
     who_goes: WhoGoes | None = None
     displaced_by: DisplacedBy | None = None
@@ -153,7 +153,7 @@ class Explanation:
 
     @property
     def _causes(self) -> list[str]:
-        return [*self.causes, *worded_room(self.kept)]
+        return [*self.causes, *worded_holds(self.kept)]
 
     @property
     def _rest(self) -> str:
@@ -190,7 +190,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         why = (*causes(world, answer), *several)
-        return replace(found, models=mismatch_worded(world, answer), causes=why, kept=kept_room(world, answer))
+        return replace(found, models=mismatch_worded(world, answer), causes=why, kept=holds_for_others(world, answer))
 
 
 def _explain_together(

@@ -63,10 +63,14 @@ def _without(
 
 def _at_odds(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     """Yield each of the resources of cards of a pod that is refused: they may not go together."""
-    names = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
     if waiting.is_refused:
         makers = _makers(waiting)
-        yield from ((name,) for name in names if name in makers)
+        yield from ((name,) for name in _names(waiting) if name in makers)
+
+
+def _names(waiting: WaitingPod) -> dict[str, None]:
+    """Return all resources that the pod asks for, by container and then by name."""
+    return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
 
 
 def _makers(waiting: WaitingPod) -> dict[str, str]:
@@ -84,7 +88,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     Memory is kept: a container without its share of it gets whole cards. Of the names of several dialects, all those of
     one can be, and so can those of one that is not in the settings.
     """
-    asked = dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
+    asked = _names(waiting)
     known = {
         name: about for each in waiting.world.engine.dialects for name, about in each.inventory.device_resources.items()
     }

@@ -11,14 +11,14 @@ from vgpu_scheduler.whatif.simulation import Answer
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["KeptRoom", "kept_room", "worded_room"]
+__all__ = ["HoldForOther", "holds_for_others", "worded_holds"]
 
 _MOST: Final = 3
 """Pods that are named."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRoom:
+class HoldForOther:
     """Room on nodes that is kept for a pod, which is served first.
 
     Attributes
@@ -44,12 +44,12 @@ class KeptRoom:
             " have left it; it counts as used."
         )
 
-    def without_names(self, namespaces: Collection[str]) -> KeptRoom:
+    def without_names(self, namespaces: Collection[str]) -> HoldForOther:
         """Leave out the pod's name unless it is of one of some namespaces."""
         return replace(self, is_named=self.pod.partition("/")[0] in namespaces)
 
 
-def kept_room(world: World, answer: Answer) -> tuple[KeptRoom, ...]:
+def holds_for_others(world: World, answer: Answer) -> tuple[HoldForOther, ...]:
     """Return the room on the nodes of an answer that is kept for others than its pod; none if the pod is placed."""
     if answer.node:
         return ()
@@ -60,10 +60,10 @@ def kept_room(world: World, answer: Answer) -> tuple[KeptRoom, ...]:
         for hold in holds.on(node) if node in answer.decision.verdicts else ():
             if hold.uid not in open_to:
                 nodes.setdefault(hold.reservation.pod, []).append(node)
-    return tuple(KeptRoom(pod, names) for pod, names in nodes.items())
+    return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
 
 
-def worded_room(kept: Sequence[KeptRoom]) -> tuple[str, ...]:
+def worded_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
     """Return a sentence for each of the first, and how many more there are."""
     more = len(kept) - _MOST
     last = (f"Room is kept for {counted(more, 'more pod')}.",) if more > 0 else ()
