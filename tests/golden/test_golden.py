@@ -69,6 +69,7 @@ LEAST = {
     "koordinator_request": 245,
     "koordinator_score": 520,
     "koordinator_score_seed": 232,
+    "koordinator_webhook_mutate": 150,
     "kubernetes gates": 186,
     "kubernetes groups": 252,
     "kubernetes images": 150,

@@ -16,6 +16,9 @@ class KoordinatorQuirk(Enum):
     SCOPE_UNKNOWN_IGNORED = "koordinator-scope-unknown-ignored"
     FOREIGN_VENDOR = "koordinator-foreign-vendor"
     SCOPE_NEVER_FOUND = "koordinator-scope-never-found"
+    WEBHOOK_BY_CONTAINER = "koordinator-webhook-by-container"
+    WEBHOOK_OVERWRITES = "koordinator-webhook-overwrites"
+    WEBHOOK_SHARES_NOTHING = "koordinator-webhook-shares-nothing"
 
 
 KOORDINATOR = frozenset(KoordinatorQuirk)
