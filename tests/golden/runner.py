@@ -28,6 +28,7 @@ from tests.golden import (
     kubernetes,
     kubernetes_groups,
     volcano,
+    volcano_ascend,
     volcano_sequence,
     volcano_session,
     volcano_vgpu,
@@ -46,6 +47,7 @@ BY_SUITE = {
     "koordinator_score": koordinator.run_score,
     "koordinator_score_seed": koordinator.run_score,
     "koordinator_webhook_mutate": koordinator_webhook.run_case,
+    "volcano_ascend_hami": volcano_ascend.run_case,
     "volcano_binpack_args": volcano.run_arguments,
     "volcano_binpack_score": volcano.run_score,
     "volcano_session": volcano_session.run_case,
@@ -69,7 +71,6 @@ PLACEMENT = {hami.PROFILE: hami.run_case, hami26.PROFILE: hami26.run_case}
 NOT_RUN = {
     "koordinator_numa_hints": "nothing is said to Koordinator's topology manager",
     "koordinator_webhook_validate": "pods of Koordinator's names are refused when they are decided, not when they come",
-    "volcano_ascend_hami": "Ascend cards are not served under Volcano's names",
     "volcano_gpushare": "the names of Volcano's earlier sharing are not read",
     "volcano_nodeorder": "kube-scheduler's own scores rank nodes, not Volcano's plugin of them",
 }

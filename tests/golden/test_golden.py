@@ -82,6 +82,7 @@ LEAST = {
     "kubernetes spread": 300,
     "kubernetes taints": 250,
     "kubernetes volumes": 300,
+    "volcano_ascend_hami": 120,
     "volcano_binpack_args": 160,
     "volcano_binpack_score": 620,
     "volcano_session": 137,
@@ -98,6 +99,7 @@ UNCHECKED = {
     "hami-2.6 placement": {"deterministic", "deterministic_shuffled"},
     "koordinator_request": {"message"},
     "kubernetes": {"event_message", "prefilter"},
+    "volcano_ascend_hami": {"score", "reason"},
     "volcano_vgpu_mig": {"score", "nodeScore", "reason", "message", "stage"},
     "volcano_vgpu": {"score", "nodeScore", "reason"},
 }

@@ -15,6 +15,7 @@ from tests.naive.koordinator_quirks import KoordinatorQuirk
 GPU = "koordinator.sh/gpu"
 CORES, MEMORY, RATIO = f"{GPU}-core", f"{GPU}-memory", f"{GPU}-memory-ratio"
 SHARED = f"{GPU}.shared"
+_NAMES = (GPU, CORES, MEMORY, RATIO, SHARED)
 _CARD = 100
 """Percent of a card."""
 
@@ -27,13 +28,11 @@ def mutated(containers: list[dict[str, Any]], switch: Switches) -> list[dict[str
     containers
         The ``resources`` of each.
     """
-    asking = sum(any(name in part for part in each.values() for name in (GPU, CORES, MEMORY, RATIO, SHARED))
-                 for each in containers)  # fmt: skip
-    several = asking > 1
-    return [{part: _part(amounts, several, switch) for part, amounts in each.items()} for each in containers]
+    asking = [each for each in containers if any(name in part for part in each.values() for name in _NAMES)]
+    return [{part: _part(amounts, len(asking), switch) for part, amounts in each.items()} for each in containers]
 
 
-def _part(amounts: Mapping[str, str], several: bool, switch: Switches) -> dict[str, str]:
+def _part(amounts: Mapping[str, str], asking: int, switch: Switches) -> dict[str, str]:
     found = dict(amounts)
     if GPU in found:
         beside = any(name in found for name in (CORES, MEMORY, RATIO, SHARED))
@@ -44,7 +43,7 @@ def _part(amounts: Mapping[str, str], several: bool, switch: Switches) -> dict[s
         found[CORES] = found[RATIO] = found.pop(GPU)
     if SHARED in found or not any(name in found for name in (CORES, MEMORY, RATIO)):
         return found
-    if several and not switch(KoordinatorQuirk.WEBHOOK_BY_CONTAINER):
+    if asking > 1 and not switch(KoordinatorQuirk.WEBHOOK_BY_CONTAINER):
         return found
     percent = int(found.get(RATIO, "0")) or int(found.get(CORES, "0"))
     found[SHARED] = str(percent // _CARD) if percent > _CARD and percent % _CARD == 0 else "1"

@@ -29,6 +29,13 @@ class VolcanoQuirk(Enum):
     TERMINATING_CARD_FREE = "volcano-terminating-card-free"
     NODE_WITHOUT_CARDS_PASSES = "volcano-node-without-cards-passes"
     INIT_CONTAINERS_IGNORED = "volcano-init-containers-ignored"
+    ASCEND_BEYOND_A_CARD = "volcano-ascend-beyond-a-card"
+    ASCEND_CONTAINERS_APART = "volcano-ascend-containers-apart"
+    ASCEND_FIRST_CARD_FORGOTTEN = "volcano-ascend-first-card-forgotten"
+    ASCEND_HEALTH_IGNORED = "volcano-ascend-health-ignored"
+    ASCEND_IDS_IGNORED = "volcano-ascend-ids-ignored"
+    ASCEND_RING = "volcano-ascend-ring"
+    ASCEND_SEVERAL_PARTS = "volcano-ascend-several-parts"
 
 
 VOLCANO = frozenset(VolcanoQuirk)
