@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tests.dialects.koordinator_objects import (
     inventory,
     long,
     minors,
+    node,
     other,
     place,
     pod,
@@ -33,7 +35,7 @@ from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.model import NO_USAGE, Assignment, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import State, canonical
 
 # What is written ---------------------------------------------------------------------------------------------------
 
@@ -160,15 +162,32 @@ def test_a_type_that_the_annotation_is_silent_about() -> None:
     assert DIALECT.allocation.usage(known).problem.endswith("has no rdma")
 
 
-def test_old_allocations_without_ids_may_be_anywhere() -> None:
-    note = {ALLOCATED: allocated(identity="", memory="4Gi", ratio="25")}
-    usage = DIALECT.allocation.usage(pod(ratio="25", bound="node", annotations=note))
-    assert usage.problem.endswith("has no ids")
-    found = charged(pod(ratio="25", bound="node", annotations=note))
-    anywhere = dict.fromkeys(("gpu/0/GPU-0", "gpu/1/GPU-1"), (0, 4 * GIB, 0, 25))
-    assert found == anywhere
-    both = pod(ratio="25", shared="1", rdma="30", bound="node", annotations=note)
-    assert charged(both) == {**anywhere, "rdma/0/rdma0": (30, 0, 0, 0)}
+NAMELESS = {ALLOCATED: allocated(minor=1, identity="", memory="4Gi", ratio="25")}
+"""As Koordinator wrote it before 1.6."""
+
+
+def test_old_allocations_without_ids_are_known_by_the_minor() -> None:
+    known = pod(ratio="25", bound="node", annotations=NAMELESS)
+    assert not DIALECT.allocation.usage(known).problem
+    held = {"gpu/1/GPU-1": (0, 4 * GIB, 0, 25)}
+    assert charged(known) == held
+    both = pod(ratio="25", shared="1", rdma="30", bound="node", annotations=NAMELESS)
+    assert charged(both) == {**held, "rdma/0/rdma0": (30, 0, 0, 0)}
+    nowhere = {ALLOCATED: allocated(minor=7, identity="", ratio="25")}
+    assert charged(pod(ratio="25", bound="node", annotations=nowhere)) == {}
+
+
+def test_a_minor_is_looked_up_whenever_the_node_lists_its_devices_anew() -> None:
+    known = pod(ratio="25", bound="node", annotations=NAMELESS)
+    state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
+    assert charged(known, state) == {}
+    for version, identity in enumerate(("GPU-1", "", "GPU-9"), start=1):
+        there = msgspec.structs.replace(node(), resource_version=version)
+        devices = canonical(DIALECT.inventory.devices(there, inventory(gpu(0), gpu(1, id=identity))))
+        state.observe_node(there, {DIALECT.name: devices})
+        assert state.ledger()["node"] == {f"gpu/1/{identity}": (0, 4 * GIB, 0, 25)}
+        assert state.ledger() == state.rebuild().ledger()
+        assert state.reservation(known.uid).uses[DIALECT.name].totals() == {"gpu": (0, 4 * GIB, 0, 25)}
 
 
 WORDS = st.sampled_from(["gpu", "rdma", "minor", "id", "resources", LONG["ratio"]])

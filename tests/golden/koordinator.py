@@ -8,7 +8,6 @@ Beyond this version, and counted as not implemented:
 
 * pods with another hint than that of the topology scope, a joint allocation or a partition spec, and pods that ask for
   NPUs: they are refused by name;
-* pods that hold devices by an allocation without ids: they are charged on every device;
 * nodes that give cards out by partitions, shared resource templates or unsupported models.
 
 What Koordinator would reserve on a node that it had filtered out is not compared.
@@ -338,8 +337,6 @@ def run_allocation(case: Case) -> Outcome:
 
 def _beyond(case: Case) -> str:
     pod, args = case["pod"], case["args"]
-    if any(koordinator.holds_nameless(other) for other in case["pods"]):
-        return "allocations without ids"
     given = pod["metadata"].get("annotations", {})
     for name in koordinator.NOT_FOLLOWED:
         if name in given:

@@ -64,7 +64,7 @@ LEAST = {
     "hami-2.6 placement": 1000,
     "hami-2.10 vendors webhook": 257,
     "koordinator_alloc": 510,
-    "koordinator_alloc_fixed": 5,
+    "koordinator_alloc_fixed": 21,
     "koordinator_args": 15,
     "koordinator_request": 245,
     "koordinator_score": 520,

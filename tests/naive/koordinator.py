@@ -242,13 +242,6 @@ def allocation(pod: Obj) -> Obj | None:
     return found if isinstance(found, dict) else None
 
 
-def holds_nameless(pod: Obj) -> bool:
-    """Tell whether a pod holds a device without its id, by an allocation that is older than Koordinator 1.6."""
-    if not pod["spec"].get("nodeName") or not counts(pod, Switches(frozenset())):
-        return False
-    return any("id" not in entry for entries in (allocation(pod) or {}).values() for entry in entries or ())
-
-
 def held(pod: Obj, slot: Slot) -> Amounts:
     found: Amounts = {}
     for entry in (allocation(pod) or {}).get(slot.kind) or []:

@@ -41,7 +41,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement
+from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement, Uses
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State
@@ -150,6 +150,10 @@ class Engine:
                 Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, problem)
             )
         return tuple(problems)
+
+    def uses(self, pod: Pod) -> Uses:
+        """Return what a pod uses by its objects of the devices that its node lists, by dialect."""
+        return self.state.as_listed(pod.node_name, self.dialects.uses(pod))
 
     def confirm_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is still there as it is known: one of ours that waits nowhere would be stranded."""

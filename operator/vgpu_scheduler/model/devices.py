@@ -126,6 +126,8 @@ class Device:
         Occupants get compute in percent of the card, whatever ``total`` counts it in.
     compute
         What ``total``, and what occupants get unless that is in percent, counts compute in.
+    place
+        What allocations call it that were written without its id; empty where there are none such.
     """
 
     uuid: str
@@ -146,6 +148,7 @@ class Device:
     link_score_beyond: tuple[float, float] = (0.0, 0.0)
     in_percent: bool = False
     compute: Compute = Compute.PERCENT
+    place: str = ""
 
     @property
     def state(self) -> str:

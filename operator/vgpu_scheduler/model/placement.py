@@ -6,11 +6,11 @@ And what the pods of a group want of where they are placed: near each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Piece, PodClaims
+from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Device, Piece, PodClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,8 @@ class Usage:
         must be on some card of the node.
     vendors
         Whose the devices in ``charges`` are: UUID to vendor. What is missing counts in no quota.
+    by_place
+        Some of the devices are named by their place on the node alone (:attr:`Device.place`), as old allocations do.
     """
 
     charges: Charges
@@ -169,6 +171,18 @@ class Usage:
     problem: str = ""
     displaced: Mapping[str, PodClaims] = field(default_factory=dict)
     vendors: Mapping[str, str] = field(default_factory=dict)
+    by_place: bool = False
+
+    def as_listed(self, devices: Iterable[Device]) -> Usage:
+        """Return the same, with the UUIDs of devices instead of their places; what is not listed keeps its name."""
+        uuids = {device.place: device.uuid for device in devices if device.place} if self.by_place else {}
+        if self.charges.keys().isdisjoint(uuids):
+            return self
+        return replace(
+            self,
+            charges={uuids.get(name, name): amounts for name, amounts in self.charges.items()},
+            vendors={uuids.get(name, name): vendor for name, vendor in self.vendors.items()},
+        )
 
     def totals(self) -> dict[str, Amounts]:
         """Return what the pod holds of each vendor's devices together, which is what quotas count.

@@ -116,6 +116,10 @@ class State(StateReader):
         assert distinct(ordered), f"node {node} lists a device twice"
         matrix.replace(row, ordered)
         self._books.devices_replaced(dialect, node, row)
+        for held in tuple(self.reservations(node)):
+            known = self._pods.get(held.uid)
+            if known is not None and any(usage.by_place for usage in known.uses.values()):
+                self._hold_bound(known.pod, self.as_listed(node, known.uses), held if held.widened else None)
         self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
@@ -158,7 +162,14 @@ class State(StateReader):
                 self._books.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return event | (self._release(pod.uid) if held and held.phase is Phase.BOUND else ClusterEvent.NONE)
-        return event | self._hold_bound(pod, uses, held)
+        return event | self._hold_bound(pod, self.as_listed(pod.node_name, uses), held)
+
+    def as_listed(self, node: str, uses: Uses) -> Uses:
+        """Return what is used of a node with the UUIDs of its devices, where allocations name these by their places."""
+        row = self.nodes.row(node) if any(usage.by_place for usage in uses.values()) else None
+        if row is None:
+            return uses
+        return {dialect: usage.as_listed(self.matrices[dialect].devices(row)) for dialect, usage in uses.items()}
 
     def _peers_changed(self, node: str) -> ClusterEvent:
         """Have a node looked at anew by those who share no card with some pods there."""

@@ -356,7 +356,7 @@ def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tu
 def held_cards(world: World, pod: Pod) -> list[str]:
     """Return a line for each card that a bound pod holds, with what it has of it; its node need not be known."""
     lines, unknown = [], " (not on the node now)" if world.has_node(pod.node_name) else ""
-    for name, usage in world.engine.dialects.uses(pod).items():
+    for name, usage in world.engine.uses(pod).items():
         dimensions = world.engine.dialects[name].inventory.dimensions
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
         for uuid, amounts in usage.charges.items():

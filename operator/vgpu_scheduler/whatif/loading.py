@@ -172,7 +172,7 @@ class LoadedCluster:
         for problem in unreadable:
             self._problem(f"Pod {pod.key}: {problem.message}")
         known = {device.uuid for device in self.devices(pod.node_name)}
-        for uuid in (uuid for usage in self.engine.dialects.uses(pod).values() for uuid in usage.charges):
+        for uuid in (uuid for usage in self.engine.uses(pod).values() for uuid in usage.charges):
             if uuid not in known:
                 self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
 

@@ -203,7 +203,7 @@ class Moves:
 
     def _cards_of(self, pod: Pod) -> tuple[str, ...]:
         found: list[str] = []
-        for name, usage in self._world.engine.dialects.uses(pod).items():
+        for name, usage in self._world.engine.uses(pod).items():
             vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
             found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
         return tuple(found)

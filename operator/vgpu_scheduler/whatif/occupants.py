@@ -58,7 +58,7 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
     held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
     spots: set[Spot] = set()
-    for dialect, usage in world.engine.dialects.uses(pod).items():
+    for dialect, usage in world.engine.uses(pod).items():
         if usage.unreadable or usage.displaced:
             held[_Kind(dialect, "any card", whole=True)] = 1
         for device in world.devices(pod.node_name, dialect):
@@ -75,7 +75,7 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
 def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
     """Return what a pod holds of what quotas of its namespace count."""
     held: dict[_Kind, int] = {}
-    for dialect, usage in world.engine.dialects.uses(pod).items():
+    for dialect, usage in world.engine.uses(pod).items():
         for vendor, amounts in usage.totals().items():
             kinds = (_Kind(dialect, f"all of {vendor}", number) for number, _ in enumerate(amounts))
             held |= dict(zip(kinds, amounts, strict=True))

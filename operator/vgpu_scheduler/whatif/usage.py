@@ -196,7 +196,7 @@ def cards(world: World) -> list[CardUsage]:
     held_by: dict[tuple[str, str, str], list[str]] = {}
     for pod in world.bound.values():
         if pod.node_name in changed:
-            for dialect, usage in world.engine.dialects.uses(pod).items():
+            for dialect, usage in world.engine.uses(pod).items():
                 for uuid in usage.charges:
                     held_by.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
     for name in changed:
@@ -362,7 +362,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
     held: list[str] = []
     memory = cores = 0
     known = True
-    for name, usage in world.engine.dialects.uses(pod).items():
+    for name, usage in world.engine.uses(pod).items():
         dialect = world.engine.dialects[name]
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
         for uuid, amounts in usage.charges.items():

@@ -11,7 +11,6 @@ from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_clai
 from vgpu_scheduler.dialects.koordinator.codec import AllocatedDevice, decode_allocated, device_name, encode_allocated
 from vgpu_scheduler.dialects.koordinator.names import (
     ALLOCATED_ANNOTATION,
-    DEVICE_TYPES,
     DIMENSIONS,
     MEMORY,
     RATIO,
@@ -21,7 +20,6 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_USAGE,
     WHOLE,
-    Amounts,
     Claim,
     ContainerClaims,
     ContainerKind,
@@ -42,8 +40,8 @@ class KoordinatorAllocation(Allocation):
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
 
         Its allocation annotation counts if the pod asks for devices at all. One that has started and whose annotation
-        is missing, unreadable or silent about a type that it asks for may sit on any device of that type. So may one
-        whose annotation gives no ids, as old ones do: the minor alone is not what devices are booked under.
+        is missing, unreadable or silent about a type that it asks for may sit on any device of that type. Annotations
+        from before Koordinator 1.6 give no ids: such devices are known by their minor.
         """
         asked = {TYPE_OF[name] for name in device_requests(pod)}
         if not pod.node_name or pod.terminal or not asked:
@@ -59,12 +57,12 @@ class KoordinatorAllocation(Allocation):
         if missing := asked - {device.type for device in allocated}:
             silent = f"annotation {ALLOCATED_ANNOTATION} has no {', '.join(sorted(missing))}"
             rest = self._unreadable(pod, missing, silent)
-        unreadable, problem = rest.unreadable, rest.problem
-        if nameless := [device for device in allocated if not device.id and device.type in DEVICE_TYPES]:
-            unreadable = (*unreadable, _anywhere(nameless))
-            problem = problem or f"annotation {ALLOCATED_ANNOTATION} has no ids"
-        named = [device for device in allocated if device.id]
-        return Usage(_charges(named), unreadable, problem, vendors={_name(device): device.type for device in named})
+        return replace(
+            rest,
+            charges={_name(device): device.amounts for device in allocated},
+            vendors={_name(device): device.type for device in allocated},
+            by_place=any(not device.id for device in allocated),
+        )
 
     def _unreadable(self, pod: Pod, types: Iterable[str], problem: str) -> Usage:
         """Return the claims on some types as charges on any device; one that has not started holds nothing yet."""
@@ -94,10 +92,6 @@ class KoordinatorAllocation(Allocation):
         return {ALLOCATED_ANNOTATION: encode_allocated(assignments)}
 
 
-def _charges(allocated: Iterable[AllocatedDevice]) -> dict[str, Amounts]:
-    return {_name(device): device.amounts for device in allocated}
-
-
 def _name(device: AllocatedDevice) -> str:
     return device_name(device.type, device.minor, device.id)
 
@@ -111,12 +105,3 @@ def _blanket(claim: Claim) -> Claim:
     if claim.amounts[MEMORY] and not claim.amounts[RATIO]:
         percent[RATIO] = WHOLE
     return replace(claim, percent=tuple(percent))
-
-
-def _anywhere(allocated: Iterable[AllocatedDevice]) -> ContainerClaims:
-    """Return, per type, the largest amounts of some devices as a claim on one of them."""
-    most: dict[str, Amounts] = {}
-    for device in allocated:
-        most[device.type] = tuple(map(max, most.get(device.type, _NOTHING), device.amounts))
-    claims = tuple(Claim(kind, 1, amounts, _NOTHING) for kind, amounts in sorted(most.items()))
-    return ContainerClaims("", ContainerKind.APP, claims)

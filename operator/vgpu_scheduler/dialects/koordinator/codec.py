@@ -146,6 +146,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
             raise CodecError(f"{where}.resources: {name}: {total[resource.dimension]} is no percentage of a device")
     return Device(
         uuid=device_name(kind, minor, identity),
+        place=device_name(kind, minor, "") if identity else "",
         vendor=kind,
         type=model if kind == GPU else "",
         total=total,

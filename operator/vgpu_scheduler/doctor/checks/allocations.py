@@ -73,7 +73,7 @@ def held(seen: ClusterSnapshot) -> Iterator[Finding]:
     for pod in seen.pods:
         if not pod.node_name or pod.terminal:
             continue
-        uses = seen.books.engine.dialects.uses(pod)
+        uses = seen.books.engine.uses(pod)
         if pod.node_name not in nodes:
             if any(usage.charges for usage in uses.values()):
                 yield ORPHAN.of(_ref(pod), f"it holds cards of node {pod.node_name}, which is not there")
