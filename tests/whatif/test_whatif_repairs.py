@@ -14,7 +14,7 @@ from tests.whatif.test_whatif_remedies_dialects import cluster
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, make_dialect, remedies
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_pod, make_dialect, remedies
 
 Object = dict[str, Any]
 
@@ -142,3 +142,49 @@ def test_pods_that_block_the_turn_of_others_are_deleted(count: int) -> None:
     assert found.text == f"delete {names} not taken the devices that the plugin of node n0 keeps"
     assert found.node == "n0"
     assert not ask(made, asked).node
+
+
+def test_a_pod_that_blocks_a_turn_and_has_the_room_is_deleted() -> None:
+    made, number = World(EngineOptions([make_dialect("volcano")])), "volcano.sh/vgpu-number"
+    (listed,) = cluster("volcano", [[(16384, 100)]])[:1]
+    has = "n0-0,NVIDIA,16384,100:"
+    said = {
+        "volcano.sh/vgpu-node": "n0",
+        "volcano.sh/vgpu-time": "5",
+        "volcano.sh/vgpu-ids-new": has,
+        "volcano.sh/devices-to-allocate": has,
+    }
+    holder = pod("holder", {"volcano.sh/vgpu-memory": 16384}, nodeName="n0", metadata={"annotations": said})
+    made.add(
+        [
+            listed,
+            {**holder, "status": {"phase": "Running", "containerStatuses": [{"name": "main"}]}},
+            pod("asked", {number: 1}),
+        ]
+    )
+    (asked,) = made.pending.values()
+    told = {remedy.text: remedy.node for remedy in remedies(made, asked)}
+    assert told["delete pod default/holder, which has not taken the devices that the plugin of node n0 keeps"] == "n0"
+    assert not ask(made, asked).node
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wrong", "text"),
+    [
+        ("volcano", "x", "restart the device plugin on node n0: the cards that the node lists cannot be read ("),
+        ("koordinator", {"devices": "x"}, "restart the device plugin on node n0: the cards that the node lists cannot"),
+        ("koordinator", {"devices": [{"type": "npu"}]}, "have the cards of node n0 listed otherwise, which are not"),
+    ],
+)
+def test_lists_that_cannot_be_read_are_told_in_every_dialect(dialect: str, wrong: Any, text: str) -> None:
+    objects = cluster(dialect, [[]])
+    for each in objects:
+        if each["kind"] == "Device":
+            each["spec"] = wrong
+        elif dialect == "volcano":
+            each["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = wrong
+    made = World(EngineOptions([make_dialect(dialect)]))
+    name = "volcano.sh/vgpu-number" if dialect == "volcano" else "koordinator.sh/gpu"
+    made.add([*objects, pod("asked", {name: 1 if dialect == "volcano" else 100})])
+    (asked,) = made.pending.values()
+    assert text in explain_pod(made, asked).text()

@@ -6,7 +6,7 @@ The dialects themselves are the packages beside this file; only those who choose
 from vgpu_scheduler.dialects.allocation import Allocation, Stamp, placement_usage, stamped
 from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError, UnsupportedError
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.dialects.several import Dialects
@@ -31,6 +31,7 @@ __all__ = [
     "Scorers",
     "Stamp",
     "UnservedPod",
+    "UnsupportedError",
     "placement_usage",
     "stamped",
 ]

@@ -18,6 +18,10 @@ class CodecError(InputError):
     """A registration or an allocation that cannot be decoded; the message says what and where."""
 
 
+class UnsupportedError(CodecError):
+    """A registration that says what this version does not follow, so that none of its devices is given out."""
+
+
 class RegistrationError(CodecError):
     """A node of which the registrations of some makers cannot be decoded.
 

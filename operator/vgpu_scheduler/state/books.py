@@ -154,8 +154,8 @@ class ReservationLedger:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """Release what some pods hold for the time of a question; pods that hold nothing may be named."""
-        taken = [held for uid in uids if (held := self._reservations.get(uid)) is not None]
+        """Release what some pods hold for the time of a question; some may hold nothing, or be named twice."""
+        taken = [held for uid in dict.fromkeys(uids) if (held := self._reservations.get(uid)) is not None]
         for held in taken:
             self.take_off(held.uid)
         try:

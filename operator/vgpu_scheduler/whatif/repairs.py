@@ -13,7 +13,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Final
 
-from vgpu_scheduler.dialects import RegistrationError
+from vgpu_scheduler.dialects import CodecError, UnsupportedError
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, makers_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted
@@ -99,22 +99,25 @@ def unreadable_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
         if CardReason.NodeUnregistered.text not in verdict.reasons:
             continue
         error = _unreadable(world, name)
-        if error:
+        if error is not None:
             found += 1
-            text = f"{_ADMINISTRATOR} {_restart(world, name)}: the cards that the node lists cannot be read ({error})"
-            yield Remedy(RemedyKind.REPAIR_NODE, text, "")
+            if isinstance(error, UnsupportedError):
+                what = f"have the cards of node {name} listed otherwise, which are not given out as they are: {error}"
+            else:
+                what = f"{_restart(world, name)}: the cards that the node lists cannot be read ({error})"
+            yield Remedy(RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {what}", "")
 
 
-def _unreadable(world: World, name: str) -> str:
-    """Return why the cards that a node lists cannot be read; empty if they can."""
+def _unreadable(world: World, name: str) -> CodecError | None:
+    """Return why the cards that a node lists cannot be read; None if they can."""
     node = world.engine.state.node(name)
     assert node is not None
     for dialect in world.engine.dialects:
         try:
             dialect.inventory.devices(node, world.inventory_objects.get(name))
-        except RegistrationError as error:
-            return str(error)
-    return ""
+        except CodecError as error:
+            return error
+    return None
 
 
 def sick_cards(world: World, name: str) -> Iterator[tuple[Remedy, AbstractContextManager[None]]]:
@@ -133,7 +136,8 @@ def _done(world: World, name: str, repair: _Repair) -> Iterator[None]:
     elif repair.node is not before:
         world.replace_node(repair.node, repair.inventory_object)
     try:
-        yield
+        with world.engine.state.without([pod.uid for pod in repair.ended]):
+            yield
     finally:
         if repair.closure is not None:
             closed.close(name, repair.closure)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.errors import CodecError, UnsupportedError
 from vgpu_scheduler.dialects.inventory import InventoryObject
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -70,10 +70,10 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
     """
     labels = {**node.labels, **_labels(inventory)}
     if node.labels.get(PARTITION_POLICY_LABEL) == _HONOUR or labels.get(PARTITION_POLICY_LABEL) == _HONOUR:
-        raise CodecError(f"label {PARTITION_POLICY_LABEL}: GPU partitions are not followed by this version")
+        raise UnsupportedError(f"label {PARTITION_POLICY_LABEL}: GPU partitions are not followed by this version")
     vendor = labels.get(VENDOR_LABEL, "")
     if vendor and vendor.lower() != _VENDOR:
-        raise CodecError(
+        raise UnsupportedError(
             f"label {VENDOR_LABEL}: what device plugins of {quoted(vendor)} read is not written by this version"
         )
     spec = _object(inventory.get("spec"), "spec")
@@ -119,7 +119,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
     fields = _object(entry, where)
     kind = fields.get("type")
     if kind not in DEVICE_TYPES:
-        raise CodecError(f"{where}.type: {quoted(kind)} is none of {', '.join(DEVICE_TYPES)}")
+        raise UnsupportedError(f"{where}.type: {quoted(kind)} is none of {', '.join(DEVICE_TYPES)}")
     minor, identity, health = fields.get("minor"), fields.get("id") or "", fields.get("health") or False
     if type(minor) is not int or not 0 <= minor <= INT32:
         raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer from 0")
@@ -135,7 +135,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
         raise CodecError(f"{where}.topology.nodeID: {quoted(numa)} is not an integer from -1")
     amounts = _object(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
-        raise CodecError(f"{where}.resources: {unknown[0]} is not followed by this version")
+        raise UnsupportedError(f"{where}.resources: {unknown[0]} is not followed by this version")
     total = _amounts(kind, amounts, f"{where}.resources")
     for name, resource in DEVICE_RESOURCES.items():
         if (

@@ -54,4 +54,4 @@ class KoordinatorInventory:
         try:
             return decode_devices(inventory_object, node)
         except CodecError as error:
-            raise CodecError(f"Device {node.name}: {error}") from None
+            raise type(error)(f"Device {node.name}: {error}") from None
