@@ -147,10 +147,11 @@ class _Search:
 
     def _all_places(self, among: Callable[[Pod], bool]) -> Iterator[_Place]:
         waiting, state = self._waiting, self._waiting.world.engine.state
+        needed = waiting.world.engine.preemptions.evaluator.disruption.is_needed
         by_node: dict[str, list[Pod]] = {}
         holding: list[Pod] = []
         for pod in waiting.world.bound.values():
-            if among(pod) and may_end(self._budgets, pod):
+            if among(pod) and may_end(self._budgets, pod) and not needed(waiting.pod, (pod,)):
                 by_node.setdefault(pod.node_name, []).append(pod)
                 held = state.reservation(pod.uid)
                 if waiting.limited and pod.namespace == waiting.pod.namespace and held and held.uses_devices:

@@ -58,10 +58,16 @@ class GroupDisruption:
         key = self._whole(pod)
         return "" if key is None else str(key)
 
-    def is_own(self, pod: Pod, unit: Unit) -> bool:
-        """Tell whether a pod belongs to the group of pods that end whole: it is nothing without them."""
-        key = self._whole(unit[0])
-        return key is not None and self._groups is not None and self._groups.key_of(pod.uid) == key
+    def is_needed(self, pod: Pod, unit: Unit) -> bool:
+        """Tell whether a pod is nothing without those of some pods that are of its group.
+
+        They end whole, or the group has too few pods without them, so that nobody would be placed.
+        """
+        groups = self._groups
+        key = None if groups is None else groups.key_of(pod.uid)
+        if groups is None or key is None or all(groups.key_of(each.uid) != key for each in unit):
+            return False
+        return self._whole(unit[0]) == key or groups.standing(key).needs_the_placed
 
     def _whole(self, pod: Pod) -> GroupKey | None:
         """Return the group of a pod that ends whole; None if it has none, or that is ended pod by pod."""

@@ -86,7 +86,7 @@ class PossibleVictims:
     def _allowed(self, pod: Pod, unit: Unit) -> Unit | None:
         """Return pods that end together if each of them may, and is of lower priority than another pod; else None."""
         may = all(each.priority < pod.priority and self._may_end(each) for each in unit)
-        if not may or self._disruption.is_own(pod, unit):
+        if not may or self._disruption.is_needed(pod, unit):
             return None
         if self._exceed:
             return unit
