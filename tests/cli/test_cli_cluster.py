@@ -227,3 +227,13 @@ def test_nobody_waits_and_why_is_explain(api: Api) -> None:
     api.objects = api.objects[:2]
     result = run("simulate", "--pending")
     assert (result.exit_code, result.stdout) == (0, "no pod waits in namespace default\n")
+
+
+def test_explain_warns_where_a_policy_asks_for_labels_of_a_namespace_that_is_not_there(tmp_path: Path) -> None:
+    spec = {"namespaceSelector": {"matchLabels": {"tier": "x"}}, "limits": {"devicesPerPod": 0}}
+    limit = {"apiVersion": "vgpu-scheduler.io/v1alpha1", "kind": "ClusterVGPUPolicy", "metadata": {"name": "limit"}}
+    waiting = pod("asked", {GPU: 1, MEMORY: 1000}, schedulerName="vgpu-scheduler")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([node("a"), waiting, {**limit, "spec": spec}]))
+    told = run("explain", "default/asked", "--cluster", str(file)).stderr
+    assert "warning: Namespace default is not there: it is taken to have no labels" in told

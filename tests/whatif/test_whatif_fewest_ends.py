@@ -174,7 +174,10 @@ def test_no_single_pod_and_no_two_would_do_where_more_are_named_in_larger_cluste
 def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: int, *, ends: bool) -> None:
     gang = "gang.scheduling.koordinator.sh"
     of_group = {f"{gang}/name": "G", f"{gang}/min-available": str(needed)}
-    member, asked = running("m0", "n0", "GPU-n0-0", 12000), pod(ASKED, {GPU: 1, MEMORY: 12000})
+    member, asked = (
+        running("m0", "n0", "GPU-n0-0", 12000),
+        pod(ASKED, {GPU: 1, MEMORY: 12000}, schedulerName="vgpu-scheduler"),
+    )
     for each in (member, asked):
         each["metadata"].setdefault("annotations", {}).update(of_group)
     made = world_of([node("n0", 1), member, asked])

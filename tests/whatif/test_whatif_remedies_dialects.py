@@ -156,3 +156,11 @@ def test_of_each_resource_one_amount_is_told_and_it_is_the_largest(seed: int) ->
         more = pod("asked", {**limits, other: int(limits[other]) + 1})
         is_told = any(resource == other for _, resource in told)
         assert not is_told or not ask(*world_of(*left, more, dialect="koordinator")).node, remedy.text
+
+
+def test_cards_of_pods_are_looked_up_in_the_dialect_that_they_are_of() -> None:
+    made = World(EngineOptions([make_dialect("hami"), make_dialect("volcano")]))
+    made.add(cluster("volcano", [[HALF]]))
+    assert made.problems == []
+    made.add([each for each in cluster("volcano", [[HALF]], [[HALF]]) if each["kind"] == "Pod"][1:])
+    assert made.problems == ["Pod default/p3: there is no node n1"]

@@ -171,9 +171,8 @@ class LoadedCluster:
             return
         for problem in unreadable:
             self._problem(f"Pod {pod.key}: {problem.message}")
-        known = {device.uuid for device in self.devices(pod.node_name)}
-        for uuid in (uuid for usage in self.engine.uses(pod).values() for uuid in usage.charges):
-            if uuid not in known:
+        for dialect, usage in self.engine.uses(pod).items():
+            for uuid in sorted(usage.charges.keys() - {device.uuid for device in self.devices(pod.node_name, dialect)}):
                 self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
 
     def _add_node(self, obj: Object) -> None:

@@ -74,6 +74,8 @@ def open_world(options: ClusterOptions, *, keeping: bool = False) -> tuple[World
     world = make_world(view)
     if keeping:
         keep_room(world, view)
+    for namespace in sorted({pod.namespace for pod in world.pending.values()}):
+        world.ensure_namespace(namespace)
     print_view_warnings(world, view)
     return world, view
 
