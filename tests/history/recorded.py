@@ -1,0 +1,134 @@
+"""Histories of clusters that a small loop of their own has played: random pods come, are decided and go."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from tests.engine.builders import OURS, asks, cards, make_engine, node, pod_object
+from tests.policy.resources import policy
+
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History
+from vgpu_scheduler.kube import Node, Pod, decode_pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.policy import PolicyResource
+
+BEGAN = 1_800_000_000.0
+HOUR = 3600.0
+
+
+def options(**more: Any) -> EngineOptions:
+    """Return what engines are made from."""
+    return EngineOptions([hami_dialect()], scheduler_names=[OURS], **more)
+
+
+def fleet(number: int, cards_each: int = 2) -> list[Node]:
+    """Return some nodes with cards of 8000 MiB."""
+    return [node(f"node-{each}", cards(f"node-{each}", cards_each)) for each in range(number)]
+
+
+def waiting(name: str, **more: Any) -> Pod:
+    """Return a pod that waits."""
+    return decode_pod(pod_object(name, more.pop("resources", None), **more))
+
+
+def picture(nodes: Iterable[Node], *others: Any) -> tuple[Changed, ...]:
+    """Return what is there in the beginning: nodes, and policies."""
+    first = [Changed(BEGAN, "Node", each) for each in nodes]
+    return (*first, *(Changed(BEGAN, each.kind, each) for each in others))
+
+
+def history(nodes: Iterable[Node], events: Iterable[Event], *others: Any, ended: float = HOUR) -> History:
+    """Return a history of an hour."""
+    return History(BEGAN, BEGAN + ended, picture(nodes, *others), tuple(events))
+
+
+@dataclass
+class Playing:
+    """An engine, what it has decided, and when its pods end."""
+
+    engine: Engine
+    ends: dict[str, float]
+    events: list[Event] = field(default_factory=list)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    leaving: list[tuple[float, str]] = field(default_factory=list)
+    version: int = 1000
+
+    def observe(self, pod: Pod, now: float) -> None:
+        self.version += 1
+        self.pods[pod.uid] = msgspec.structs.replace(pod, resource_version=self.version)
+        self.engine.observe_pod(self.pods[pod.uid], now)
+
+    def decide(self, now: float) -> float | None:
+        """Decide whoever is active, and bind them."""
+        while decisions := self.engine.attempt_group(now):
+            for decision in decisions:
+                pod, found = self.pods[decision.uid], decision.placement
+                victims = () if decision.preemption is None else decision.preemption.victims
+                if decision.outcome is Outcome.PLACED:
+                    assert found is not None
+                    notes = self.engine.dialects.annotations(found, 0, pod)
+                    self.engine.confirmed(pod.uid)
+                    bound = {"node_name": found.node, "annotations": {**pod.annotations, **notes}}
+                    self.observe(
+                        msgspec.structs.replace(
+                            pod, phase="Running", started=True, start_time=int(now), nominated_node_name="", **bound
+                        ),
+                        now,
+                    )
+                    self.events.append(Decided(now, pod.uid, found.node, notes, OURS))
+                    if pod.uid in self.ends:
+                        heapq.heappush(self.leaving, (now + self.ends[pod.uid], pod.uid))
+                elif victims:
+                    evicted = tuple(victim.uid for victim in victims)
+                    self.events.append(Decided(now, pod.uid, "", {}, OURS, evicted))
+                    for uid in evicted:
+                        self.engine.preemptions.evicted(uid)
+                        self.engine.remove_pod(uid, now)
+                        self.events.append(Departed(now, uid))
+        return self.engine.queue.tick(now)
+
+
+def played(
+    seed: int, policies: Iterable[PolicyResource] = (), pods: int = 60, hours: float = 1.0, **more: Any
+) -> History:
+    """Return the history of a cluster whose pods have come and gone, as its own loop has written it down."""
+    rng = np.random.default_rng(seed)
+    nodes, policies = fleet(4), list(policies)
+    playing = Playing(make_engine(**more), {})
+    for each in nodes:
+        playing.engine.observe_node(each, BEGAN)
+    for rule in policies:
+        playing.engine.effective_policies.observe(rule)
+    came = []
+    for number, at in enumerate(np.sort(rng.uniform(0.0, hours * HOUR, pods)).tolist()):
+        resources = asks(int(rng.integers(1, 3)), int(rng.integers(1, 8)) * 1000, int(rng.integers(0, 10)) * 10)
+        name = f"pod-{number}"
+        pod = waiting(name, resources=resources, priority=int(rng.integers(0, 3)) * 100)
+        came.append((BEGAN + at, pod))
+        if rng.random() < 0.9:
+            playing.ends[pod.uid] = float(rng.exponential(HOUR / 2))
+    due: float | None = None
+    while True:
+        times = [*(at for at, _ in came[:1]), *(at for at, _ in playing.leaving[:1]), *([] if due is None else [due])]
+        if not times or (now := min(times)) > BEGAN + hours * HOUR:
+            break
+        while playing.leaving and playing.leaving[0][0] <= now:
+            _, uid = heapq.heappop(playing.leaving)
+            if playing.engine.state.pod(uid) is not None:
+                playing.events.append(Departed(now, uid))
+                playing.engine.remove_pod(uid, now)
+        while came and came[0][0] <= now:
+            playing.events.append(Arrived(now, came[0][1]))
+            playing.observe(came.pop(0)[1], now)
+        due = playing.decide(now)
+    return History(BEGAN, BEGAN + hours * HOUR, picture(nodes, *policies), tuple(playing.events))
+
+
+PREEMPTS = policy("preempts", {"preemption": {"mayPreempt": True}})
