@@ -9,7 +9,7 @@ COPY operator ./operator
 # An index of your own: --secret id=pip,src=pip.conf
 ENV PIP_CACHE_DIR=/var/cache/pip
 RUN --mount=type=cache,target=/var/cache/pip --mount=type=secret,id=pip,target=/etc/pip.conf \
-    /opt/vgpu-scheduler/bin/pip install --constraint constraints.txt ".[tracing]" \
+    /opt/vgpu-scheduler/bin/pip install --constraint constraints.txt ".[tracing,history]" \
  && /opt/vgpu-scheduler/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}

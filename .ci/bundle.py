@@ -70,7 +70,7 @@ def add_packages(folder: Path, machine: str) -> None:
         [f"--platform={name}_{machine}" for name in PLATFORMS] + [f"--python-version={PYTHON}"] if machine else []
     )
     limits = ("--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}", f"--find-links={wheels}")
-    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", str(demo), f"{operator}[tracing]")
+    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", str(demo), f"{operator}[tracing,history]")
 
 
 def add_image(folder: Path) -> str:

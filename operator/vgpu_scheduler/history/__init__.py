@@ -1,6 +1,7 @@
 """What happened to a cluster: kept, replayed under other policies, and compared."""
 
 from vgpu_scheduler.history.course import Course, Eviction, PodCourse, Series
+from vgpu_scheduler.history.encoding import LogError, rows_of
 from vgpu_scheduler.history.events import (
     Arrived,
     Changed,
@@ -12,10 +13,25 @@ from vgpu_scheduler.history.events import (
     Removed,
     Stay,
 )
+from vgpu_scheduler.history.joining import joined
+from vgpu_scheduler.history.log import (
+    CLOSED,
+    OPEN,
+    Header,
+    LogFile,
+    NoArrowError,
+    Part,
+    close_left_open,
+    prune,
+    read_part,
+)
+from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.replaying import replay, with_policies
 from vgpu_scheduler.history.virtual import VirtualCluster, as_created
 
 __all__ = [
+    "CLOSED",
+    "OPEN",
     "Arrived",
     "Changed",
     "Course",
@@ -23,14 +39,25 @@ __all__ = [
     "Departed",
     "Event",
     "Eviction",
+    "Header",
     "History",
+    "LogError",
+    "LogFile",
     "Missed",
+    "NoArrowError",
+    "Part",
     "PodCourse",
+    "Recording",
     "Removed",
     "Series",
     "Stay",
     "VirtualCluster",
     "as_created",
+    "close_left_open",
+    "joined",
+    "prune",
+    "read_part",
     "replay",
+    "rows_of",
     "with_policies",
 ]

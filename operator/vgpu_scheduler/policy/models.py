@@ -8,7 +8,7 @@ compiled, and quantities are bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -252,6 +252,8 @@ class PolicyResource:
         that a broken policy may be for wait for it to be mended.
     evictions
         Those that its status records.
+    written
+        Its spec as it was written, understood or not.
     """
 
     kind: str
@@ -268,6 +270,7 @@ class PolicyResource:
     selector: LabelSelector | None = None
     namespace_selector: LabelSelector | None = None
     evictions: tuple[Eviction, ...] = ()
+    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
@@ -318,6 +321,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         selector=_selector(fields.get("selector")),
         namespace_selector=_selector(fields.get("namespaceSelector")) if kind == CLUSTER_KIND else None,
         evictions=read_evictions(obj.get("status"))[0],
+        written=fields,
     )
 
 

@@ -1,0 +1,204 @@
+"""Events as rows of a table, and back: columns that can be asked about, and the object as MessagePack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Missed, Removed
+from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
+    DisruptionBudget,
+    Namespace,
+    Node,
+    NodeInventory,
+    Pod,
+    PodGroup,
+    PodSpec,
+    ResourceQuota,
+    SelectingObject,
+    Versioned,
+    rfc3339,
+)
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
+from vgpu_scheduler.state import STORAGE_KINDS
+
+__all__ = ["FORMAT", "KINDS", "LogError", "Row", "RowReader", "rows_of", "title_of"]
+
+FORMAT: Final = 1
+"""Of the rows: it rises with each change that an older reader would misunderstand."""
+
+KINDS: Final[Mapping[str, type[Any]]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "Namespace": Namespace,
+    "ResourceQuota": ResourceQuota,
+    "PodDisruptionBudget": DisruptionBudget,
+    **{kind.name: PodGroup for kind in POD_GROUP_KINDS},
+    **STORAGE_KINDS,
+    **dict.fromkeys(SELECTING_KINDS, SelectingObject),
+}
+"""What objects are, by kind; policies are written as they were, and others list the devices of nodes."""
+
+
+class LogError(ValueError):
+    """A log that cannot be read; the message names the file, and the row and field where there are such."""
+
+
+class Row(NamedTuple):
+    """An event as a row.
+
+    Attributes
+    ----------
+    at
+        Seconds since the epoch.
+    event
+        What happened: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``, ``missed``; ``first`` for what
+        was there in the beginning, and ``seen`` for nothing, up to which all is written.
+    kind, name
+        Of the object: ``namespace/name``, or the name of one without a namespace.
+    uid
+        Of the pod.
+    node
+        Where a pod was placed, or is.
+    body
+        The object, or what else there is to say, as MessagePack.
+    """
+
+    at: float
+    event: str
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    node: str = ""
+    body: bytes = b""
+
+
+class _Decision(msgspec.Struct, array_like=True):
+    """What a row of a decision says beside its columns."""
+
+    annotations: dict[str, str]
+    by: str
+    evicted: tuple[str, ...]
+
+
+class _Gap(msgspec.Struct, array_like=True):
+    """What a row says where something is missing."""
+
+    events: int
+    why: str
+
+
+_encode: Final[Callable[[Any], bytes]] = msgspec.msgpack.Encoder().encode
+_decisions: Final = msgspec.msgpack.Decoder(_Decision)
+_gaps: Final = msgspec.msgpack.Decoder(_Gap)
+_policies: Final = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+def title_of(value: Versioned) -> str:
+    """Return ``namespace/name`` of an object, or the name of one without a namespace."""
+    namespace, name = getattr(value, "namespace", ""), getattr(value, "name", "")
+    return f"{namespace}/{name}" if namespace else str(name)
+
+
+def rows_of(events: Iterable[Event], *, first: bool = False) -> Iterator[Row]:
+    """Yield events as rows.
+
+    Parameters
+    ----------
+    first
+        They are what is there in the beginning.
+    """
+    for event in events:
+        yield _row(event, first=first)
+
+
+def _row(event: Event, *, first: bool) -> Row:
+    if isinstance(event, Arrived):
+        name = "first" if first else "arrived"
+        return Row(event.at, name, "Pod", event.pod.key, event.pod.uid, "", _encode(event.pod))
+    if isinstance(event, Departed):
+        return Row(event.at, "departed", "Pod", uid=event.uid)
+    if isinstance(event, Decided):
+        body = _encode(_Decision({**event.annotations}, event.by, event.evicted))
+        return Row(event.at, "decided", "Pod", uid=event.uid, node=event.node, body=body)
+    if isinstance(event, Missed):
+        return Row(event.at, "missed", body=_encode(_Gap(event.events, event.why)))
+    name = "removed" if isinstance(event, Removed) else "first" if first else "changed"
+    value = event.value
+    where = value.node_name if isinstance(value, Pod) else ""
+    body = _encode(_policy(value) if isinstance(value, PolicyResource) else value)
+    return Row(event.at, name, event.kind, title_of(value), value.uid, where, body)
+
+
+def _policy(policy: PolicyResource) -> dict[str, Any]:
+    evictions = [
+        {"time": rfc3339(each.time), "pod": each.pod, "uid": each.uid, "node": each.node} for each in policy.evictions
+    ]
+    metadata = {
+        "name": policy.name,
+        **({"namespace": policy.namespace} if policy.namespace else {}),
+        "uid": policy.uid,
+        "generation": policy.generation,
+        "resourceVersion": str(policy.resource_version),
+    }
+    spec, status = {**policy.written}, {"evictions": evictions}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}", "kind": policy.kind, "metadata": metadata, "spec": spec, "status": status
+    }  # fmt: skip
+
+
+class RowReader:
+    """Reads rows; pods that ask the same share one spec again, as they did when they were observed."""
+
+    def __init__(self) -> None:
+        self._specs: dict[bytes, PodSpec] = {}
+        self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {}
+
+    def event(self, row: Row) -> Event | None:
+        """Return what a row says; None for one that says only up to when all is written.
+
+        Raises
+        ------
+        LogError
+            If it cannot be understood.
+        """
+        try:
+            return self._event(row)
+        except (msgspec.DecodeError, ValueError, OverflowError) as error:
+            what = f"{row.event} {row.kind} {row.name or row.uid}".strip()
+            raise LogError(f"{what}: {error}") from None
+
+    def _event(self, row: Row) -> Event | None:
+        event, at = row.event, row.at
+        if event == "seen":
+            return None
+        if event == "departed":
+            return Departed(at, row.uid)
+        if event == "decided":
+            said = _decisions.decode(row.body)
+            return Decided(at, row.uid, row.node, said.annotations, said.by, said.evicted)
+        if event == "missed":
+            gap = _gaps.decode(row.body)
+            return Missed(at, gap.events, gap.why)
+        if event not in {"arrived", "first", "changed", "removed"}:
+            raise LogError(f"there is no event {event!r}")
+        value = self._value(row.kind, row.body)
+        if isinstance(value, Pod) and (event == "arrived" or (event == "first" and not row.node)):
+            return Arrived(at, value)
+        return Removed(at, row.kind, value) if event == "removed" else Changed(at, row.kind, value)
+
+    def _value(self, kind: str, body: bytes) -> Versioned:
+        if kind in PLURALS:
+            return decode_policy(_policies.decode(body))
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = msgspec.msgpack.Decoder(KINDS.get(kind, NodeInventory))
+        value: Versioned = decoder.decode(body)
+        if isinstance(value, Pod):
+            spec = self._specs.setdefault(value.spec.fingerprint, value.spec)
+            return value if spec is value.spec else msgspec.structs.replace(value, spec=spec)
+        return value

@@ -1,0 +1,127 @@
+"""The files of a log become one history: where one does not go on where the one before ended, what differs happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from vgpu_scheduler.history.encoding import title_of
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Missed, Removed
+from vgpu_scheduler.history.log import Part
+from vgpu_scheduler.kube import Pod, Versioned
+
+__all__ = ["joined"]
+
+
+class _Known:
+    """What is there after some events."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], Versioned] = {}
+        self.pods: dict[str, str] = {}
+        """The node of each pod, by UID; empty for one that waits."""
+
+    def take(self, event: Event) -> None:
+        """Take in what happened."""
+        if isinstance(event, Arrived):
+            self.pods[event.pod.uid] = ""
+        elif isinstance(event, Departed):
+            self.pods.pop(event.uid, None)
+        elif isinstance(event, Decided):
+            if event.node and event.uid in self.pods:
+                self.pods[event.uid] = event.node
+        elif isinstance(event, Removed):
+            self.objects.pop((event.kind, title_of(event.value)), None)
+        elif isinstance(event, Changed):
+            if isinstance(event.value, Pod):
+                self.pods[event.value.uid] = event.value.node_name or self.pods.get(event.value.uid, "")
+            else:
+                self.objects[event.kind, title_of(event.value)] = event.value
+
+    def differences(self, first: Sequence[Event], at: float) -> Iterator[Event]:
+        """Yield what must have happened if this is what is there now."""
+        pods = {_pod(event).uid for event in first if _is_of_pod(event)}
+        for uid in [uid for uid in self.pods if uid not in pods]:
+            yield Departed(at, uid)
+        keys = {(each.kind, title_of(each.value)) for each in first if isinstance(each, Changed)}
+        for (kind, title), value in list(self.objects.items()):
+            if (kind, title) not in keys:
+                yield Removed(at, kind, value)
+        for event in first:
+            if _is_of_pod(event):
+                yield from self._difference_of_pod(event, _pod(event), at)
+            elif isinstance(event, Changed):
+                before = self.objects.get((event.kind, title_of(event.value)))
+                if before is None or (before.uid, before.resource_version) != (
+                    event.value.uid,
+                    event.value.resource_version,
+                ):
+                    yield event
+
+    def _difference_of_pod(self, event: Event, pod: Pod, at: float) -> Iterator[Event]:
+        before = self.pods.get(pod.uid)
+        if before is None:
+            yield event
+        elif pod.node_name and before != pod.node_name:
+            yield Decided(at, pod.uid, pod.node_name, pod.annotations)
+
+
+def _is_of_pod(event: Event) -> bool:
+    return isinstance(event, Arrived) or (isinstance(event, Changed) and isinstance(event.value, Pod))
+
+
+def _pod(event: Event) -> Pod:
+    found = event.pod if isinstance(event, Arrived) else getattr(event, "value", None)
+    assert isinstance(found, Pod)
+    return found
+
+
+def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
+    """Return what all parts of a log say, and what is to be said of them.
+
+    Parameters
+    ----------
+    parts
+        At least one, in any order.
+
+    Returns
+    -------
+    history : History
+        From the beginning of the first to the end of the last.
+    problems : list of str
+        What is wrong with files, and what lacks between them, a sentence each.
+    """
+    parts = sorted(parts, key=lambda part: (part.header.began, part.header.run, part.header.number))
+    problems = [part.problem for part in parts if part.problem]
+    known, events = _Known(), list[Event]()
+    first = parts[0]
+    for event in (*first.first, *first.events):
+        known.take(event)
+    events += first.events
+    for before, part in pairwise(parts):
+        news: list[Event] = []
+        if not _goes_on(before, part):
+            gap = part.header.began - before.ended
+            why = f"between {before.path.name} and {part.path.name}"
+            problems.append(
+                f"{why} nothing was written for {gap:.0f} s: what differs then is taken to happen at the end"
+            )
+            news = [Missed(part.header.began, 0, why), *known.differences(part.first, part.header.began)]
+        for event in (*news, *part.events):
+            if isinstance(event, Decided) and event.node and known.pods.get(event.uid) == event.node:
+                continue  # each file begins with the decisions that were not carried out yet
+            known.take(event)
+            events.append(event)
+    problems += [_told(event) for event in events if isinstance(event, Missed) and event.events]
+    began, ended = first.header.began, max(part.ended for part in parts)
+    beginning = tuple(event for event in first.first if isinstance(event, Arrived | Changed))
+    return History(began, ended, beginning, tuple(events)), problems
+
+
+def _goes_on(before: Part, part: Part) -> bool:
+    one, other = before.header, part.header
+    return one.run == other.run and one.number + 1 == other.number and not before.problem
+
+
+def _told(missed: Missed) -> str:
+    return f"{missed.events} events are missing: {missed.why}"

@@ -1,0 +1,81 @@
+"""What of objects is kept: what deciding reads, and nothing else.
+
+Values have few fields as it is: no environment, no commands, no managed fields. What is left is annotations, in which
+anything may be written: those of the ecosystems that are read here are kept, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.kube import Node, NodeInventory, Pod, Versioned
+from vgpu_scheduler.model import LAST_ALLOCATED
+
+__all__ = ["Trimmer"]
+
+_DOMAINS: Final = frozenset({
+    "hami.io", "koordinator.sh", "scheduling.k8s.io", "vgpu-scheduler.io", "volcano.sh", "x-k8s.io",
+})  # fmt: skip
+"""Of annotations that say how pods are placed and belong together, wherever they are read."""
+_SINGLE: Final = frozenset({"kubernetes.io/config.mirror"})
+_HANDSHAKE: Final = "handshake"
+_RECORDS: Final = frozenset({"vgpu-scheduler.io/decision"})
+"""What is written to be shown: it decides nothing, and names policies."""
+
+
+class Trimmer:
+    """Trims objects.
+
+    Parameters
+    ----------
+    dialects
+        Whose annotations are read.
+    """
+
+    def __init__(self, dialects: Dialects) -> None:
+        own = {name for dialect in dialects for name in (*dialect.claims.pod_annotations, *dialect.allocation.written)}
+        resources = {name for dialect in dialects for name in dialect.claims.resources}
+        self._domains = _DOMAINS | {domain for name in (*own, *resources) if (domain := name.rpartition("/")[0])}
+        self._kept = own | _SINGLE
+        self._locks = frozenset(lock.annotation for lock in dialects.node_side.locks)
+
+    def trimmed(self, value: Versioned) -> Versioned:
+        """Return an object without what no decision reads."""
+        if isinstance(value, Pod):
+            annotations = self._annotations(value.annotations)
+            return msgspec.structs.replace(value, annotations=annotations, scheduled_condition=None)
+        if isinstance(value, Node):
+            kept = {
+                name: text for name, text in self._annotations(value.annotations).items() if not self._is_noise(name)
+            }
+            return msgspec.structs.replace(value, annotations=kept)
+        if isinstance(value, NodeInventory):
+            return NodeInventory(value.name, self._content(value.content), value.uid, value.resource_version)
+        return value
+
+    def _annotations(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        return {name: text for name, text in annotations.items() if self._is_read(name)}
+
+    def _is_read(self, name: str) -> bool:
+        if name in self._kept:
+            return True
+        domain = name.rpartition("/")[0]
+        return name not in _RECORDS and any(domain == known or domain.endswith(f".{known}") for known in self._domains)
+
+    def _is_noise(self, name: str) -> bool:
+        """Tell whether an annotation of a node says that somebody is alive, or who is served now."""
+        return name in self._locks or name == LAST_ALLOCATED or _HANDSHAKE in name
+
+    def _content(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = content.get("metadata")
+        if not isinstance(metadata, Mapping):
+            return {**content}
+        kept = {name: value for name, value in metadata.items() if name not in {"managedFields", "annotations"}}
+        annotations = metadata.get("annotations")
+        if isinstance(annotations, Mapping):
+            kept["annotations"] = {name: value for name, value in annotations.items() if self._is_read(str(name))}
+        return {**content, "metadata": kept}
