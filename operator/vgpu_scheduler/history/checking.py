@@ -1,0 +1,231 @@
+"""Whether an engine decides what a history says was decided: each decision is asked for again where it was made.
+
+What was decided then is what happens, whatever the engine says now: so one difference does not bring others with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.engine import EngineOptions, Requeue
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed
+from vgpu_scheduler.history.virtual import POD, VirtualCluster, as_created
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome
+
+__all__ = ["Agreement", "Difference", "check"]
+
+_IDLE_AFTER: Final = 0.05
+"""Seconds without an event after which a scheduler has tried whoever was to be tried."""
+_MOST_DIFFERENCES: Final = 100
+"""That are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A decision that comes out differently.
+
+    Attributes
+    ----------
+    pod
+        ``namespace/name``.
+    then, now
+        What was decided, and what is decided now, as parts of a sentence.
+    """
+
+    at: float
+    pod: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far an engine decides what a history says.
+
+    Attributes
+    ----------
+    decisions
+        How many were asked for again.
+    same
+        How many came out the same, node and cards.
+    same_node
+        How many others came out with the same node and other cards.
+    differences
+        The first of the others.
+    lacked
+        What the history does not have, as sentences with how often each is true.
+    """
+
+    decisions: int
+    same: int
+    same_node: int
+    differences: Sequence[Difference]
+    lacked: Mapping[str, int]
+
+
+def check(history: History, options: EngineOptions, on_event: Callable[[], None] = lambda: None) -> Agreement:
+    """Ask for each decision of a history again.
+
+    Parameters
+    ----------
+    on_event
+        Is called after each event.
+    """
+    checking = _Checking(options)
+    for event in history.first:
+        checking.take(event, history.began)
+        on_event()
+    for event in history.events:
+        checking.take(event, event.at)
+        on_event()
+    return checking.agreement()
+
+
+class _Checking:
+    """A cluster to which everything happens as it did."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._cluster = VirtualCluster(options)
+        self._engine = self._cluster.engine
+        self._waiting: dict[str, Pod] = {}
+        self._together: dict[str, Decision] = {}
+        """What was decided of pods together with one that the history had first."""
+        self._evicted: set[str] = set()
+        self._now: float | None = None
+        self._decisions = self._same = self._same_node = 0
+        self._differences: list[Difference] = []
+
+    def agreement(self) -> Agreement:
+        """Return what was found."""
+        lacked = dict(sorted(self._cluster.lacked.items()))
+        return Agreement(self._decisions, self._same, self._same_node, self._differences, lacked)
+
+    def take(self, event: Event, now: float) -> None:
+        """Let something happen."""
+        self._be_idle(now)
+        if isinstance(event, Arrived):
+            self._see(as_created(event.pod), now)
+        elif isinstance(event, Departed):
+            if event.uid in self._evicted:
+                self._engine.preemptions.evicted(event.uid)
+            self._waiting.pop(event.uid, None)
+            self._cluster.depart(event.uid, now)
+        elif isinstance(event, Decided):
+            self._decide(event, now)
+        elif isinstance(event, Removed):
+            self._cluster.remove(event.kind, event.value, now)
+        elif isinstance(event, Changed):
+            if isinstance(event.value, Pod) and event.value.uid in self._waiting:
+                self._see(as_created(event.value), now)
+            else:
+                self._cluster.observe(event.kind, event.value, now)
+
+    def _see(self, pod: Pod, now: float) -> None:
+        self._waiting[pod.uid] = pod
+        self._cluster.observe(POD, pod, now)
+
+    def _decide(self, event: Decided, now: float) -> None:
+        """Ask for a decision, compare it, and let happen what was decided then."""
+        known = self._engine.state.pod(event.uid)
+        if known is None:
+            self._cluster.lacked["there are decisions about pods that are not in the log"] += 1
+            return
+        pod, same = self._waiting.get(event.uid), False
+        if event.node and self._engine.state.node(event.node) is None:
+            self._cluster.lacked[f"there is no node {event.node}, where a pod was placed"] += 1
+        elif event.by and pod is not None:
+            same = self._compare(event, pod, self._asked(pod, now))
+        self._evicted.update(event.evicted)
+        if event.node:
+            self._waiting.pop(event.uid, None)
+            if same:
+                self._engine.confirmed(event.uid)
+            else:
+                self._engine.unreserve(event.uid, now)
+                self._engine.queue.remove(event.uid)
+            self._cluster.run(known if pod is None else pod, event.node, {**event.annotations}, now)
+
+    def _asked(self, pod: Pod, now: float) -> Decision | None:
+        """Return what the engine decides of a pod now, None if it does not try it; of others nothing is left."""
+        found = self._together.pop(pod.uid, None)
+        if found is not None:
+            return found
+        if pod.uid in self._engine.queue:
+            self._engine.queue.add(pod.uid, pod.priority, now, created=pod.creation_timestamp)
+        return self._attempt(now, pod.uid)
+
+    def _be_idle(self, until: float) -> None:
+        """Try whoever was to be tried between two events: room is kept for pods that were tried in vain for long."""
+        now, self._now = self._now, until
+        if now is None or until - now < _IDLE_AFTER:
+            return
+        due: float | None = now
+        while due is not None and due < until:
+            self._attempt(due)
+            due = self._engine.queue.tick(due)
+
+    def _attempt(self, now: float, uid: str = "") -> Decision | None:
+        """Try pods until one is decided, and return that decision; of others that are placed nothing is left."""
+        found: Decision | None = None
+        too_early: list[str] = []
+        while found is None and (decisions := self._engine.attempt_group(now)):
+            placed = {each.uid: each for each in decisions if each.outcome is Outcome.PLACED}
+            found = next((each for each in decisions if each.uid == uid), None)
+            if found is None:
+                too_early += placed
+            else:
+                self._together.update({other: each for other, each in placed.items() if other != uid})
+        for other in too_early:
+            self._engine.unreserve(other, now, Requeue.NOW)
+        return found
+
+    def _compare(self, event: Decided, pod: Pod, found: Decision | None) -> bool:
+        """Count a decision, and tell whether it came out the same."""
+        self._decisions += 1
+        then, now = _told(event), "it is not tried" if found is None else _told_now(found)
+        if found is not None and (_is_same(event, found) or self._is_under_way(event)):
+            self._same += 1
+            return True
+        placement = None if found is None else found.placement
+        if event.node and placement is not None and placement.node == event.node:
+            self._same_node += 1
+            then, now = f"{then} with other cards", now
+        if len(self._differences) < _MOST_DIFFERENCES:
+            self._differences.append(Difference(event.at, pod.key, then, now))
+        return False
+
+    def _is_under_way(self, event: Decided) -> bool:
+        """Tell whether the same preemption was decided already, as the pod was tried along with others."""
+        found = None if event.node else self._engine.preemptions.of(event.uid)
+        return found is not None and {victim.uid for victim in found.victims} == set(event.evicted)
+
+
+def _is_same(event: Decided, found: Decision) -> bool:
+    if not event.node:
+        victims = () if found.preemption is None else found.preemption.victims
+        return {victim.uid for victim in victims} == set(event.evicted)
+    placement, annotations = found.placement, found.annotations or {}
+    if placement is None or placement.node != event.node:
+        return False
+    return all(
+        str(annotations.get(name)) == text or (text.isdecimal() and str(annotations.get(name, "")).isdecimal())
+        for name, text in event.annotations.items()
+        if name in annotations
+    )
+
+
+def _told(event: Decided) -> str:
+    if event.node:
+        return f"placed on node {event.node}"
+    return f"{len(event.evicted)} pods had to end for it"
+
+
+def _told_now(found: Decision) -> str:
+    if found.placement is not None:
+        return f"placed on node {found.placement.node}"
+    if found.preemption is not None:
+        return f"{len(found.preemption.victims)} pods would have to end for it"
+    return found.message
