@@ -30,6 +30,9 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: Final = {
+    "backtest": CommandEntry(
+        "commands.backtest", "backtest", "Replay what happened to a cluster, under the policies of then and others."
+    ),
     "completion": CommandEntry("commands.completion", "completion", "Print what completes commands in a shell."),
     "cordon": CommandEntry("commands.cordon", "cordon", "Take cards out of service."),
     "defrag": CommandEntry("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),

@@ -75,11 +75,9 @@ def check(history: History, options: EngineOptions, on_event: Callable[[], None]
         Is called after each event.
     """
     checking = _Checking(options)
-    for event in history.first:
-        checking.take(event, history.began)
-        on_event()
-    for event in history.events:
-        checking.take(event, event.at)
+    first: list[tuple[float, Event]] = [(history.began, event) for event in history.first]
+    for at, event in (*first, *((event.at, event) for event in history.events)):
+        checking.take(event, at)
         on_event()
     return checking.agreement()
 
@@ -192,7 +190,7 @@ class _Checking:
         placement = None if found is None else found.placement
         if event.node and placement is not None and placement.node == event.node:
             self._same_node += 1
-            then, now = f"{then} with other cards", now
+            now = f"{now}, with other cards"
         if len(self._differences) < _MOST_DIFFERENCES:
             self._differences.append(Difference(event.at, pod.key, then, now))
         return False

@@ -1,8 +1,8 @@
 """What a policy would have meant: measures of a replay, and how sure they are.
 
 An interval says how much a measure moves when the blocks of time are drawn again at random, those with few arrivals and
-those with many, each as often as chance has it. Two replays of one history are drawn together, so that what they have in
-common does not blur what sets them apart.
+those with many, each as often as chance has it. Two replays of one history are drawn together, so that what they have
+in common does not blur what sets them apart.
 """
 
 from __future__ import annotations
@@ -221,9 +221,8 @@ def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -
         values = [(_all_measures(one), _all_measures(other)) for one, other in zip(before, after, strict=True)]
     else:
         rng = np.random.default_rng(seed)
-        weights = [np.ones(blocks.count)]
-        for _ in range(_DRAWS):
-            weights.append(np.bincount(rng.integers(blocks.count, size=blocks.count), minlength=blocks.count) * 1.0)
+        draws = rng.multinomial(blocks.count, np.full(blocks.count, 1.0 / blocks.count), size=_DRAWS)
+        weights = [np.ones(blocks.count), *draws.astype(np.float64)]
         values = list(zip(_drawn(first, groups, weights), _drawn(second, others, weights), strict=True))
     found = []
     for name, group in names:

@@ -62,9 +62,9 @@ def resampled(history: History, seed: int) -> History:
     """
     blocks = Blocks.of(history.began, history.ended)
     arrivals: defaultdict[int, list[Arrived]] = defaultdict(list)
-    for event in history.arrived:
-        arrivals[blocks.number(event.at)].append(event)
-    arrived = {event.pod.uid for each in arrivals.values() for event in each}
+    for arrival in history.arrived:
+        arrivals[blocks.number(arrival.at)].append(arrival)
+    arrived = {arrival.pod.uid for each in arrivals.values() for arrival in each}
     theirs: defaultdict[str, list[Event]] = defaultdict(list)
     others: list[Event] = []
     for event in history.events:
@@ -85,9 +85,7 @@ def _about(event: Event) -> str:
     return event.value.uid if isinstance(event, Changed) and isinstance(event.value, Pod) else ""
 
 
-def _moved(
-    arrivals: Sequence[Arrived], theirs: dict[str, list[Event]], seconds: float, suffix: str
-) -> Iterator[Event]:
+def _moved(arrivals: Sequence[Arrived], theirs: dict[str, list[Event]], seconds: float, suffix: str) -> Iterator[Event]:
     """Yield the arrivals of a block at another time, as other pods, with all that happened to them."""
     for arrival in arrivals:
         pod = _renamed(arrival.pod, suffix)

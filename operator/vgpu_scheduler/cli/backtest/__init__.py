@@ -1,0 +1,1 @@
+"""Replays what happened to a cluster under other policies."""

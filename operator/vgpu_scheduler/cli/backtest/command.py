@@ -1,0 +1,117 @@
+"""Answers ``vgpu-scheduler backtest``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from vgpu_scheduler.cli.backtest.report import Report, UnderPolicy
+from vgpu_scheduler.cli.backtest.show import markdown, show
+from vgpu_scheduler.cli.backtest.sources import Source, find
+from vgpu_scheduler.cli.backtest.working import Task, carried_out
+from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
+from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
+from vgpu_scheduler.history import Course, LogError, NoArrowError
+from vgpu_scheduler.history.checking import Agreement
+from vgpu_scheduler.history.comparing import compared
+from vgpu_scheduler.policy import PolicyResource, decode_policy, title
+from vgpu_scheduler.reading import FileError, read_policies
+
+MARKDOWN: Final = "markdown"
+
+
+def run(  # noqa: PLR0913 - one for each option of the command
+    *,
+    logs: tuple[Path, ...],
+    snapshot: Path | None,
+    policies: Sequence[Path],
+    config: Path | None,
+    resamples: int,
+    seed: int,
+    processes: int | None,
+    output: str,
+) -> None:
+    """Replay a history under each policy, and say what each would have meant."""
+    source = Source(logs, snapshot, config)
+    with exit_on_error(), _also_of_logs():
+        contenders = {name: _read(path) for name, path in _named(policies).items()}
+        progress("the log is read")
+        found = find(source)
+        progress("")
+        for problem in found.problems:
+            warn(problem)
+        announce_compiling()
+        seeds = (None, *range(seed, seed + resamples))
+        tasks = [Task(checks=True)] if found.decided else []
+        tasks += [Task(theirs, each) for theirs in ((), *contenders.values()) for each in seeds]
+        with _bar(len(tasks)) as advance:
+            results = carried_out(source, found, tasks, processes, advance)
+    agreement = next((each for each in results if isinstance(each, Agreement)), None)
+    courses = [each for each in results if isinstance(each, Course)]
+    groups = [courses[begin : begin + len(seeds)] for begin in range(0, len(courses), len(seeds))]
+    under = [
+        UnderPolicy(name, [title(policy) for policy in theirs], group[0], compared(groups[0], group, seed))
+        for (name, theirs), group in zip(contenders.items(), groups[1:], strict=True)
+    ]
+    report = Report(found, agreement, groups[0][0], under, resamples)
+    if output == MARKDOWN:
+        click.echo(markdown(report), nl=False)
+    elif output in FOR_PEOPLE:
+        show(report, wide=output == WIDE)
+    else:
+        dump(report.as_json(), output)
+
+
+@contextmanager
+def _also_of_logs() -> Iterator[None]:
+    """End the command with a message where a log cannot be read, too."""
+    try:
+        yield
+    except (LogError, NoArrowError) as error:
+        fail(str(error))
+
+
+def _named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the files of policies by what tables call them."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.stem in found:
+            raise FileError(f"--policy: two are called {path.stem}: rename a file")
+        found[path.stem] = path
+    return found
+
+
+def _read(path: Path) -> tuple[PolicyResource, ...]:
+    """Return the policies of a file or folder.
+
+    Raises
+    ------
+    FileError
+        If there is none, something else, or one that cannot be understood.
+    """
+    found = []
+    for obj in read_policies(path):
+        policy = decode_policy(obj)
+        if policy.error:
+            raise FileError(f"{obj.origin}: {title(policy)}: {policy.error}")
+        found.append(policy)
+    return tuple(found)
+
+
+@contextmanager
+def _bar(tasks: int) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar where a terminal shows errors; what it gives is told how much more is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    shown = sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        task = bar.add_task(f"{tasks} replays", total=float(tasks))
+        yield lambda part: bar.advance(task, part)

@@ -1,0 +1,120 @@
+"""What a back-test came to, as values that are shown in several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from vgpu_scheduler.cli.backtest.sources import Found
+from vgpu_scheduler.history import Course
+from vgpu_scheduler.history.checking import Agreement
+from vgpu_scheduler.history.comparing import LEVEL, Compared, measured
+from vgpu_scheduler.kube import rfc3339
+
+__all__ = ["Report", "UnderPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnderPolicy:
+    """What the policies of one file would have meant.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    policies
+        Those in it, as messages call them.
+    course
+        What the replay came to.
+    compared
+        With the replay under the policies of the history.
+    """
+
+    name: str
+    policies: Sequence[str]
+    course: Course
+    compared: Sequence[Compared]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a back-test came to.
+
+    Attributes
+    ----------
+    found
+        The history.
+    agreement
+        How far the engine decides what the history says; None where it has no decisions.
+    before
+        The replay under the policies of the history.
+    under
+        Those under others.
+    resamples
+        How many resampled histories the intervals are over; 0 where they are over blocks of what was replayed.
+    """
+
+    found: Found
+    agreement: Agreement | None
+    before: Course
+    under: Sequence[UnderPolicy]
+    resamples: int
+
+    @property
+    def began(self) -> datetime:
+        """When the history begins."""
+        return datetime.fromtimestamp(self.found.history.began, UTC)
+
+    @property
+    def ended(self) -> datetime:
+        """When it ends."""
+        return datetime.fromtimestamp(self.found.history.ended, UTC)
+
+    @property
+    def placed(self) -> int:
+        """How many pods the history placed."""
+        return sum(stay.placed is not None for stay in self.found.history.stays().values())
+
+    @property
+    def lacked(self) -> Mapping[str, int]:
+        """What any of the replays lacked."""
+        every = [self.before.lacked, *(each.course.lacked for each in self.under)]
+        every += [] if self.agreement is None else [self.agreement.lacked]
+        return {text: max(each.get(text, 0) for each in every) for text in sorted({t for each in every for t in each})}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        agreement = None
+        if self.agreement is not None:
+            differences = [asdict(each) for each in self.agreement.differences]
+            agreement = {
+                "decisions": self.agreement.decisions,
+                "same": self.agreement.same,
+                "otherCards": self.agreement.same_node,
+                "differences": differences,
+            }
+        return {
+            "history": {
+                "from": rfc3339(self.began),
+                "to": rfc3339(self.ended),
+                "files": self.found.files,
+                "arrived": sum(1 for _ in self.found.history.arrived),
+                "placed": self.placed,
+                "problems": list(self.found.problems),
+            },
+            "agreement": agreement,
+            "lacked": dict(self.lacked),
+            "replayed": {name: round(value, 4) for name, value in measured(self.before).items()},
+            "level": LEVEL,
+            "resamples": self.resamples,
+            "policies": [
+                {
+                    "name": each.name,
+                    "policies": list(each.policies),
+                    "measures": [row.as_json() for row in each.compared],
+                }
+                for each in self.under
+            ],
+        }

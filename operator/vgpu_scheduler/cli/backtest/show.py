@@ -1,0 +1,193 @@
+"""A back-test for people: tables for a terminal, and a report in Markdown for a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from vgpu_scheduler.cli.backtest.report import Report, UnderPolicy
+from vgpu_scheduler.cli.cluster.output import table
+from vgpu_scheduler.history.checking import Agreement
+from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Compared, Measure, measured
+from vgpu_scheduler.model import counted
+
+_VERDICTS: Final = {-1: "worse", 0: "", 1: "better"}
+_MOST_GROUPS: Final = 12
+"""Groups of pods in a table that is not wide: those with the most pods."""
+_MOST_DIFFERENCES: Final = 5
+_HEAD: Final = ("measure", "pods", "log's policies", "with {}", "difference", "")
+_ASSUMPTIONS: Final = (
+    "A placed pod stays as long as it did, from when it is placed here. One never placed gives up when it did.",
+    "Pods are bound and victims are gone at once. A victim with a controller comes again and runs its whole time anew.",
+    "Arrivals are those of the log: nobody asks for other things, or comes at another time, because of a policy.",
+)
+
+
+def show(report: Report, *, wide: bool) -> None:
+    """Print it as tables."""
+    for line in _lines(report, wide=wide):
+        click.echo(line)
+
+
+def _lines(report: Report, *, wide: bool) -> Iterator[str]:
+    yield _history(report)
+    yield from _agreement(report.agreement, _MOST_DIFFERENCES if not wide else None)
+    for text, times in report.lacked.items():
+        yield f"  {text}{f' ({times} times)' if times > 1 else ''}"
+    if not report.under:
+        yield ""
+        values = measured(report.before)
+        yield table([(each.title, _value(each, values[each.name])) for each in MEASURES], ("measure", "replayed"))
+    for under in report.under:
+        yield ""
+        yield f"{under.name} ({', '.join(under.policies)}):"
+        yield ""
+        yield table([_cells(row) for row in _rows(under, wide=wide)], _head(under), wide=True)
+    if report.under:
+        yield ""
+        yield _said(report)
+
+
+def markdown(report: Report) -> str:
+    """Return it as a page."""
+    lines = ["# Back-test", "", _history(report), ""]
+    lines += [*_agreement(report.agreement, _MOST_DIFFERENCES), ""]
+    lines += [f"- {text}" for text in (*report.found.problems, *report.lacked)]
+    for under in report.under:
+        lines += [
+            "",
+            f"## {under.name}",
+            "",
+            f"In force: {', '.join(under.policies)}; all other policies as they were.",
+        ]
+        lines += ["", *_summary(under), "", *_pipes([_head(under), *(_cells(row) for row in _rows(under, wide=True))])]
+    if not report.under:
+        values = measured(report.before)
+        rows = [(each.title, _value(each, values[each.name])) for each in MEASURES]
+        lines += ["", *_pipes([("measure", "replayed"), *rows])]
+    lines += ["", "## What this rests on", "", *(f"- {text}" for text in _ASSUMPTIONS)]
+    lines += [f"- {_said(report)}"] if report.under else []
+    return "\n".join(lines) + "\n"
+
+
+def _history(report: Report) -> str:
+    arrived = sum(1 for _ in report.found.history.arrived)
+    hours = (report.ended - report.began).total_seconds() / 3600
+    long = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
+    return (
+        f"{counted(report.found.files, 'file')}, {long} from {report.began:%Y-%m-%d %H:%M} to"
+        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(arrived, 'pod')} arrived, {report.placed} were placed."
+    )
+
+
+def _agreement(agreement: Agreement | None, most: int | None) -> Iterator[str]:
+    if agreement is None:
+        yield "There are no decisions in it: whether this program decides the same cannot be told."
+        return
+    if not agreement.decisions:
+        yield "It has no decisions of this scheduler: whether this program decides the same cannot be told."
+        return
+    part = 100.0 * agreement.same / agreement.decisions
+    others = agreement.decisions - agreement.same - agreement.same_node
+    cards = f", {agreement.same_node} on other cards of the node" if agreement.same_node else ""
+    nodes = f", {others} otherwise" if others else ""
+    yield (
+        f"Asked again, {agreement.same} of {counted(agreement.decisions, 'decision')} come out the same"
+        f" ({part:.2f} %){cards}{nodes}."
+    )
+    shown = agreement.differences[:most]
+    for each in shown:
+        yield f"  {each.pod}: then {each.then}, now {each.now}"
+    left = agreement.decisions - agreement.same - len(shown)
+    if left > 0:
+        yield f"  and {left} more"
+
+
+def _summary(under: UnderPolicy) -> Iterator[str]:
+    """Yield sentences about what is surely better, and what is worse."""
+    for verdict, word in ((1, "Better"), (-1, "Worse")):
+        found = [row for row in under.compared if row.verdict == verdict]
+        if found:
+            told = [f"{_title(row)} ({_difference(row.measure, row.difference.value)}{_points(row)})" for row in found]
+            yield f"**{word}**: {', '.join(told)}."
+    if not any(row.verdict for row in under.compared):
+        yield "Nothing differs by more than chance would have it."
+
+
+def _rows(under: UnderPolicy, *, wide: bool) -> list[Compared]:
+    """Return the rows of a table: all of them, or those of the groups with the most pods."""
+    groups = {row.group: row.pods for row in under.compared if row.group}
+    most = sorted(groups, key=lambda group: -groups[group])[: None if wide else _MOST_GROUPS]
+    return [row for row in under.compared if not row.group or (row.group in most and (wide or _is_telling(row)))]
+
+
+def _is_telling(row: Compared) -> bool:
+    return row.measure.name == "wait_mean" or (
+        row.measure.name == "never" and bool(row.before.value or row.after.value)
+    )
+
+
+def _head(under: UnderPolicy) -> tuple[str, ...]:
+    return tuple(each.format(under.name) for each in _HEAD)
+
+
+def _cells(row: Compared) -> tuple[str, ...]:
+    low, high = (_difference(row.measure, value) for value in (row.difference.low, row.difference.high))
+    same = row.difference.low == row.difference.high == 0.0
+    return (
+        _title(row),
+        str(row.pods) if row.pods else "",
+        _value(row.measure, row.before.value),
+        _value(row.measure, row.after.value),
+        "none" if same else f"{_difference(row.measure, row.difference.value)} ({low} to {high}){_points(row)}",
+        _VERDICTS[row.verdict],
+    )
+
+
+def _points(row: Compared) -> str:
+    return " points" if row.measure.unit == "%" else ""
+
+
+def _title(row: Compared) -> str:
+    return f"{row.measure.title}, {row.group}" if row.group else row.measure.title
+
+
+def _value(measure: Measure, value: float) -> str:
+    if measure.unit == "s":
+        return _duration(value)
+    return f"{value:.1f} %" if measure.unit == "%" else f"{value:.4g}"
+
+
+def _difference(measure: Measure, value: float) -> str:
+    sign = "+" if value > 0 else "-" if value < 0 else ""
+    text = f"{abs(value):.1f}" if measure.unit == "%" else _value(measure, abs(value))
+    return f"{sign}{text}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds else "0 s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table in Markdown; the first row is its head."""
+    for number, row in enumerate(rows):
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
+        if number == 0:
+            yield f"|{'---|' * len(row)}"
+
+
+def _said(report: Report) -> str:
+    """Say what the intervals are."""
+    if report.resamples:
+        over = f"{counted(report.resamples, 'replay')} of arrivals that were drawn again, block by block of time"
+    else:
+        over = "blocks of time that were drawn again, of what was replayed"
+    return (
+        f"In brackets: where {LEVEL} of 100 differences are, over {over}. Better and worse are said where 0 is outside."
+    )

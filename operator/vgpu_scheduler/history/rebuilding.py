@@ -1,0 +1,118 @@
+"""A history out of one look at a cluster: what can be known of how its pods came and went, and what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
+from vgpu_scheduler.history.virtual import POD, as_created
+from vgpu_scheduler.kube import Object, Pod, parse_time
+from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif import World
+
+__all__ = ["rebuilt"]
+
+_EVER: Final = 2**63
+"""A version that no object exceeds."""
+
+
+def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
+    """Return what must have happened to the pods that a cluster has now.
+
+    Parameters
+    ----------
+    world
+        The cluster as it was read.
+    read_at
+        When.
+
+    Returns
+    -------
+    history : History
+        From when the first pod of ours was made to when the cluster was read. All objects but pods were there
+        throughout, as they are.
+    lacks : list of str
+        What it lacks, a sentence each.
+    """
+    names = world.engine.scheduler_names
+    ours = [pod for pod in world.pods.values() if pod.scheduler_name in names]
+    others = [pod for pod in world.pods.values() if pod.scheduler_name not in names and pod.node_name]
+    ended = read_at.timestamp()
+    began = min((_made(pod, ended) for pod in ours), default=ended)
+    objects = [
+        Changed(began, kind, value)
+        for kind, observed in world.engine.kinds.items()
+        if kind != POD
+        for value in observed.missing(frozenset(), _EVER)
+    ]
+    events = [event for pod in ours for event in _of_ours(world, pod, ended)]
+    events += [event for pod in others for event in _of_others(world, pod, began, ended)]
+    events.sort(key=lambda event: event.at)
+    return History(began, ended, tuple(objects), tuple(events)), list(_lacks(world, ours))
+
+
+def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
+    yield "pods that were deleted before the snapshot are not in it: the queue was longer than it shows"
+    yield "nodes, policies and quotas are taken to have been as they are in it all the time"
+    running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)
+    if running:
+        yield f"{counted(running, 'pod')} ran still: how long they will is not known, they stay to the end"
+    unknown = sum(bool(pod.node_name) and _started(world.written(pod), pod) is None for pod in ours)
+    if unknown:
+        yield f"of {counted(unknown, 'pod')} it is not known when they were placed: they count as placed when they came"
+
+
+def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
+    at = _made(pod, ended)
+    yield Arrived(at, as_created(pod))
+    written = world.written(pod)
+    if pod.node_name:
+        placed = _started(written, pod)
+        yield Decided(max(at, at if placed is None else placed), pod.uid, pod.node_name, pod.annotations)
+    if pod.terminal:
+        yield Departed(max(at, _finished(written, ended)), pod.uid)
+
+
+def _of_others(world: World, pod: Pod, began: float, ended: float) -> Iterator[Event]:
+    written = world.written(pod)
+    placed = _started(written, pod)
+    if pod.terminal:
+        return  # it holds nothing, and when it did is nobody's business here
+    yield Changed(max(began, min(_made(pod, ended), ended) if placed is None else placed), POD, pod)
+
+
+def _made(pod: Pod, otherwise: float) -> float:
+    """Return when a pod was created, in seconds since the epoch."""
+    found = parse_time(pod.creation_timestamp)
+    return otherwise if found is None else min(found.timestamp(), otherwise)
+
+
+def _started(written: Object, pod: Pod) -> float | None:
+    """Return when a pod was placed: when it was said to be scheduled, else when its kubelet took note of it."""
+    conditions = _mapping(written.get("status")).get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        found = _mapping(condition)
+        if found.get("type") == "PodScheduled" and found.get("status") == "True":
+            time = parse_time(found.get("lastTransitionTime"))
+            if time is not None:
+                return time.timestamp()
+    return None if pod.start_time is None else float(pod.start_time)
+
+
+def _finished(written: Object, otherwise: float) -> float:
+    """Return when the last container of a pod has ended."""
+    status = _mapping(written.get("status"))
+    times = []
+    for field in ("containerStatuses", "initContainerStatuses"):
+        statuses = status.get(field)
+        for each in statuses if isinstance(statuses, list) else ():
+            ended = _mapping(_mapping(_mapping(each).get("state")).get("terminated"))
+            times.append(parse_time(ended.get("finishedAt")))
+    known = [time.astimezone(UTC).timestamp() for time in times if time is not None]
+    return min(max(known), otherwise) if known else otherwise
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
