@@ -34,8 +34,8 @@ from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-ELSEWHERE = (catalogue.ADMISSION_REVIEWS,)
-"""Only shown where the webhook is on."""
+ELSEWHERE = (catalogue.ADMISSION_REVIEWS, catalogue.HISTORY_ROWS, catalogue.HISTORY_FAILURES)
+"""Only shown where the webhook is on, or where it is written down what happens."""
 BUCKETS = {
     "scheduler_scheduling_attempt_duration_seconds": (0.001, 15),
     "scheduler_scheduling_algorithm_duration_seconds": (0.001, 15),

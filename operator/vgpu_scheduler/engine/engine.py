@@ -179,8 +179,8 @@ class Engine:
             self.queue.remove(uid)
             self.preemptions.withdraw(uid)
 
-    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> None:
-        """Take in that all pods that were bound up to a resource version have been shown.
+    def bound_shown_up_to(self, version: int, now: float, unreadable: Collection[str] = ()) -> list[str]:
+        """Take in that all pods that were bound up to a resource version have been shown; return who is gone.
 
         Parameters
         ----------
@@ -192,9 +192,11 @@ class Engine:
             pod = self.state.pod(uid)
             return pod is not None and pod.key in unreadable
 
-        for uid, left_at in self._final_states.resolve_up_to(version, may_be_bound):
-            if not self._is_confirmed(uid):
-                self._forget(uid, now, left_at)
+        resolved = self._final_states.resolve_up_to(version, may_be_bound)
+        gone = [(uid, left_at) for uid, left_at in resolved if not self._is_confirmed(uid)]
+        for uid, left_at in gone:
+            self._forget(uid, now, left_at)
+        return [uid for uid, _ in gone]
 
     def unresolved(self, moment: float) -> list[Pod]:
         """Return the pods that left their selection before a moment (seconds, monotonic) and hold something still."""

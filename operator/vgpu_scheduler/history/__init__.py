@@ -1,7 +1,7 @@
 """What happened to a cluster: kept, replayed under other policies, and compared."""
 
 from vgpu_scheduler.history.course import Course, Eviction, PodCourse, Series
-from vgpu_scheduler.history.encoding import LogError, rows_of
+from vgpu_scheduler.history.encoding import LogError, Row, rows_of
 from vgpu_scheduler.history.events import (
     Arrived,
     Changed,
@@ -21,6 +21,7 @@ from vgpu_scheduler.history.log import (
     LogFile,
     NoArrowError,
     Part,
+    check_arrow,
     close_left_open,
     prune,
     read_part,
@@ -49,10 +50,12 @@ __all__ = [
     "PodCourse",
     "Recording",
     "Removed",
+    "Row",
     "Series",
     "Stay",
     "VirtualCluster",
     "as_created",
+    "check_arrow",
     "close_left_open",
     "joined",
     "prune",

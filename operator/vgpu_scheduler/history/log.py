@@ -18,7 +18,18 @@ from typing import Any, Final
 from vgpu_scheduler.history.encoding import FORMAT, LogError, Row, RowReader
 from vgpu_scheduler.history.events import Event
 
-__all__ = ["CLOSED", "OPEN", "Header", "LogFile", "NoArrowError", "Part", "close_left_open", "prune", "read_part"]
+__all__ = [
+    "CLOSED",
+    "OPEN",
+    "Header",
+    "LogFile",
+    "NoArrowError",
+    "Part",
+    "check_arrow",
+    "close_left_open",
+    "prune",
+    "read_part",
+]
 
 CLOSED, OPEN = ".parquet", ".arrows"
 """How the names of files end that are closed, and of those that are written to."""
@@ -100,6 +111,17 @@ def _arrow() -> Any:
     except ImportError as error:
         raise NoArrowError("logs need the package pyarrow: pip install 'vgpu-scheduler[history]'") from error
     return arrow
+
+
+def check_arrow() -> None:
+    """Check that the library is installed.
+
+    Raises
+    ------
+    NoArrowError
+        If it is not.
+    """
+    _arrow()
 
 
 def _schema(arrow: Any, header: Header) -> Any:

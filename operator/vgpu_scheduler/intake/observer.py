@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.engine import Engine, EventPort, Problem, Sweep
 from vgpu_scheduler.intake.kinds import NODES, Kind
@@ -51,6 +51,19 @@ class IntakeStats:
         self.restarts += 1
 
 
+class Listener(Protocol):
+    """Is told of what was taken in, and looks at nothing itself."""
+
+    def seen(self, kind: str, value: Versioned) -> None:
+        """Take in an object that was observed."""
+
+    def gone(self, kind: str, value: Versioned) -> None:
+        """Take in that an object is gone."""
+
+    def departed(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+
+
 @dataclass(slots=True)
 class Observer:
     """Hands observations to the engine and tells those who wait for them.
@@ -69,6 +82,8 @@ class Observer:
         Told of objects that could not be understood.
     at_once
         Objects of a list between two looks at everything else: a large cluster must not stop the loop.
+    listener
+        Told of all observations; None for nobody.
     """
 
     engine: Engine
@@ -76,11 +91,14 @@ class Observer:
     port: EventPort
     report: Callable[[Problem], None]
     at_once: int = 200
+    listener: Listener | None = None
     stats: IntakeStats = field(default_factory=IntakeStats)
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in an object."""
         self._take(kind, found, self.engine.kinds[kind.name].observe)
+        if self.listener is not None:
+            self.listener.seen(kind.name, found)
         self.port.decide_again()
 
     def confirm(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
@@ -133,6 +151,8 @@ class Observer:
             return ()
 
         self._take(kind, found, remove)
+        if self.listener is not None:
+            self.listener.gone(kind.name, found)
         self.port.decide_again()
 
     def left_selection(self, pod: Versioned) -> None:
@@ -145,12 +165,17 @@ class Observer:
 
     def bound_shown_up_to(self, version: int, unreadable: Collection[str] = ()) -> None:
         """Take in that the stream of bound pods has shown all that were bound; see the engine's method."""
-        self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
+        gone = self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
+        if self.listener is not None:
+            for uid in gone:
+                self.listener.departed(uid)
         self.port.decide_again()
 
     def deleted(self, pod: Pod) -> None:
         """Take in that a pod is not there any more, as a read says."""
         self.engine.remove_pod(pod.uid, self.monotonic())
+        if self.listener is not None:
+            self.listener.departed(pod.uid)
         self.port.decide_again()
 
     async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
@@ -176,10 +201,14 @@ class Observer:
             sweep.note(identity)
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
+            if self.listener is not None:
+                self.listener.seen(kind.name, found)
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for found in sweep.missing(listing.unreadable):
             self._take(kind, found, sweep.remove)
+            if self.listener is not None:
+                self.listener.gone(kind.name, found)
             self.stats.swept += 1
         self.stats.undecodable += len(listing.unreadable)
         self.port.decide_again()

@@ -23,6 +23,7 @@ from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
+from vgpu_scheduler.runtime.recorder import RecorderStats
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue
 
@@ -87,6 +88,17 @@ def add_requests(metrics: Metrics, api: ApiClient) -> None:
             yield {"code": code, "method": method, "host": host}, count
 
     metrics.add(catalogue.API_REQUESTS, requests)
+
+
+def add_history(metrics: Metrics, stats: RecorderStats) -> None:
+    """Show what is written down of what happens."""
+
+    def rows() -> _Values:
+        yield {"result": "written"}, float(stats.written)
+        yield {"result": "dropped"}, float(stats.dropped)
+
+    metrics.add(catalogue.HISTORY_ROWS, rows)
+    metrics.add_number(catalogue.HISTORY_FAILURES, lambda: stats.failed)
 
 
 def add_preemption(metrics: Metrics, engine: Engine, evictor: Evictor) -> None:

@@ -20,6 +20,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
 from vgpu_scheduler.runtime.metrics import binder_hooks
+from vgpu_scheduler.runtime.recorder import make_recorder
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
 from vgpu_scheduler.runtime.tracing import pod_traces
@@ -51,6 +52,7 @@ class Operator:
         self.metrics = Metrics()
         self._on_step = on_step
         self._traces = pod_traces(settings.tracing, self._clock)
+        self._recorder = make_recorder(settings, self.engine, self._clock, uuid.uuid4().hex[:8])
         self._replica: Replica | None = None
         self._stop = asyncio.Event()
 
@@ -93,7 +95,14 @@ class Operator:
         connection = Connection(api, identity, await server_version(api))
         hooks = binder_hooks(self.metrics.attempts, self._on_step, self._traces.record if self._traces else None)
         self._replica = Replica(
-            self.settings, self.engine, connection, self._clock, self.metrics, self._take_signals, hooks
+            self.settings,
+            self.engine,
+            connection,
+            self._clock,
+            self.metrics,
+            self._take_signals,
+            hooks,
+            self._recorder,
         )
         await self._replica.run()
 

@@ -50,8 +50,9 @@ from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests
+from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
+from vgpu_scheduler.runtime.recorder import Recorder
 from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
@@ -87,9 +88,11 @@ class Replica:
         Called after kopf was started: it takes the signal handlers of the process.
     hooks
         Who else is told of binds.
+    recorder
+        Writes down what happens while this replica leads; None where nobody does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
         self,
         settings: Settings,
         engine: Engine,
@@ -98,6 +101,7 @@ class Replica:
         metrics: Metrics,
         take_signals: Callable[[], None],
         hooks: BinderHooks,
+        recorder: Recorder | None = None,
     ) -> None:
         api, lease, bind = connection.api, settings.lease, settings.bind
         self._settings = settings
@@ -120,7 +124,8 @@ class Replica:
             observes_generation=connection.observes_generation,
         )
         port = EventPort()
-        self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem)
+        self._recorder = recorder
+        self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem, listener=recorder)
         context = BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe, port)
         timeout = min(bind.timeout, lease.duration / 3)
         self._binder = Binder(
@@ -147,7 +152,8 @@ class Replica:
         whole, answers = metrics.attempts.group_whole, self._evictor.stats.answers
         self._group_follow_up = GroupFollowUp(context, timeout, whole, answers)
         hands = Hands(self._binder, self._evictor, self._reporter)
-        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port)
+        told = {} if recorder is None else {"on_decisions": recorder.decided}
+        self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port, **told)
         self._deciding = False
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
@@ -157,6 +163,8 @@ class Replica:
         add_usage(metrics, self._meter, clock.monotonic)
         add_preemption(metrics, engine, self._evictor)
         add_requests(metrics, api)
+        if recorder is not None:
+            add_history(metrics, recorder.stats)
 
     async def run(self) -> None:
         """Work until the Lease is lost or the task is cancelled, and tidy up."""
@@ -214,14 +222,20 @@ class Replica:
         await self._resume_preemptions()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True
-        await first_of(
-            ("scheduling", self._loop.run()),
-            ("policy-status", self._policy_status().run()),
-            ("group-status", self._group_status.run()),
-            ("group-follow-up", self._group_follow_up.run()),
-            ("preemptions", self._evictor.run()),
-            ("usage-meter", self._meter_usage()),
-        )
+        if self._recorder is not None:
+            self._recorder.begin()
+        try:
+            await first_of(
+                ("scheduling", self._loop.run()),
+                ("policy-status", self._policy_status().run()),
+                ("group-status", self._group_status.run()),
+                ("group-follow-up", self._group_follow_up.run()),
+                ("preemptions", self._evictor.run()),
+                ("usage-meter", self._meter_usage()),
+            )
+        finally:
+            if self._recorder is not None:
+                self._recorder.end()
 
     async def _meter_usage(self) -> None:
         """Add up what namespaces hold of cards while this replica leads."""

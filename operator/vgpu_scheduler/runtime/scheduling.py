@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vgpu_scheduler.apiclient import Clock, wait_for_event
@@ -58,13 +58,24 @@ class SchedulingLoop:
         Where attempts are recorded.
     port
         Tells when a decision may come out differently.
+    on_decisions
+        Told of all decisions, before they are carried out.
     """
 
-    def __init__(self, engine: Engine, hands: Hands, clock: Clock, attempts: AttemptMetrics, port: EventPort) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hands: Hands,
+        clock: Clock,
+        attempts: AttemptMetrics,
+        port: EventPort,
+        on_decisions: Callable[[Sequence[Decision]], None] = lambda _: None,
+    ) -> None:
         self._engine = engine
         self._binder, self._evictor, self._reporter = hands
         self._clock = clock
         self._attempts = attempts
+        self._on_decisions = on_decisions
         self._wake = asyncio.Event()
         port.decide_again.listen(self._wake.set)
         self.beat = clock.monotonic()
@@ -92,6 +103,7 @@ class SchedulingLoop:
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
+            self._on_decisions(decisions)
             if decisions[0].outcome is Outcome.PLACED:  # all of a group are, or none
                 self._binder.submit(*decisions)
             if decisions[0].outcome is Outcome.WAITING:  # all of a group do, and there is nothing to say

@@ -19,6 +19,7 @@ from vgpu_scheduler.settings.sections import (
     NAME_PATTERN,
     AdmissionSettings,
     BindSettings,
+    HistorySettings,
     LeaseSettings,
     NvidiaSettings,
     ScoringSettings,
@@ -122,6 +123,8 @@ class Settings(BaseSettings):
     """Lines of text, or a JSON object per line."""
     tracing: TracingSettings = TracingSettings()
     """Traces of pods."""
+    history: HistorySettings = HistorySettings()
+    """The log of what happens, which back-tests replay."""
     runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
     link to the section of their reason, where there is room, and the chart's alerts link theirs. Empty for none."""

@@ -152,6 +152,19 @@ class AdmissionSettings(SettingsSection):
         return self
 
 
+class HistorySettings(SettingsSection):
+    """The log of what happens, for back-tests; it needs the extra vgpu-scheduler[history], which the image has."""
+
+    directory: Path | None = None
+    """Where the leader writes it, a folder that outlives the pod; nothing is written if it is not set."""
+    file_megabytes: Annotated[int, Field(ge=1, le=4096)] = 64
+    """Megabytes after which a file is closed and another one begun, which starts with all that is there."""
+    file_hours: Annotated[float, Field(gt=0, le=8760)] = 24.0
+    """Hours after which it is."""
+    keep_files: Annotated[int, Field(ge=1, le=100_000)] = 30
+    """How many closed files are kept in the folder, the newest ones."""
+
+
 class TracingSettings(SettingsSection):
     """Traces of pods in OpenTelemetry's format; they need the extra vgpu-scheduler[tracing], which the image has."""
 

@@ -364,6 +364,18 @@ ADMISSION_REVIEWS = Metric(
 )
 
 _QUOTA = {"namespace": _OPEN, "quota_name": _OPEN, "zone": _OPEN}
+HISTORY_ROWS = Metric(
+    "vgpu_scheduler_history_rows_total",
+    Kind.COUNTER,
+    "Rows of the log of what happens, where the setting history.directory says where to; those that are dropped came"
+    " faster than they could be written, or while no file could be.",
+    {"result": ("written", "dropped")},
+)
+HISTORY_FAILURES = Metric(
+    "vgpu_scheduler_history_failures_total",
+    Kind.COUNTER,
+    "How often a file of the log of what happens could not be written or deleted.",
+)
 QUOTA_USED = Metric(
     "hami_resource_quota_used", Kind.GAUGE, "What a namespace with a quota holds.", _QUOTA, of_cluster=True
 )
@@ -424,6 +436,8 @@ METRICS: Final = (
     LEADER,
     BUILD_INFO,
     ADMISSION_REVIEWS,
+    HISTORY_ROWS,
+    HISTORY_FAILURES,
     QUOTA_USED,
     QUOTA_LIMIT,
 )

@@ -1,0 +1,355 @@
+"""The log of what happens: what the leader observes and decides is handed to a thread, which writes it to files.
+
+The scheduling loop only appends to a queue, and waits for nobody: what the queue has no room for is counted, said in
+the log where it is missing, and made up for by a file that begins with all that is there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Protocol
+
+from vgpu_scheduler import __version__
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.history import (
+    Event,
+    Header,
+    LogFile,
+    Missed,
+    NoArrowError,
+    Recording,
+    Row,
+    check_arrow,
+    close_left_open,
+    prune,
+    rows_of,
+)
+from vgpu_scheduler.kube import Versioned
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.runtime.device_files import DEVICE_FILES
+from vgpu_scheduler.settings import HistorySettings, Settings, SettingsError
+
+__all__ = ["Recorder", "RecorderStats", "make_recorder"]
+
+log = logging.getLogger(__name__)
+
+_MOST_QUEUED: Final = 50_000
+"""Observations and decisions that wait to be written at most."""
+_PACE: Final = 2.0
+"""Seconds between two writes."""
+_SEEN_EVERY: Final = 60.0
+"""Seconds after which it is written that nothing has happened."""
+_TRY_AGAIN_AFTER: Final = 60.0
+"""Seconds for which nothing is tried again where a file could not be written."""
+_ENDS_WITHIN: Final = 10.0
+"""Seconds that the last file may take to be closed."""
+_EVER: Final = 2**63
+"""A version that no object exceeds."""
+_DECISIVE: Final = frozenset({
+    "scheduler_names", "dialects", "profile", "node_policy", "device_policy", "device_order", "strict_annotations",
+    "exclusive_when_unspecified", "nvidia", "hami_devices", "volcano_devices", "volcano", "scoring", "preemption",
+    "managed_nodes", "coexist_with", "lease", "bind",
+})  # fmt: skip
+"""The settings that decisions depend on."""
+
+Objects = list[tuple[str, Versioned]]
+_Take = Callable[[Recording], Iterable[Event]]
+
+
+class _Clock(Protocol):
+    def now(self) -> Any: ...
+
+
+@dataclass(slots=True)
+class RecorderStats:
+    """What was written, for metrics."""
+
+    written: int = 0
+    dropped: int = 0
+    failed: int = 0
+    """How often a file could not be written or deleted."""
+
+
+class Recorder:
+    """Takes observations and decisions, and has them written while a replica leads.
+
+    Parameters
+    ----------
+    settings
+        Where to, and how much.
+    engine
+        Knows what there is.
+    decisive
+        The settings that are in each file.
+    clock
+        The time of day.
+    run
+        What files of this process are called by.
+    """
+
+    def __init__(
+        self, settings: HistorySettings, engine: Engine, decisive: dict[str, Any], clock: _Clock, run: str
+    ) -> None:
+        assert settings.directory is not None
+        self._engine = engine
+        self._clock = clock
+        self._queue: deque[tuple[float, _Take]] = deque()
+        self._leading = False
+        self._lost = 0
+        self._wake = threading.Event()
+        self._stop = False
+        self.stats = RecorderStats()
+        recording = Recording(engine.dialects, engine.scheduler_names, engine.coexist_with)
+        self._files = _Files(settings, decisive, run, recording, self.stats)
+        self._thread: threading.Thread | None = None
+
+    # Called by the loop ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Write from now on: first what there is."""
+        self._leading, self._stop = True, False
+        self._put_picture()
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Write nothing more, and close the file."""
+        self._leading, self._stop = False, True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_ENDS_WITHIN)
+            self._thread = None
+
+    def seen(self, kind: str, value: Versioned) -> None:
+        """Take in an object that was observed."""
+        at = self._now()
+        self._put(at, lambda recording: recording.seen(at, kind, value))
+
+    def gone(self, kind: str, value: Versioned) -> None:
+        """Take in that an object is gone."""
+        at = self._now()
+        self._put(at, lambda recording: recording.gone(at, kind, value))
+
+    def departed(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        at = self._now()
+        self._put(at, lambda recording: recording.departed(at, uid))
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        """Take in decisions; those that change nothing are left out."""
+        if decisions[0].outcome is Outcome.PLACED or any(each.preemption is not None for each in decisions):
+            at = self._now()
+            self._put(at, lambda recording: recording.decided(at, decisions))
+
+    def _put(self, at: float, take: _Take) -> None:
+        if not self._leading:
+            return
+        if len(self._queue) >= _MOST_QUEUED:
+            self._lost += 1
+            self.stats.dropped += 1
+            return
+        if self._lost:
+            self._put_picture()
+        self._queue.append((at, take))
+
+    def _put_picture(self) -> None:
+        """Have the next file begin with what there is now."""
+        objects: Objects = [
+            (kind, value)
+            for kind, observed in self._engine.kinds.items()
+            for value in observed.missing(frozenset(), _EVER)
+        ]
+        at, lost, self._lost = self._now(), self._lost, 0
+
+        def restart(recording: Recording) -> Iterable[Event]:
+            recording.restart(objects, at)
+            self._files.begin_anew()
+            return [Missed(at, lost, "they came faster than they could be written")] if lost else []
+
+        self._queue.append((at, restart))
+
+    def _now(self) -> float:
+        return float(self._clock.now().timestamp())
+
+    # The thread ------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._files.tidy()
+            while not self._stop:
+                self._wake.wait(_PACE)
+                self._write_queue()
+            self._write_queue()
+            self._files.close(self._now())
+        except Exception:  # the leader goes on, whatever becomes of its log
+            log.exception("history: nothing more is written")
+            self.stats.failed += 1
+            self._leading = False
+            self._queue.clear()
+
+    def _write_queue(self) -> None:
+        """Write what waits, as far as it did when this began."""
+        now = (
+            self._now()
+        )  # before it is looked what waits: else what comes meanwhile would be older than what is written
+        for _ in range(len(self._queue)):
+            at, take = self._queue.popleft()
+            self._files.take(at, take)
+        self._files.flush(now)
+
+
+class _Files:
+    """The files, of which one is written to.
+
+    Parameters
+    ----------
+    settings, decisive, run
+        As for the recorder.
+    recording
+        Knows what is news.
+    stats
+        Where it is counted.
+    """
+
+    def __init__(
+        self,
+        settings: HistorySettings,
+        decisive: dict[str, Any],
+        run: str,
+        recording: Recording,
+        stats: RecorderStats,
+    ) -> None:
+        assert settings.directory is not None
+        self._settings = settings
+        self._directory = settings.directory
+        self._decisive = decisive
+        self._name = run
+        self._recording = recording
+        self._stats = stats
+        self._numbers = count(1)
+        self._file: LogFile | None = None
+        self._rows: list[Row] = []
+        self._last = 0.0
+        self._wrote_at = 0.0
+        self._not_before = 0.0
+
+    def tidy(self) -> None:
+        """Close what others have left open."""
+        for problem in close_left_open(self._directory):
+            self._failed(problem)
+
+    def take(self, at: float, take: _Take) -> None:
+        """Take in something that happened."""
+        self._last = max(self._last, at)  # the clock of a machine may be set back
+        for row in rows_of(take(self._recording)):
+            self._rows.append(row if row.at >= self._last else row._replace(at=self._last))
+
+    def begin_anew(self) -> None:
+        """Begin a file that does not go on where the last one ends, but with what is there now."""
+        self._write()
+        self._close()
+        next(self._numbers)
+        self._open()
+
+    def flush(self, now: float) -> None:
+        """Write what was taken in, and begin a new file where the last is large or old enough."""
+        now = self._last = max(now, self._last)
+        if self._rows or now - self._wrote_at >= _SEEN_EVERY:
+            self._rows.append(Row(now, "seen"))
+            self._write()
+        file = self._file
+        if file is not None and (
+            file.size >= self._settings.file_megabytes * 2**20
+            or now - file.header.began >= self._settings.file_hours * 3600.0
+        ):
+            self._close()
+            self._open()
+
+    def close(self, now: float) -> None:
+        """Write the rest, and close the file."""
+        self._rows.append(Row(max(now, self._last), "seen"))
+        self._write()
+        self._close()
+
+    def _open(self) -> None:
+        """Begin a file with what is there now."""
+        try:
+            self._file = LogFile(
+                self._directory, Header(self._last, self._name, next(self._numbers), __version__, self._decisive)
+            )
+            picture = list(rows_of(self._recording.picture(self._last), first=True))
+            self._file.write(picture)
+            self._stats.written += len(picture)
+            self._wrote_at = self._last
+        except (OSError, ValueError) as error:
+            self._give_up(error)
+
+    def _write(self) -> None:
+        """Write the rows that wait; where that cannot be, a later file begins with what there is then."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        if self._file is None and self._last >= self._not_before:
+            self._open()
+            self._stats.dropped += len(rows)  # what they say is among what is there
+            return
+        if self._file is None:
+            self._stats.dropped += len(rows)
+            return
+        try:
+            self._file.write(rows)
+            self._stats.written += len(rows)
+            self._wrote_at = self._last
+        except (OSError, ValueError) as error:
+            self._stats.dropped += len(rows)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Write nothing for a while."""
+        self._failed(f"{self._directory}: {error}; nothing is written for {_TRY_AGAIN_AFTER:.0f} s")
+        self._not_before = self._last + _TRY_AGAIN_AFTER
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+        next(self._numbers)  # the next file does not go on where this one ended
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+            prune(self._directory, self._settings.keep_files)
+        except (OSError, ValueError) as error:
+            self._failed(f"{file.path}: {error}")
+
+    def _failed(self, text: str) -> None:
+        self._stats.failed += 1
+        log.warning("history: %s", text)
+
+
+def make_recorder(settings: Settings, engine: Engine, clock: _Clock, run: str) -> Recorder | None:
+    """Return what writes the log; None where none is wanted.
+
+    Raises
+    ------
+    SettingsError
+        If one is wanted, and the packages of the extra ``history`` are not there; if a device configuration, which is
+        written down, cannot be read.
+    """
+    if settings.history.directory is None:
+        return None
+    try:
+        check_arrow()
+    except NoArrowError as error:
+        raise SettingsError(f"history.directory: {error}") from None
+    inlined = settings
+    for file in DEVICE_FILES:
+        inlined = file.inlined(inlined)
+    decisive = inlined.model_dump(mode="json", exclude_unset=True, include=set(_DECISIVE))
+    return Recorder(settings.history, engine, decisive, clock, run)
