@@ -47,6 +47,7 @@ OPTIONS = {
     "volcano-config": ".Values.volcanoConfig.enabled",
     "volcano": '(has "volcano" (.Values.settings.dialects | default list))',
     "koordinator": '(has "koordinator" (.Values.settings.dialects | default list))',
+    "history": ".Values.history.enabled",
     "system-spread": '(dig "scoring" "system_spread" false .Values.settings)',
     "preemption": ".Values.preemption.enabled",
     "preemption-beyond-budgets": "(and .Values.preemption.enabled .Values.preemption.beyondBudgets)",
@@ -56,8 +57,12 @@ OPTIONS = {
     "ui": ".Values.ui.enabled",
 }
 """The folders beside the base, in the order in which their patches follow each other: when they are in force."""
-CONFIG_MAPS = {"hamiConfig": "hami-scheduler-device", "volcanoConfig": "volcano-vgpu-device-config"}
-"""By the value that names another one, the ConfigMap that the manifests mount."""
+MOUNTED = {
+    "hamiConfig.configMap": "name: hami-scheduler-device",
+    "volcanoConfig.configMap": "name: volcano-vgpu-device-config",
+    "history.claim": "claimName: vgpu-scheduler-history",
+}
+"""By the value that names another one, how the manifests name a ConfigMap or a claim that they mount."""
 CONDITIONS = {
     "volume-binding.yaml": ".Values.volumeBinding.enabled",
     "disruption-budget.yaml": "(gt (int .Values.replicas) 1)",  # with one replica it would let no node be drained
@@ -209,8 +214,9 @@ def _if_set(name: str, value: Any) -> Only:
 def named_by_values(text: str, kind: str) -> str:
     """Return the text of a template with the names that the release and its values give, and the braces that it has."""
     if kind == "Deployment":
-        for value, config_map in CONFIG_MAPS.items():
-            text = text.replace(f"name: {config_map}", f"name: {{{{ .Values.{value}.configMap }}}}")
+        for value, named in MOUNTED.items():
+            field = named.partition(":")[0]
+            text = text.replace(named, f"{field}: {{{{ .Values.{value} }}}}")
     return text.replace(NAMESPACE, "{{ .Release.Namespace }}").replace(BRACES, "{{ `{{` }}")
 
 

@@ -67,6 +67,16 @@ class VolcanoConfig(_Values):
     """The ConfigMap with device-config.yaml, in the namespace of the release."""
 
 
+class History(_Values):
+    """The log of what happens, for back-tests (docs/backtest.md)."""
+
+    enabled: bool = False
+    """Have the leader write it."""
+    claim: Annotated[str, Field(pattern=_NAME)] = "vgpu-scheduler-history"
+    """The PersistentVolumeClaim that it is written to, in the namespace of the release; ReadWriteMany where there are
+    several replicas."""
+
+
 class Enabled(_Values):
     """Something that is installed, or not."""
 
@@ -185,6 +195,8 @@ class Values(_Values):
     (docs/policies.md)."""
     preemption: Preemption = Preemption()
     """Preemption: the rights that it needs, and its setting."""
+    history: History = History()
+    """The log of what happens, for back-tests (docs/backtest.md)."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()

@@ -27,6 +27,7 @@ COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volcano": (NEWEST, {"settings": {"dialects": ["hami", "volcano"]}}),
     "koordinator": (NEWEST, {"settings": {"dialects": ["hami", "koordinator"]}}),
     "system-spread": (NEWEST, {"settings": {"scoring": {"system_spread": True}}}),
+    "history": (NEWEST, {"history": {"enabled": True}}),
     "preemption": (NEWEST, {"preemption": {"enabled": True}}),
     "preemption-beyond-budgets": (NEWEST, {"preemption": {"enabled": True, "beyondBudgets": True}}),
     "before-1.35": (OLDER, {}),

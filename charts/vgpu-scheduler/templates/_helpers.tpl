@@ -61,6 +61,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.volcanoConfig.enabled (not (has (dig "volcano_device_config" "" .Values.settings | toString) (list "" "/etc/volcano/device-config.yaml"))) }}
 {{- fail "settings.volcano_device_config: the chart sets it to /etc/volcano/device-config.yaml for what is enabled; leave it out" }}
 {{- end }}
+{{- if and .Values.history.enabled (not (has (dig "history" "directory" "" .Values.settings | toString) (list "" "/var/lib/vgpu-scheduler/history"))) }}
+{{- fail "settings.history.directory: the chart sets it to /var/lib/vgpu-scheduler/history for what is enabled; leave it out" }}
+{{- end }}
 {{- if and .Values.preemption.enabled (not (has (dig "preemption" "" .Values.settings | toString) (list "" "true"))) }}
 {{- fail "settings.preemption: the chart sets it to true for what is enabled; leave it out" }}
 {{- end }}
