@@ -47,7 +47,7 @@ def _lines(report: Report, *, wide: bool) -> Iterator[str]:
         yield table([_cells(row) for row in _rows(under, wide=wide)], _head(under), wide=True)
     if report.under:
         yield ""
-        yield _said(report)
+        yield _said(report, "\n")
 
 
 def markdown(report: Report) -> str:
@@ -157,7 +157,7 @@ def _title(row: Compared) -> str:
 def _value(measure: Measure, value: float) -> str:
     if measure.unit == "s":
         return _duration(value)
-    return f"{value:.1f} %" if measure.unit == "%" else f"{value:.4g}"
+    return f"{value:.1f} %" if measure.unit == "%" else f"{value:.2f}".removesuffix(".00")
 
 
 def _difference(measure: Measure, value: float) -> str:
@@ -182,12 +182,13 @@ def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             yield f"|{'---|' * len(row)}"
 
 
-def _said(report: Report) -> str:
-    """Say what the intervals are."""
+def _said(report: Report, end: str = " ") -> str:
+    """Say what the intervals are, with this between two sentences."""
     if report.resamples:
         over = f"{counted(report.resamples, 'replay')} of arrivals that were drawn again, block by block of time"
     else:
         over = "blocks of time that were drawn again, of what was replayed"
     return (
-        f"In brackets: where {LEVEL} of 100 differences are, over {over}. Better and worse are said where 0 is outside."
+        f"In brackets: where {LEVEL} of 100 differences are, over {over}.{end}Better and worse are said where 0 is not"
+        " among them."
     )
