@@ -60,9 +60,9 @@ class Diagnosis:
     cause: str
     remedy: str
 
-    def of(self, ref: ObjectRef, message: str) -> Finding:
-        """Return the finding that this is so of an object."""
-        return Finding(self, ref, message)
+    def of(self, ref: ObjectRef, message: str, about: str = "") -> Finding:
+        """Return the finding that this is so of an object, or of something of it."""
+        return Finding(self, ref, message, about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,15 @@ class Finding:
     ----------
     message
         What is wrong with it, with names and numbers.
+    about
+        The card or annotation that it is about, where the object has several; the same finding is so called for as long
+        as it lasts, whatever the numbers in its message are.
     """
 
     diagnosis: Diagnosis
     ref: ObjectRef
     message: str
+    about: str = ""
 
     @property
     def severity(self) -> Severity:

@@ -84,36 +84,48 @@ class ClusterEngine:
 
     Parameters
     ----------
-    expected
-        What the engine is made from.
-    nodes, pods, quotas, groups
-        What there is.
-    beside
-        Objects that list the devices of nodes.
+    engine
+        Knows the objects.
     """
 
-    def __init__(
-        self,
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.problems: list[Problem] = []
+        """What could not be understood."""
+
+    @classmethod
+    def of(
+        cls,
         expected: Expected,
         nodes: Sequence[Node],
         pods: Sequence[Pod],
         beside: Sequence[NodeInventory] = (),
         quotas: Sequence[ResourceQuota] = (),
         groups: Sequence[PodGroup] = (),
-    ) -> None:
-        self.engine = Engine(expected.options)
-        self.problems: list[Problem] = []
-        """What could not be understood."""
+    ) -> ClusterEngine:
+        """Make an engine of objects.
+
+        Parameters
+        ----------
+        expected
+            What the engine is made from.
+        nodes, pods, quotas, groups
+            What there is.
+        beside
+            Objects that list the devices of nodes.
+        """
+        made = cls(engine := Engine(expected.options))
         for listing in beside:
-            self.problems += self.engine.observe_inventory(listing.name, listing.content, 0.0)
+            made.problems += engine.observe_inventory(listing.name, listing.content, 0.0)
         for node in nodes:
-            self.problems += self.engine.observe_node(node, 0.0)
+            made.problems += engine.observe_node(node, 0.0)
         for quota in quotas:
-            self.problems += self.engine.quotas.observe(quota)
+            made.problems += engine.quotas.observe(quota)
         for group in groups:
-            self.engine.groups.observe_object(group)
+            engine.groups.observe_object(group)
         for pod in pods:
-            self.problems += self.engine.observe_pod(pod, 0.0)
+            made.problems += engine.observe_pod(pod, 0.0)
+        return made
 
     def devices(self, node: str) -> dict[str, tuple[Device, ...]]:
         """Return the devices that a node lists, by dialect."""
@@ -144,6 +156,8 @@ class ClusterSnapshot:
         Answers who may do what; None if nobody would say, for the reason in ``missing["rights"]``.
     findings
         What was found out while they were read.
+    engine
+        One that knows the objects already; None to have one made of them.
     """
 
     expected: Expected
@@ -152,6 +166,7 @@ class ClusterSnapshot:
     missing: Mapping[str, str] = field(default_factory=dict)
     rights: Rights | None = None
     findings: tuple[Finding, ...] = ()
+    engine: Engine | None = None
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -210,10 +225,12 @@ class ClusterSnapshot:
     @cached_property
     def books(self) -> ClusterEngine:
         """What nodes have and who uses it."""
+        if self.engine is not None:
+            return ClusterEngine(self.engine)
         kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.kind)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
         groups = [group for kind in POD_GROUP_KINDS for group in self.objects.get(kind.name, ())]
-        return ClusterEngine(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
+        return ClusterEngine.of(self.expected, self.nodes, self.pods, beside, self.quotas, groups)
 
     def manages(self, node: Node) -> bool:
         """Tell whether pods are placed on a node."""

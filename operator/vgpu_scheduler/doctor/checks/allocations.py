@@ -96,7 +96,9 @@ def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> 
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
         home = seen.books.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
-        yield PHANTOM.of(_ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})")
+        yield PHANTOM.of(
+            _ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})", uuid
+        )
 
 
 def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -122,7 +124,7 @@ def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
                 for device in (each for each in devices if each.uuid == uuid):
                     message = _beyond(seen, dialect, device, _charges(held, dialect, devices, uuid))
                     yield OVER_CAPACITY.of(
-                        ObjectRef("Node", node), f"card {uuid} is used beyond what it has: {message}"
+                        ObjectRef("Node", node), f"card {uuid} is used beyond what it has: {message}", uuid
                     )
 
 

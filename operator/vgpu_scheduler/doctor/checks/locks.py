@@ -47,7 +47,9 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
                 continue
             ref = ObjectRef("Node", node.name)
             if lock.parsed is None:
-                yield MALFORMED.of(ref, f"lock {kind.annotation} is {lock.value!r}, which names no time or no pod")
+                yield MALFORMED.of(
+                    ref, f"lock {kind.annotation} is {lock.value!r}, which names no time or no pod", kind.annotation
+                )
                 continue
             age = seen.age(lock.parsed.taken_at)
             if age <= seen.expected.patience:
@@ -56,9 +58,11 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
             status = judge.status(lock, owner, seen.server.now)
             said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
-                yield STALE.of(ref, f"{said}, and nobody needs it any more")
+                yield STALE.of(ref, f"{said}, and nobody needs it any more", kind.annotation)
             elif owner is not None and _waits_for_plugin(side, owner, node):
-                yield UNANSWERED.of(ref, f"{said}, which is bound here and has had no answer of the device plugin")
+                yield UNANSWERED.of(
+                    ref, f"{said}, which is bound here and has had no answer of the device plugin", kind.annotation
+                )
 
 
 def _waits_for_plugin(side: NodeSide, owner: Pod, node: Node) -> bool:
