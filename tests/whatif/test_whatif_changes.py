@@ -14,12 +14,12 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Taken, World, explain_bound, explain_pod, make_dialect, take_in, usage
 
 Object = dict[str, Any]
-OURS = "vgpu-scheduler"
-STEPS = ("bind", "delete", "finish", "label", "new", "touch", "remake", "cordon", "gone")
+OURS, HAMI = "vgpu-scheduler", "hami-scheduler"
+STEPS = ("bind", "delete", "finish", "label", "new", "touch", "remake", "cordon", "gone", "announce", "take back")
 
 
 def world_of(objects: list[Object]) -> World:
-    made = World(EngineOptions([make_dialect("hami")]))
+    made = World(EngineOptions([make_dialect("hami")], coexist_with=[HAMI]))
     made.add(copy.deepcopy(objects))
     return made
 
@@ -69,24 +69,36 @@ class Changing:
         nodes = self.of("Node")
         waiting = [each for each in self.of("Pod") if not each["spec"].get("nodeName")]
         if how == "new":
-            made = pod(f"new-{self.version}", {GPU: 1, MEMORY: 2000}, schedulerName=OURS)
+            whose = HAMI if self.version % 2 else OURS
+            made = pod(f"new-{self.version}", {GPU: 1, MEMORY: 2000}, schedulerName=whose)
             return self.put(made), False
-        chosen = {"bind": waiting, "label": nodes, "cordon": nodes, "gone": nodes}.get(how, self.of("Pod"))
+        chosen = {
+            "bind": waiting,
+            "announce": waiting,
+            "take back": waiting,
+            "label": nodes,
+            "cordon": nodes,
+            "gone": nodes,
+        }.get(how, self.of("Pod"))
         obj = self.any(chosen)
         if obj is None:
             return None
         if how in {"delete", "gone"}:
             del self.objects[obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]]
             return obj, True
-        if how == "bind":
+        if how == "take back":
+            obj["metadata"]["annotations"] = {}
+        elif how in {"bind", "announce"}:
             where = self.any(nodes)
             if where is None:
                 return None
             name = where["metadata"]["name"]
             card = where["metadata"]["annotations"]["hami.io/node-nvidia-register"].split('"id": "')[1].split('"')[0]
             held = running("x", name, card, 1000)
-            obj["spec"] |= held["spec"]
-            obj["metadata"]["annotations"] = held["metadata"]["annotations"]
+            if how == "bind":
+                obj["spec"]["nodeName"] = name
+            if how == "announce" or "annotations" not in obj["metadata"]:
+                obj["metadata"]["annotations"] = held["metadata"]["annotations"]
         elif how == "finish":
             obj["status"] = {"phase": "Succeeded"}
         elif how == "label":

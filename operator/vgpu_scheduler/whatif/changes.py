@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from vgpu_scheduler.kube import Node, Object, Pod
 from vgpu_scheduler.whatif.objects import WorldError, metadata_of, read_node
@@ -75,8 +75,8 @@ def _pod_is(world: World, obj: Object) -> Taken:
     if known is None:
         world.add([obj])
         return Taken.NOT if _is_about_preemption(world, world.pods.get(key)) else Taken.CHANGED
-    pod = msgspec.structs.replace(world.pod(obj, again=True), uid=known.uid)
-    if msgspec.structs.replace(pod, resource_version=known.resource_version) == known:
+    pod = replace(world.pod(obj, again=True), uid=known.uid)
+    if replace(pod, resource_version=known.resource_version) == known:
         return Taken.SAME
     if not _follows(world, known, pod) or _is_about_preemption(world, known) or _is_about_preemption(world, pod):
         return Taken.NOT
@@ -86,14 +86,13 @@ def _pod_is(world: World, obj: Object) -> Taken:
 
 def _follows(world: World, before: Pod, after: Pod) -> bool:
     """Tell whether what a pod holds is what it would be if only its later version were known."""
-    if not after.node_name and after.scheduler_name in world.engine.coexist_with:
-        return False  # what another scheduler announces may be taken back
-    if not before.node_name:
+    home = world.home_of(before)
+    if not home:
         return True
-    if before.terminal or before.node_name != after.node_name:
+    if before.terminal or world.home_of(after) != home:  # what another scheduler announces may be taken back
         return False
-    uses = world.engine.dialects.uses
-    return after.terminal or uses(before) == uses(after)
+    held, holds = (world.engine.dialects.uses(replace(each, node_name=home)) for each in (before, after))
+    return after.terminal or held == holds
 
 
 def _is_about_preemption(world: World, pod: Pod | None) -> bool:
@@ -112,7 +111,7 @@ def _node_is(world: World, obj: Object) -> Taken:
         return Taken.NOT if any(text.endswith(missed) for text in world.problems) else Taken.CHANGED
     if known.uid != node.uid:
         return Taken.NOT
-    if msgspec.structs.replace(node, resource_version=known.resource_version) == known:
+    if replace(node, resource_version=known.resource_version) == known:
         world.nodes[node.name] = obj
         return Taken.SAME
     before = _devices(world, node)

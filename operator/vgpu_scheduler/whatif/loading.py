@@ -142,17 +142,16 @@ class LoadedCluster:
         if pod.key in self._pods and not self._strict:  # short forms need not be named
             self._problem(f"Pod {pod.key} is there twice")
         self._pods[pod.key] = pod
-        if pod.node_name:
-            self._add_bound(pod)
-        elif announced := self._announced_node(pod):
-            self._add_bound(msgspec.structs.replace(pod, node_name=announced))
+        if home := self.home_of(pod):
+            self._add_bound(msgspec.structs.replace(pod, node_name=home))
         else:
             self._add_waiting(pod)
 
-    def _announced_node(self, pod: Pod) -> str:
-        """Return the node that another scheduler of the ecosystem counts on for a pod; it is as good as bound there."""
-        is_neighbours = pod.scheduler_name in self.engine.coexist_with
-        return self.engine.dialects.announced_node(pod) if is_neighbours and not pod.terminal else ""
+    def home_of(self, pod: Pod) -> str:
+        """Return the node of a pod: where it is bound, or as good as bound, for another scheduler counts on it."""
+        if pod.node_name or pod.terminal or pod.scheduler_name not in self.engine.coexist_with:
+            return pod.node_name
+        return self.engine.dialects.announced_node(pod)
 
     def _add_waiting(self, pod: Pod) -> None:
         """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""

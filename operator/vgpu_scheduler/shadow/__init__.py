@@ -1,0 +1,21 @@
+"""Beside another scheduler: what this one would have done on the same cluster, noted and summed up.
+
+A :class:`Shadow` is told of changes with their times, and notes what it sees in a :class:`Record`, which a file can
+hold. Nothing here talks to a cluster or looks at a clock.
+"""
+
+from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
+from vgpu_scheduler.shadow.records import Choice, Fault, MissedRoom, Place, PodCourse, Record, Sample, Watch
+
+__all__ = [
+    "Choice",
+    "Fault",
+    "MissedRoom",
+    "Place",
+    "PodCourse",
+    "Record",
+    "Sample",
+    "Shadow",
+    "ShadowOptions",
+    "Watch",
+]

@@ -1,0 +1,69 @@
+"""What is wrong in the books of another scheduler and with its locks: the doctor's rules, followed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from vgpu_scheduler.doctor import CHECKS, ClusterSnapshot, Expected, Finding, Server
+from vgpu_scheduler.shadow.records import Fault
+from vgpu_scheduler.whatif import World
+
+OVER: Final = frozenset({"card-over-capacity"})
+"""More of a card was given out than it has."""
+LEAKED: Final = frozenset(
+    {
+        "allocation-unbound",
+        "allocation-phantom",
+        "allocation-orphan",
+        "allocation-elsewhere",
+        "allocation-unreadable",
+        "pod-unaccounted",
+    }
+)
+"""Cards that are kept from others by somebody who does not use them, or nobody can tell who uses which."""
+STALLED: Final = frozenset({"lock-stale", "lock-unanswered", "lock-malformed"})
+"""The lock of a node that keeps pods away for no good reason."""
+_CHECKS: Final = tuple(
+    check for check in CHECKS if {diagnosis.id for diagnosis in check.diagnoses} <= OVER | LEAKED | STALLED
+)
+
+
+def find(world: World, now: float, patience: float) -> list[Finding]:
+    """Return what is wrong now.
+
+    What the other scheduler has announced and not bound is among it, be it about to be bound: only time tells.
+
+    Parameters
+    ----------
+    patience
+        Seconds for which a lock may be held.
+    """
+    engine, time = world.engine, datetime.fromtimestamp(now, UTC)
+    seen = ClusterSnapshot(
+        expected=Expected(source="", options=replace(engine.options, coexist_with=()), patience=patience),
+        server=Server("", None, time, time),
+        objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},
+        engine=engine,
+    )
+    return [finding for check in _CHECKS for finding in check.run(seen)]
+
+
+def follow(faults: list[Fault], findings: Iterable[Finding], now: float) -> None:
+    """Note which faults last, which are over, and which are new."""
+    lasting = {(fault.id, fault.object, fault.about): fault for fault in faults if fault.lasts}
+    for finding in findings:
+        fault = lasting.pop((finding.diagnosis.id, str(finding.ref), finding.about), None)
+        if fault is None:
+            fault = Fault(finding.diagnosis.id, str(finding.ref), finding.about, finding.message, now, now)
+            faults.append(fault)
+        fault.message, fault.seen = finding.message, now
+    for fault in lasting.values():
+        fault.lasts = False
+
+
+def named(faults: Iterable[Fault], patience: float) -> list[Fault]:
+    """Return those that are worth a word: they have lasted, as locks had before the doctor says a word."""
+    return [fault for fault in faults if fault.id in STALLED or fault.seen - fault.since >= patience]

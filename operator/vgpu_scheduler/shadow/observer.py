@@ -1,0 +1,215 @@
+"""Follows a cluster on which another scheduler works, and notes what this one would have done in its place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from vgpu_scheduler.kube import Object, Pod, parse_time
+from vgpu_scheduler.shadow import faults
+from vgpu_scheduler.shadow.records import MissedRoom, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.shadow.standing import choose, concerns, place_of, room_for_waiting, waits
+from vgpu_scheduler.whatif import Taken, World, WorldError, take_in, usage
+from vgpu_scheduler.whatif.changes import POD, key_of
+
+
+class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How closely is looked.
+
+    Attributes
+    ----------
+    patience
+        Seconds that something has to last before it is worth a word.
+    audit_every, sample_every
+        Seconds between two looks at books and locks, and at how the cluster stands.
+    """
+
+    patience: float = 60.0
+    audit_every: float = 30.0
+    sample_every: float = 60.0
+
+
+class Shadow:
+    """Notes what happens in a world, which is another one now and then, and what this scheduler would have done.
+
+    Parameters
+    ----------
+    record
+        What was seen so far, and goes on.
+    """
+
+    def __init__(self, record: Record, options: ShadowOptions) -> None:
+        self.record = record
+        self._options = options
+        self._open = {course.uid: course for course in record.pods.values() if course.left is None}
+        self._missed = {missed.uid: missed for missed in record.missed if missed.until is None}
+        self._passed_over: set[str] = set()
+        """UIDs of pods that had their places when somebody began to watch."""
+        self._gated: set[str] = set()
+        self._moved = True
+        self._audited = self._sampled = float("-inf")
+
+    def begin(self, world: World, now: float) -> None:
+        """Begin to watch a world; of what came about since an earlier watch it is noted what is left of it."""
+        for missed in self._missed.values():
+            missed.until = self.record.until
+        self._missed.clear()
+        self.record.watches.append(Watch(now, now))
+        for pod in world.pods.values():
+            uid = world.first_uid(pod)
+            if uid not in self._open and place_of(world, pod) is not None:
+                self._passed_over.add(uid)
+            else:
+                self._note(world, pod, now)
+        self._note_gone(world, now)
+
+    def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> Taken:
+        """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.take_in`."""
+        if obj["kind"] == POD and not gone:
+            self._foresee(world, obj, now)
+        taken = take_in(world, obj, gone=gone)
+        if taken is Taken.CHANGED and obj["kind"] == POD:
+            pod = world.pods.get(key_of(obj))
+            if pod is not None:
+                self._note(world, pod, now)
+            self._note_if_gone(world, str(obj["metadata"].get("uid", "")), key_of(obj), now)
+        self._moved |= taken is Taken.CHANGED
+        return taken
+
+    def replaced(self, before: World, world: World, now: float) -> None:
+        """Take in that a world stands for the cluster from now on that was made anew of its objects."""
+        for pod in world.pods.values():
+            self._choose_before(before, world, pod, now)
+            self._note(world, pod, now)
+        self._note_gone(world, now)
+        self._moved = True
+
+    def look(self, world: World, now: float) -> None:
+        """Look at who waits, and at times at books, locks and what is given out."""
+        self.record.watches[-1].until = now
+        world.review_locks(datetime.fromtimestamp(now, UTC))
+        if self._moved or self._missed:
+            self._look_at_waiting(world, now)
+            self._moved = False
+        if now - self._audited >= self._options.audit_every:
+            self._audited = now
+            faults.follow(self.record.faults, faults.find(world, now, self._options.patience), now)
+        if now - self._sampled >= self._options.sample_every:
+            self._sampled = now
+            self.record.samples.append(_sample(world, self.record.beside, now))
+
+    # Pods -------------------------------------------------------------------------------------------------------------
+
+    def _foresee(self, world: World, obj: Object, now: float) -> None:
+        """Choose for a pod that is about to be placed, while the cluster is as its scheduler saw it."""
+        try:
+            pod = world.pod({**obj, "spec": obj.get("spec") or {}}, again=True)
+        except WorldError:
+            return  # which the world says of it, too
+        self._choose_before(world, world, pod, now)
+
+    def _choose_before(self, before: World, after: World, pod: Pod, now: float) -> None:
+        """Choose for a pod that has got its place since a cluster was as it was before."""
+        uid = after.first_uid(pod)
+        course = self._open.get(uid)
+        if uid in self._passed_over or (course is not None and course.place is not None):
+            return
+        if not concerns(after, pod, self.record.beside) or pod.terminal or place_of(after, pod) is None:
+            return
+        known = before.pods.get(pod.key)
+        asked = known if known is not None and before.first_uid(known) == uid else pod
+        course = course or self._arrived(uid, pod, now)
+        course.choice = choose(before, asked)
+        if course.choice.place is not None and course.fitted is None:
+            course.fitted = now
+
+    def _note(self, world: World, pod: Pod, now: float) -> None:
+        """Note where a pod stands."""
+        uid = world.first_uid(pod)
+        course = self._open.get(uid)
+        if uid in self._passed_over or not concerns(world, pod, self.record.beside):
+            return
+        place = place_of(world, pod)
+        if course is None and place is None and not waits(pod):
+            self._gated.add(uid)
+            return
+        if course is None and not pod.terminal:
+            course = self._arrived(uid, pod, now)
+        if course is None:
+            return
+        if course.placed is None or place is None:
+            course.placed = None if place is None else now
+        course.place = place
+        if pod.node_name and course.bound is None:
+            course.bound = now
+        if place is not None:
+            self._miss_no_more(uid, now)
+        if pod.terminal:
+            self._left(course, now)
+
+    def _arrived(self, uid: str, pod: Pod, now: float) -> PodCourse:
+        """Begin the course of a pod; one that no gate held back arrived when it was created."""
+        created = None if uid in self._gated else parse_time(pod.creation_timestamp)
+        arrived = now if created is None else min(created.timestamp(), now)
+        course = PodCourse(uid, pod.key, pod.priority, arrived)
+        self._gated.discard(uid)
+        self._open[uid] = self.record.pods[uid] = course
+        return course
+
+    def _note_gone(self, world: World, now: float) -> None:
+        for course in list(self._open.values()):
+            self._note_if_gone(world, course.uid, course.pod, now)
+
+    def _note_if_gone(self, world: World, uid: str, key: str, now: float) -> None:
+        """Note that a pod is gone, if it is."""
+        known = world.pods.get(key)
+        if known is not None and world.first_uid(known) == uid:
+            return
+        self._passed_over.discard(uid)
+        self._gated.discard(uid)
+        if uid in self._open:
+            self._left(self._open[uid], now)
+
+    def _left(self, course: PodCourse, now: float) -> None:
+        course.left = now
+        del self._open[course.uid]
+        self._miss_no_more(course.uid, now)
+
+    # Room that is missed ----------------------------------------------------------------------------------------------
+
+    def _look_at_waiting(self, world: World, now: float) -> None:
+        fitting = set()
+        for pod, place in room_for_waiting(world, self.record.beside):
+            uid = world.first_uid(pod)
+            course = self._open.get(uid)
+            if course is None:
+                continue
+            fitting.add(uid)
+            if course.fitted is None:
+                course.fitted = now
+            if uid not in self._missed:
+                self._missed[uid] = MissedRoom(uid, pod.key, now, place)
+                self.record.missed.append(self._missed[uid])
+        for uid in self._missed.keys() - fitting:
+            self._miss_no_more(uid, now)
+
+    def _miss_no_more(self, uid: str, now: float) -> None:
+        missed = self._missed.pop(uid, None)
+        if missed is not None:
+            missed.until = now
+
+
+def _sample(world: World, beside: str, now: float) -> Sample:
+    cards = usage.cards(world)
+    total = usage.summed("", cards)
+    waiting = sum(concerns(world, pod, beside) and waits(pod) for pod in world.pending.values())
+    return Sample(
+        at=now,
+        cards=total.cards,
+        whole=total.idle,
+        memory=total.memory.total,
+        given=total.memory.used,
+        fragmentation=total.fragmentation,
+        waiting=waiting,
+    )

@@ -1,0 +1,193 @@
+"""What was seen of a scheduler's work, and what this one would have done, as values that a file can hold.
+
+Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 1
+"""Of the files that hold records; those of another one are not read."""
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A node, and cards of it by UUID, in the order of their names."""
+
+    node: str
+    cards: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Word it."""
+        return f"{self.node} ({', '.join(self.cards)})" if self.cards else self.node
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """What this scheduler would have done with one pod, on the cluster that the other one saw.
+
+    Attributes
+    ----------
+    place
+        Where it would have put the pod; None if nowhere.
+    reason
+        Why nowhere; empty where there is a place.
+    """
+
+    place: Place | None
+    reason: str = ""
+
+
+class PodCourse(msgspec.Struct, gc=False):
+    """What became of a pod.
+
+    Attributes
+    ----------
+    uid, pod
+        Which: its UID, and its namespace and name.
+    arrived
+        When it could be placed: it was there, and no gate held it back.
+    fitted
+        When this scheduler would first have had room for it, beside the pods that come before it; None if never.
+    placed, place
+        When the other scheduler decided it, and where; None while it has not, or has taken that back.
+    bound
+        When it was bound, which may be later, or never.
+    choice
+        What this scheduler would have chosen in that moment; None where nobody could look.
+    left
+        When it ended, or was gone; None while it is there.
+    """
+
+    uid: str
+    pod: str
+    priority: int
+    arrived: float
+    fitted: float | None = None
+    placed: float | None = None
+    place: Place | None = None
+    bound: float | None = None
+    choice: Choice | None = None
+    left: float | None = None
+
+    def waited(self, now: float) -> float:
+        """Return for how many seconds it has waited, up to now if it waits still."""
+        ends = [time for time in (self.bound, self.left) if time is not None]
+        return max(min(ends, default=now) - self.arrived, 0.0)
+
+    @property
+    def differs(self) -> bool:
+        """Whether this scheduler would have put it elsewhere, or nowhere."""
+        return self.choice is not None and self.choice.place != self.place
+
+
+class MissedRoom(msgspec.Struct, gc=False):
+    """A time in which a pod waited although it would have fitted.
+
+    Attributes
+    ----------
+    since, until
+        From the first look that found it so to the first that did not; ``until`` is None while it lasts.
+    place
+        Where it would have fitted at first, beside the other pods that would have, each in its turn.
+    """
+
+    uid: str
+    pod: str
+    since: float
+    place: Place
+    until: float | None = None
+
+    def lasted(self, now: float) -> float:
+        """Return for how many seconds it lasted, up to now if it lasts still."""
+        return (now if self.until is None else self.until) - self.since
+
+
+class Fault(msgspec.Struct, gc=False):
+    """Something that was wrong in the books or with a lock, as the doctor tells it.
+
+    Attributes
+    ----------
+    id
+        The doctor's name for it.
+    object, about
+        The object, and the card or annotation of it.
+    message
+        What was wrong when it was last seen.
+    since, seen
+        When it was first seen, and last.
+    lasts
+        Whether the last look saw it.
+    """
+
+    id: str
+    object: str
+    about: str
+    message: str
+    since: float
+    seen: float
+    lasts: bool = True
+
+
+class Sample(msgspec.Struct, frozen=True, gc=False):
+    """How a cluster stood at one time.
+
+    Attributes
+    ----------
+    cards, whole
+        How many cards there are, and how many of them nobody has anything of.
+    memory, given
+        MiB of all cards, and those that are given out.
+    fragmentation
+        Percent of the free memory that lies on cards that are partly used.
+    waiting
+        Pods that wait for cards.
+    """
+
+    at: float
+    cards: int
+    whole: int
+    memory: int
+    given: int
+    fragmentation: int
+    waiting: int
+
+
+class Watch(msgspec.Struct, gc=False):
+    """A time in which somebody watched, from its first look to its last one."""
+
+    since: float
+    until: float
+
+
+class Record(msgspec.Struct):
+    """All that was seen.
+
+    Attributes
+    ----------
+    beside
+        The scheduler whose pods are looked at.
+    watches
+        When somebody watched, in order.
+    pods
+        The pods of that scheduler that ask for cards and came or waited while somebody watched, by UID.
+    """
+
+    beside: str
+    version: int = VERSION
+    watches: list[Watch] = []
+    pods: dict[str, PodCourse] = {}
+    missed: list[MissedRoom] = []
+    faults: list[Fault] = []
+    samples: list[Sample] = []
+
+    @property
+    def until(self) -> float:
+        """The time of the last look; 0 before the first one."""
+        return self.watches[-1].until if self.watches else 0.0
+
+    @property
+    def watched(self) -> float:
+        """For how many seconds somebody watched."""
+        return sum(watch.until - watch.since for watch in self.watches)

@@ -1,0 +1,249 @@
+"""What is planted on a cluster is named, and nothing else; and what is claimed is proven on the cluster as it was."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.seeds import seeds
+from tests.shadow.clusters import HAMI, START, Cluster, FewLines
+
+from vgpu_scheduler.engine import SCHEDULER_NAME, EngineOptions
+from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.model import Placement
+from vgpu_scheduler.shadow import Place, Record, Shadow, ShadowOptions, faults
+from vgpu_scheduler.whatif import Taken, World, make_dialect, simulate
+from vgpu_scheduler.whatif.turns import queue_of
+
+Object = dict[str, Any]
+OPTIONS = EngineOptions([make_dialect("hami")], scheduler_names=(SCHEDULER_NAME, HAMI), coexist_with=(HAMI,))
+
+
+def world_of(cluster: Cluster) -> World:
+    world = World(OPTIONS)
+    world.add(cluster.all())
+    return world
+
+
+class Watched:
+    """A cluster that is looked at after everything that happens."""
+
+    def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None) -> None:
+        self.cluster = cluster
+        list(cluster.happened())
+        self.world = world_of(cluster)
+        self.shadow = Shadow(record or Record(HAMI), ShadowOptions(patience=60.0, audit_every=0.0, sample_every=60.0))
+        self.shadow.begin(self.world, now)
+        self.shadow.look(self.world, now)
+        self.anew = 0
+
+    @property
+    def record(self) -> Record:
+        return self.shadow.record
+
+    def see(self, now: float) -> None:
+        for obj, gone in self.cluster.happened():
+            if self.shadow.take_in(self.world, obj, gone=gone, now=now) is Taken.NOT:
+                before, self.world = self.world, world_of(self.cluster)
+                self.shadow.replaced(before, self.world, now)
+                self.anew += 1
+        self.shadow.look(self.world, now)
+
+    def course(self, name: str) -> Any:
+        return next(course for course in self.record.pods.values() if course.pod == f"default/{name}")
+
+
+def one_node(cards: int = 2) -> Cluster:
+    cluster = Cluster()
+    cluster.add_node("a", cards)
+    return cluster
+
+
+def test_a_pod_is_followed_from_its_arrival_to_its_end() -> None:
+    cluster = one_node()
+    watched = Watched(cluster)
+    cluster.add_pod("x", 4000, START + 10)
+    watched.see(START + 10)
+    cluster.announce("x", "a", ["GPU-a-0"], 4000)
+    watched.see(START + 12)
+    cluster.bind("x", "a")
+    watched.see(START + 13)
+    cluster.delete("Pod", "x")
+    watched.see(START + 60)
+    course = watched.course("x")
+    assert (course.arrived, course.fitted, course.placed, course.bound, course.left) == tuple(
+        START + second for second in (10, 10, 12, 13, 60)
+    )
+    assert course.place == Place("a", ("GPU-a-0",))
+    assert course.choice.place == Place("a", ("GPU-a-1",))  # the later one of equals
+    assert course.differs
+    assert course.waited(START + 99) == 3.0
+    assert not watched.anew
+
+
+def test_what_was_placed_before_anybody_watched_is_not_told_of() -> None:
+    cluster = one_node()
+    cluster.add_pod("x", 4000, START - 50)
+    cluster.announce("x", "a", ["GPU-a-0"], 4000)
+    cluster.bind("x", "a")
+    watched = Watched(cluster)
+    cluster.lock("a", None)
+    watched.see(START + 5)
+    pod = cluster.get("Pod", "x")
+    pod["status"]["phase"] = "Running"
+    cluster.put(pod)
+    watched.see(START + 6)
+    assert not watched.record.pods
+
+
+def test_a_choice_is_made_on_the_cluster_that_the_other_one_saw() -> None:
+    cluster = one_node(1)
+    watched = Watched(cluster)
+    cluster.add_pod("x", 10_000, START)
+    cluster.add_pod("y", 10_000, START)
+    for name in ("y", "x"):  # the second one is over the card
+        cluster.announce(name, "a", ["GPU-a-0"], 10_000)
+        cluster.bind(name, "a")
+    watched.see(START + 1)
+    assert watched.course("y").choice.place == Place("a", ("GPU-a-0",))
+    assert watched.course("x").choice.place is None
+    assert "CardInsufficientMemory" in watched.course("x").choice.reason
+
+
+def test_a_pod_behind_a_gate_arrives_when_the_gate_is_gone() -> None:
+    cluster = one_node()
+    cluster.add_pod("x", 4000, START)
+    pod = cluster.get("Pod", "x")
+    pod["spec"]["schedulingGates"] = [{"name": "later"}]
+    cluster.put(pod)
+    watched = Watched(cluster)
+    watched.see(START + 100)
+    assert not watched.record.pods
+    del pod["spec"]["schedulingGates"]
+    cluster.put(pod)
+    watched.see(START + 200)
+    assert watched.course("x").arrived == START + 200
+
+
+def test_what_was_announced_and_taken_back_waits_again() -> None:
+    cluster = one_node()
+    watched = Watched(cluster)
+    cluster.add_pod("x", 4000, START)
+    cluster.announce("x", "a", ["GPU-a-0"], 4000)
+    watched.see(START + 1)
+    assert watched.course("x").place == Place("a", ("GPU-a-0",))
+    pod = cluster.get("Pod", "x")
+    pod["metadata"]["annotations"] = {}
+    cluster.put(pod)
+    watched.see(START + 5)
+    course = watched.course("x")
+    assert (course.place, course.placed, course.bound) == (None, None, None)
+    assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 5, None)]
+
+
+class Claims:
+    """Proves what is claimed of pods that wait: on the cluster as it was then, the engine places them."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._seen = 0
+        self.proven = 0
+
+    def check(self, now: float) -> None:
+        new = self._watched.record.missed[self._seen :]
+        self._seen += len(new)
+        if not new:
+            return
+        world = world_of(self._watched.cluster)
+        world.review_locks(self._watched.world.reviewed_at)  # type: ignore[arg-type]
+        answers = {each.pod.key: each.decision.placement for each in simulate(world, queue_of(world), as_they_are=True)}
+        for missed in new:
+            placement = answers[missed.pod]
+            assert placement is not None, missed
+            cards = {card.uuid for container in placement.containers for card in container}
+            assert Place(placement.node, tuple(sorted(cards))) == missed.place
+            self.proven += 1
+
+
+PATIENCE = 60.0
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
+    played = FewLines(seed)
+    watched = Watched(played.cluster)
+    claims = Claims(watched)
+    for _ in range(60):
+        played.step()
+        watched.see(played.now)
+        claims.check(played.now)
+    planted, named = played.planted, faults.named(watched.record.faults, PATIENCE)
+
+    def lasting(times: dict[str, float]) -> set[str]:
+        return {name for name, since in times.items() if played.now - since >= PATIENCE}
+
+    leaked = {fault.object for fault in named if fault.id in faults.LEAKED}
+    assert leaked == {f"Pod default/{name}" for name in lasting(planted.leaked)}
+    stalled = {fault.object for fault in named if fault.id in faults.STALLED}
+    assert stalled == {f"Node {name}" for name in planted.stalled if played.now - planted.stalled[name] > PATIENCE}
+    over = {fault.about for fault in named if fault.id in faults.OVER}
+    assert over == {card for card, lasted in planted.over.items() if lasted >= PATIENCE}
+    missed = {
+        each.pod.removeprefix("default/") for each in watched.record.missed if each.lasted(played.now) >= PATIENCE
+    }
+    assert lasting(planted.kept) <= missed <= planted.kept.keys() | planted.blocked
+    assert claims.proven == len(watched.record.missed)
+
+
+class Itself:
+    """This scheduler at work on the objects: it decides in its own world, and writes what it would write."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._engine = world_of(cluster).engine
+
+    def see(self, changes: list[tuple[Object, bool]], now: float) -> None:
+        for obj, gone in changes:
+            if obj["kind"] == "Pod" and gone:
+                self._engine.remove_pod(obj["metadata"]["uid"], now)
+            elif obj["kind"] == "Pod":
+                self._engine.observe_pod(decode_pod(obj), now)
+        while decisions := self._engine.attempt_group(now):
+            for decision in decisions:
+                if decision.placement is not None:
+                    self._bind(decision.pod.partition("/")[2], decision.placement)
+                    self._engine.confirmed(decision.uid)
+
+    def _bind(self, name: str, placement: Placement) -> None:
+        pod = self._cluster.get("Pod", name)
+        pod["metadata"]["annotations"] = self._engine.dialects.annotations(placement, 0)
+        pod["spec"]["nodeName"] = placement.node
+        self._cluster.put(pod)
+
+
+@pytest.mark.parametrize("seed", seeds(3, 20))
+def test_beside_itself_there_is_no_difference(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = Cluster()
+    for number in range(4):
+        cluster.add_node(f"n{number}", 1 + number % 3)
+    watched, itself = Watched(cluster), Itself(cluster)
+    now, there = START, []
+    for number in range(60):
+        now += float(rng.integers(1, 30))
+        if there and rng.random() < 0.5:
+            cluster.delete("Pod", there.pop(int(rng.integers(len(there)))))
+        for each in range(int(rng.integers(3))):
+            there.append(f"p{number}-{each}")
+            memory, cards = 1000 * int(rng.integers(1, 16)), 1 + int(rng.random() < 0.3)
+            cluster.add_pod(there[-1], memory, now, cards=cards, cores=10 * int(rng.integers(5)))
+        changes, cluster.changes = cluster.changes, []
+        itself.see(copy.deepcopy(changes), now)
+        cluster.changes = [*changes, *cluster.changes]
+        watched.see(now)
+    placed = [course for course in watched.record.pods.values() if course.placed is not None]
+    assert len(placed) > 20
+    assert not [course for course in placed if course.choice is None or course.differs]
+    assert not [missed for missed in watched.record.missed if missed.lasted(now) >= PATIENCE]  # it backs off
