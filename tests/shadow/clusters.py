@@ -213,18 +213,22 @@ class FewLines:
         self.cluster.announce(name, node, cards, memory)
         self.cluster.bind(name, node)
 
+    def keep(self) -> None:
+        """Have a pod come that is kept waiting."""
+        name = f"kept{self._number}"
+        self._number += 1
+        self.wanted[name] = (2000, 1)
+        self.cluster.add_pod(name, 2000, self.now)
+        self.kept[name] = self.now + 3600.0
+        self.planted.kept[name] = self.now
+
     def _fault(self) -> None:
         kind = str(self.rng.choice(["keep", "leak", "stall", "over", *["none"] * 12]))
         if not self._left.get(kind):
             return
         if kind == "keep" and self.books.room(2000, 1, set()) and not self.wanted:
             self._left[kind] -= 1
-            name = f"kept{self._number}"
-            self._number += 1
-            self.wanted[name] = (2000, 1)
-            self.cluster.add_pod(name, 2000, self.now)
-            self.kept[name] = self.now + 3600.0
-            self.planted.kept[name] = self.now
+            self.keep()
         elif kind == "leak" and (found := self.books.room(2000, 1, set())):
             self._left[kind] -= 1
             name = f"leaked{self._number}"

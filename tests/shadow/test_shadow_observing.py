@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
-import numpy as np
 import pytest
 from tests.seeds import seeds
-from tests.shadow.clusters import HAMI, START, Cluster, FewLines
+from tests.shadow.clusters import START, Cluster, FewLines
+from tests.shadow.watched import Watched, beside_itself, world_of
 
-from vgpu_scheduler.engine import SCHEDULER_NAME, EngineOptions
-from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import Placement
-from vgpu_scheduler.shadow import Place, Record, Shadow, ShadowOptions, faults
-from vgpu_scheduler.whatif import Taken, World, make_dialect, simulate
+from vgpu_scheduler.shadow import Place, faults
+from vgpu_scheduler.whatif import simulate
 from vgpu_scheduler.whatif.turns import queue_of
-
-Object = dict[str, Any]
-OPTIONS = EngineOptions([make_dialect("hami")], scheduler_names=(SCHEDULER_NAME, HAMI), coexist_with=(HAMI,))
-
-
-def world_of(cluster: Cluster) -> World:
-    world = World(OPTIONS)
-    world.add(cluster.all())
-    return world
-
-
-class Watched:
-    """A cluster that is looked at after everything that happens."""
-
-    def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None) -> None:
-        self.cluster = cluster
-        list(cluster.happened())
-        self.world = world_of(cluster)
-        self.shadow = Shadow(record or Record(HAMI), ShadowOptions(patience=60.0, audit_every=0.0, sample_every=60.0))
-        self.shadow.begin(self.world, now)
-        self.shadow.look(self.world, now)
-        self.anew = 0
-
-    @property
-    def record(self) -> Record:
-        return self.shadow.record
-
-    def see(self, now: float) -> None:
-        for obj, gone in self.cluster.happened():
-            if self.shadow.take_in(self.world, obj, gone=gone, now=now) is Taken.NOT:
-                before, self.world = self.world, world_of(self.cluster)
-                self.shadow.replaced(before, self.world, now)
-                self.anew += 1
-        self.shadow.look(self.world, now)
-
-    def course(self, name: str) -> Any:
-        return next(course for course in self.record.pods.values() if course.pod == f"default/{name}")
 
 
 def one_node(cards: int = 2) -> Cluster:
@@ -197,52 +154,9 @@ def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
     assert claims.proven == len(watched.record.missed)
 
 
-class Itself:
-    """This scheduler at work on the objects: it decides in its own world, and writes what it would write."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._engine = world_of(cluster).engine
-
-    def see(self, changes: list[tuple[Object, bool]], now: float) -> None:
-        for obj, gone in changes:
-            if obj["kind"] == "Pod" and gone:
-                self._engine.remove_pod(obj["metadata"]["uid"], now)
-            elif obj["kind"] == "Pod":
-                self._engine.observe_pod(decode_pod(obj), now)
-        while decisions := self._engine.attempt_group(now):
-            for decision in decisions:
-                if decision.placement is not None:
-                    self._bind(decision.pod.partition("/")[2], decision.placement)
-                    self._engine.confirmed(decision.uid)
-
-    def _bind(self, name: str, placement: Placement) -> None:
-        pod = self._cluster.get("Pod", name)
-        pod["metadata"]["annotations"] = self._engine.dialects.annotations(placement, 0)
-        pod["spec"]["nodeName"] = placement.node
-        self._cluster.put(pod)
-
-
 @pytest.mark.parametrize("seed", seeds(3, 20))
 def test_beside_itself_there_is_no_difference(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    cluster = Cluster()
-    for number in range(4):
-        cluster.add_node(f"n{number}", 1 + number % 3)
-    watched, itself = Watched(cluster), Itself(cluster)
-    now, there = START, []
-    for number in range(60):
-        now += float(rng.integers(1, 30))
-        if there and rng.random() < 0.5:
-            cluster.delete("Pod", there.pop(int(rng.integers(len(there)))))
-        for each in range(int(rng.integers(3))):
-            there.append(f"p{number}-{each}")
-            memory, cards = 1000 * int(rng.integers(1, 16)), 1 + int(rng.random() < 0.3)
-            cluster.add_pod(there[-1], memory, now, cards=cards, cores=10 * int(rng.integers(5)))
-        changes, cluster.changes = cluster.changes, []
-        itself.see(copy.deepcopy(changes), now)
-        cluster.changes = [*changes, *cluster.changes]
-        watched.see(now)
+    watched, now = beside_itself(seed)
     placed = [course for course in watched.record.pods.values() if course.placed is not None]
     assert len(placed) > 20
     assert not [course for course in placed if course.choice is None or course.differs]

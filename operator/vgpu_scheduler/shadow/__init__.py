@@ -4,12 +4,19 @@ A :class:`Shadow` is told of changes with their times, and notes what it sees in
 hold. Nothing here talks to a cluster or looks at a clock.
 """
 
+from vgpu_scheduler.shadow.chronicle import Chronicle, Line, histories
+from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, Fault, MissedRoom, Place, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.shadow.summary import Summary, summed_up
 
 __all__ = [
     "Choice",
+    "Chronicle",
     "Fault",
+    "Horizon",
+    "Interval",
+    "Line",
     "MissedRoom",
     "Place",
     "PodCourse",
@@ -17,5 +24,10 @@ __all__ = [
     "Sample",
     "Shadow",
     "ShadowOptions",
+    "Summary",
     "Watch",
+    "histories",
+    "one_hour",
+    "summed_up",
+    "whole_time",
 ]

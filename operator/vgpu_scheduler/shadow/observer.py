@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.records import MissedRoom, PodCourse, Record, Sample, Watch
 from vgpu_scheduler.shadow.standing import choose, concerns, place_of, room_for_waiting, waits
-from vgpu_scheduler.whatif import Taken, World, WorldError, take_in, usage
+from vgpu_scheduler.whatif import Taken, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
 
 
@@ -201,15 +202,11 @@ class Shadow:
 
 
 def _sample(world: World, beside: str, now: float) -> Sample:
-    cards = usage.cards(world)
-    total = usage.summed("", cards)
+    gauge = Gauge(world.engine.state, world.engine.dialects)
+    gauge.read(now)
+    stand = gauge.series()
     waiting = sum(concerns(world, pod, beside) and waits(pod) for pod in world.pending.values())
-    return Sample(
-        at=now,
-        cards=total.cards,
-        whole=total.idle,
-        memory=total.memory.total,
-        given=total.memory.used,
-        fragmentation=total.fragmentation,
-        waiting=waiting,
+    (cards, whole, given, stranded) = (
+        float(each[0]) for each in (stand.cards, stand.whole, stand.given, stand.stranded)
     )
+    return Sample(now, cards, whole, given, stranded, waiting)

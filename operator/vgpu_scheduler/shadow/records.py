@@ -136,21 +136,20 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     cards, whole
-        How many cards there are, and how many of them nobody has anything of.
-    memory, given
-        MiB of all cards, and those that are given out.
-    fragmentation
-        Percent of the free memory that lies on cards that are partly used.
+        How many cards are in service, and how many of them nobody has anything of.
+    given
+        What is given out, in cards.
+    stranded
+        What is free of cards that are partly used, in cards.
     waiting
         Pods that wait for cards.
     """
 
     at: float
-    cards: int
-    whole: int
-    memory: int
-    given: int
-    fragmentation: int
+    cards: float
+    whole: float
+    given: float
+    stranded: float
     waiting: int
 
 

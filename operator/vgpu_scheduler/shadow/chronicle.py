@@ -1,0 +1,214 @@
+"""What happens to a cluster, line by line: enough of it to be replayed, and no more.
+
+A pod has a line when it comes, when it is placed, and when it is over; another object when something of it changes
+that decisions may depend on. What the lines say is read back as a :class:`vgpu_scheduler.history.History`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Removed
+from vgpu_scheduler.kube import DecodeError, Object, Pod
+from vgpu_scheduler.whatif.changes import POD
+
+_Key = tuple[str, str, str]
+_HEARTBEATS: Final = frozenset({"lastHeartbeatTime", "lastTransitionTime"})
+_OF_NODES: Final = ("handshake", "mutex.lock", "last-allocated", "heartbeat")
+"""Parts of the names of annotations of nodes that tell of no more than that somebody is at work."""
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """One thing that happened.
+
+    Attributes
+    ----------
+    object
+        As it was from then on, or was last; None where somebody began to watch, with all that is there.
+    gone
+        Whether it is there no more.
+    began, ended
+        Somebody begins to watch, or stops.
+    """
+
+    at: float
+    object: dict[str, Any] | None = None
+    gone: bool = False
+    began: bool = False
+
+
+class Chronicle:
+    """Says which changes are worth a line.
+
+    Parameters
+    ----------
+    write
+        Takes each line.
+    strip
+        Returns an object without what nobody need see.
+    """
+
+    def __init__(self, write: Callable[[Line], None], strip: Callable[[Object], dict[str, Any]] = dict) -> None:
+        self._write = write
+        self._strip = strip
+        self._known: dict[_Key, int] = {}
+
+    def begin(self, objects: Iterable[Object], now: float) -> None:
+        """Begin to watch."""
+        self._known.clear()
+        self._write(Line(now, began=True))
+        for obj in objects:
+            self.note(obj, gone=False, now=now)
+
+    def note(self, obj: Object, *, gone: bool, now: float) -> None:
+        """Note a change."""
+        key = _key(obj)
+        if gone:
+            if self._known.pop(key, None) is not None:
+                self._write(Line(now, {"kind": obj["kind"], "metadata": _names(obj)}, gone=True))
+            return
+        said = _pod(obj) if obj["kind"] == POD else self._other(obj)
+        mark = hash(msgspec.json.encode(said, order="sorted"))
+        if self._known.get(key) != mark:
+            self._known[key] = mark
+            self._write(Line(now, self._strip(obj)))
+
+    def note_all(self, objects: Iterable[Object], now: float) -> None:
+        """Note what has changed since the last note, where these are all objects."""
+        left = set(self._known)
+        for obj in objects:
+            left.discard(_key(obj))
+            self.note(obj, gone=False, now=now)
+        for kind, namespace, name in left:
+            self.note({"kind": kind, "metadata": {"namespace": namespace, "name": name}}, gone=True, now=now)
+
+    def _other(self, obj: Object) -> dict[str, Any]:
+        metadata = obj.get("metadata") or {}
+        annotations = {
+            key: text
+            for key, text in (metadata.get("annotations") or {}).items()
+            if not any(part in key for part in _OF_NODES)
+        }
+        labels, uid = metadata.get("labels"), metadata.get("uid")
+        status = {key: value for key, value in (obj.get("status") or {}).items() if key not in {"images", "conditions"}}
+        rest = {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
+        return {"rest": rest, "annotations": annotations, "labels": labels, "uid": uid, "status": status}
+
+
+def _key(obj: Object) -> _Key:
+    metadata = obj.get("metadata") or {}
+    return str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _names(obj: Object) -> dict[str, Any]:
+    metadata = obj.get("metadata") or {}
+    return {key: metadata[key] for key in ("namespace", "name", "uid") if metadata.get(key)}
+
+
+def _pod(obj: Object) -> dict[str, Any]:
+    """Return what of a pod is worth a line."""
+    metadata, spec, status = (obj.get(part) or {} for part in ("metadata", "spec", "status"))
+    return {
+        "uid": metadata.get("uid"),
+        "node": spec.get("nodeName"),
+        "gates": spec.get("schedulingGates"),
+        "over": status.get("phase") in {"Succeeded", "Failed"},
+    }
+
+
+Decoders = Mapping[str, Callable[[Any], Any]]
+"""By kind, what reads an object."""
+
+
+def histories(lines: Iterable[Line], ended: float, decode: Decoders, beside: str) -> Iterator[History]:
+    """Yield the history of each time in which somebody watched, from lines.
+
+    Parameters
+    ----------
+    ended
+        Until when the last one lasted.
+    decode
+        Objects of other kinds than these are left out, and those that cannot be read.
+    beside
+        The scheduler whose pods arrive; those of others are there.
+    """
+    reader: _Reader | None = None
+    for line in lines:
+        if line.began:
+            if reader is not None:
+                yield reader.history(reader.last)
+            reader = _Reader(line.at, decode, beside)
+        elif reader is not None and line.object is not None:
+            reader.read(line.at, line.object, gone=line.gone)
+    if reader is not None:
+        yield reader.history(max(ended, reader.last))
+
+
+class _Reader:
+    """Makes a history of lines."""
+
+    def __init__(self, began: float, decode: Decoders, beside: str) -> None:
+        self._began = self.last = began
+        self._decode = decode
+        self._beside = beside
+        self._first: list[Changed | Arrived] = []
+        self._events: list[Event] = []
+        self._values: dict[_Key, Any] = {}
+
+    def history(self, ended: float) -> History:
+        """Return what was read."""
+        return History(self._began, ended, tuple(self._first), tuple(self._events))
+
+    def read(self, at: float, obj: dict[str, Any], *, gone: bool) -> None:
+        """Read one line."""
+        self.last = max(self.last, at)
+        key, decode = _key(obj), self._decode.get(str(obj["kind"]))
+        if decode is None:
+            return
+        if gone:
+            self._gone(at, key)
+            return
+        try:
+            value = decode(obj)
+        except DecodeError:
+            return
+        if isinstance(value, Pod):
+            self._pod(at, key, value)
+        else:
+            self._values[key] = value
+            self._add(Changed(at, key[0], value))
+
+    def _gone(self, at: float, key: _Key) -> None:
+        value = self._values.pop(key, None)
+        if isinstance(value, Pod):
+            self._add(Departed(at, value.uid))
+        elif value is not None:
+            self._add(Removed(at, key[0], value))
+
+    def _pod(self, at: float, key: _Key, pod: Pod) -> None:
+        before = self._values.get(key)
+        if before is not None and before.uid != pod.uid:
+            self._gone(at, key)
+            before = None
+        if pod.terminal:
+            self._gone(at, key)
+            return
+        self._values[key] = pod
+        if pod.scheduler_name != self._beside or (before is None and pod.node_name and at == self._began):
+            self._add(Changed(at, POD, pod))
+            return
+        if before is None:
+            self._add(Arrived(at, msgspec.structs.replace(pod, node_name="")))
+        elif not pod.node_name:
+            self._add(Changed(at, POD, pod))
+        if pod.node_name and (before is None or not before.node_name):
+            self._events.append(Decided(at, pod.uid, pod.node_name, pod.annotations, self._beside))
+
+    def _add(self, event: Event) -> None:
+        if event.at == self._began and isinstance(event, Changed | Arrived):
+            self._first.append(event)
+        else:
+            self._events.append(event)

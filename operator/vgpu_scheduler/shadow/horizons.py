@@ -1,0 +1,220 @@
+"""What would have become of the same arrivals under this scheduler: within an hour of each other, and all the time.
+
+Two worlds drift apart once one pod is placed otherwise. So each answer names its horizon: it begins with the cluster as
+it was, and from there on the arrivals are those of the record, while placements are this scheduler's own, and pods
+leave as long after they are placed as they did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.history import (
+    Arrived,
+    Changed,
+    Course,
+    Decided,
+    Departed,
+    Event,
+    History,
+    Removed,
+    Stay,
+    as_created,
+    replay,
+)
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif.changes import POD
+
+HOUR: Final = 3600.0
+_SAMPLES: Final = 1000
+_LOW, _HIGH = 2.5, 97.5
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A mean, and between which values it lies in 95 of 100 samples drawn anew."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """What came of a horizon, beside what happened.
+
+    Attributes
+    ----------
+    name
+        ``one hour`` or ``the whole time``.
+    pods
+        How many pods are compared.
+    waited, would_wait
+        Seconds that they waited on average, and would have waited.
+    saved
+        The difference of the two, with its interval; more is better.
+    given, would_be_given
+        Cards that were given out on average, and would have been.
+    placed, would_be_placed
+        Of the pods, those that were placed within the horizon, and would have been.
+    """
+
+    name: str
+    pods: int
+    waited: float
+    would_wait: float
+    saved: Interval
+    given: float
+    would_be_given: float
+    placed: int
+    would_be_placed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+def whole_time(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
+    """Replay all from the beginning; None where no pod arrived."""
+    return _horizon("the whole time", histories, options, seed)
+
+
+def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
+    """Replay each hour from the cluster as it was when the hour began; None where no pod arrived or waited."""
+    return _horizon("one hour", [hour for history in histories for hour in hours(history)], options, seed)
+
+
+def _horizon(name: str, histories: Iterable[History], options: EngineOptions, seed: int) -> Horizon | None:
+    rows: list[tuple[int, float, float]] = []  # block, seconds that a pod waited, and would have waited
+    placed = would_be = 0
+    given: list[tuple[float, float, float]] = []  # seconds, cards that were given out, and would have been
+    block = 0
+    for history in histories:
+        theirs, ours = replay(as_it_was(history), options), replay(history, options)
+        stays = history.stays()
+        for course in ours.pods:
+            stay = stays.get(course.uid, Stay())
+            ends = (stay.placed, stay.departed, history.ended)
+            end = next(time for time in ends if time is not None)
+            rows.append((block + int((course.arrived - history.began) // HOUR), end - course.arrived, course.waited))
+            placed += stay.placed is not None
+            would_be += course.started is not None
+        block += 1 + int((history.ended - history.began) // HOUR)
+        given.append((history.ended - history.began, _given(theirs), _given(ours)))
+    if not rows:
+        return None
+    table, weights = np.array(rows), np.array(given)
+    seconds = max(float(weights[:, 0].sum()), 1e-9)
+    return Horizon(
+        name=name,
+        pods=len(rows),
+        waited=round(float(table[:, 1].mean()), 1),
+        would_wait=round(float(table[:, 2].mean()), 1),
+        saved=resampled(table[:, 0].astype(int), table[:, 1] - table[:, 2], seed),
+        given=round(float(weights[:, 0] @ weights[:, 1]) / seconds, 2),
+        would_be_given=round(float(weights[:, 0] @ weights[:, 2]) / seconds, 2),
+        placed=placed,
+        would_be_placed=would_be,
+    )
+
+
+def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: int) -> Interval:
+    """Return the mean of values, with the interval that comes of drawing blocks of them again and again."""
+    _, where = np.unique(blocks, return_inverse=True)
+    sums, counts = np.bincount(where, values), np.bincount(where)
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(sums.size, size=(_SAMPLES, sums.size))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.percentile(means, (_LOW, _HIGH))
+    return Interval(*(round(float(value), 1) for value in (values.mean(), low, high)))
+
+
+def _given(course: Course) -> float:
+    """Return how many cards were given out on average."""
+    times, given = course.series.times, course.series.given
+    if not times.size or course.ended <= course.began:
+        return 0.0
+    held = np.diff(times, append=course.ended)
+    return float(held @ given / max(held.sum(), 1e-9))
+
+
+def as_it_was(history: History) -> History:
+    """Return a history in which nobody is left to be placed: pods come as they were placed."""
+    waiting: dict[str, Pod] = {event.pod.uid: event.pod for event in history.first if isinstance(event, Arrived)}
+    first = tuple(event for event in history.first if not isinstance(event, Arrived))
+    events: list[Event] = []
+    for event in history.events:
+        if isinstance(event, Arrived):
+            waiting[event.pod.uid] = event.pod
+        elif isinstance(event, Decided):
+            events.append(Changed(event.at, POD, _bound(waiting.pop(event.uid), event)))
+        elif not (isinstance(event, Changed) and isinstance(event.value, Pod) and event.value.uid in waiting):
+            events.append(event)
+    return replace(history, first=first, events=tuple(events))
+
+
+def _bound(pod: Pod, decided: Decided) -> Pod:
+    annotations = {**pod.annotations, **decided.annotations}
+    return msgspec.structs.replace(
+        pod, node_name=decided.node, annotations=annotations, phase="Running", started=True, start_time=int(decided.at)
+    )
+
+
+def hours(history: History) -> Iterator[History]:
+    """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
+    there = _Standing()
+    for event in history.first:
+        there.take(event)
+    events, at = history.events, 0
+    began = history.began
+    while began < history.ended:
+        ended, start = min(began + HOUR, history.ended), at
+        first = there.first(began)
+        while at < len(events) and events[at].at <= ended:
+            there.take(events[at])
+            at += 1
+        hour = History(began, ended, first, events[start:at])
+        if any(isinstance(event, Arrived) for event in (*first, *hour.events)):
+            yield hour
+        began = ended
+
+
+class _Standing:
+    """What is there, after each event."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Hashable, Changed] = {}
+        self._pods: dict[str, Pod] = {}
+
+    def first(self, began: float) -> tuple[Changed | Arrived, ...]:
+        """Return what is there, as that with which a history begins."""
+        pods = (
+            Changed(began, POD, pod) if pod.node_name else Arrived(began, as_created(pod))
+            for pod in self._pods.values()
+        )
+        return (*(replace(each, at=began) for each in self._objects.values()), *pods)
+
+    def take(self, event: Event) -> None:
+        """Take in what happened."""
+        if isinstance(event, Arrived):
+            self._pods[event.pod.uid] = event.pod
+        elif isinstance(event, Changed) and isinstance(event.value, Pod):
+            self._pods[event.value.uid] = event.value
+        elif isinstance(event, Changed):
+            self._objects[event.kind, _name(event.value)] = event
+        elif isinstance(event, Removed):
+            self._objects.pop((event.kind, _name(event.value)), None)
+        elif isinstance(event, Decided) and event.uid in self._pods:
+            self._pods[event.uid] = _bound(self._pods[event.uid], event)
+        elif isinstance(event, Departed):
+            self._pods.pop(event.uid, None)
+
+
+def _name(value: object) -> Hashable:
+    return getattr(value, "namespace", ""), getattr(value, "name", "")

@@ -1,0 +1,180 @@
+"""What a record comes to: the numbers of a report, each of which can be looked up in the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from vgpu_scheduler.shadow import faults
+from vgpu_scheduler.shadow.records import Fault, MissedRoom, PodCourse, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long pods waited, in seconds.
+
+    Attributes
+    ----------
+    pods
+        How many are counted.
+    median, most_of_ten, longest
+        Half of them waited no longer, nine of ten, and all.
+    """
+
+    pods: int
+    mean: float
+    median: float
+    most_of_ten: float
+    longest: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> Waits:
+        """Sum up."""
+        values = np.array(list(seconds))
+        if not values.size:
+            return cls(0, 0.0, 0.0, 0.0, 0.0)
+        median, most = np.percentile(values, (50, 90))
+        return cls(values.size, *(round(float(each), 1) for each in (values.mean(), median, most, values.max())))
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The horizon of one decision: the same pod on the same cluster.
+
+    Attributes
+    ----------
+    compared
+        Pods that were placed while somebody watched, and for which this scheduler chose, too.
+    same
+        For which it chose the same node and cards.
+    other_cards, other_node
+        For which it chose other cards of the same node, and another node.
+    nowhere
+        Which it would have placed nowhere, for want of room or by its policies.
+    """
+
+    compared: int
+    same: int
+    other_cards: int
+    other_node: int
+    nowhere: tuple[PodCourse, ...]
+
+    @classmethod
+    def of(cls, pods: Iterable[PodCourse]) -> Choices:
+        """Count what was chosen."""
+        compared = [each for each in pods if each.place is not None and each.choice is not None]
+        nodes = [
+            each.choice.place.node == each.place.node
+            for each in compared
+            if each.differs and each.choice is not None and each.choice.place is not None and each.place is not None
+        ]
+        return cls(
+            compared=len(compared),
+            same=sum(not each.differs for each in compared),
+            other_cards=sum(nodes),
+            other_node=len(nodes) - sum(nodes),
+            nowhere=tuple(each for each in compared if each.choice is not None and each.choice.place is None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How the cards stood on average, in cards; see :class:`vgpu_scheduler.shadow.Sample`."""
+
+    cards: float = 0.0
+    given: float = 0.0
+    stranded: float = 0.0
+    whole: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a record comes to.
+
+    Attributes
+    ----------
+    arrived, placed, waiting, gave_up
+        Pods that came, were bound, wait at the end, and went without having been bound.
+    waited
+        How long those waited that were bound.
+    missed
+        The pods that waited although they would have fitted, at least for as long as patience is; the longest first.
+    over, leaked, stalled
+        What was wrong with cards and locks, in the order of time.
+    """
+
+    beside: str
+    since: float
+    until: float
+    watched: float
+    patience: float
+    arrived: int
+    placed: int
+    waiting: int
+    gave_up: int
+    waited: Waits
+    choices: Choices
+    missed: tuple[MissedRoom, ...]
+    over: tuple[Fault, ...]
+    leaked: tuple[Fault, ...]
+    stalled: tuple[Fault, ...]
+    stand: Stand
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+def summed_up(record: Record, patience: float) -> Summary:
+    """Sum up a record.
+
+    Parameters
+    ----------
+    patience
+        Seconds that something has to have lasted to be worth a word.
+    """
+    now, pods = record.until, list(record.pods.values())
+    missed = [each for each in record.missed if each.lasted(now) >= patience]
+    wrong = faults.named(record.faults, patience)
+    bound = [each for each in pods if each.bound is not None]
+    return Summary(
+        beside=record.beside,
+        since=record.watches[0].since if record.watches else 0.0,
+        until=now,
+        watched=record.watched,
+        patience=patience,
+        arrived=len(pods),
+        placed=len(bound),
+        waiting=sum(each.bound is None and each.left is None for each in pods),
+        gave_up=sum(each.bound is None and each.left is not None for each in pods),
+        waited=Waits.of(each.waited(now) for each in bound),
+        choices=Choices.of(pods),
+        missed=tuple(sorted(missed, key=lambda each: -each.lasted(now))),
+        over=_of(wrong, faults.OVER),
+        leaked=_of(wrong, faults.LEAKED),
+        stalled=_of(wrong, faults.STALLED),
+        stand=_mean(record),
+    )
+
+
+def _of(wrong: Sequence[Fault], ids: frozenset[str]) -> tuple[Fault, ...]:
+    return tuple(fault for fault in wrong if fault.id in ids)
+
+
+def _mean(record: Record) -> Stand:
+    """Return the means over the time that somebody watched: each sample holds until the next one of its watch."""
+    times = np.array([sample.at for sample in record.samples])
+    if not times.size:
+        return Stand()
+    ends = np.append(times[1:], record.until)
+    for watch in record.watches:
+        within = times <= watch.until
+        ends[within] = np.minimum(ends[within], watch.until)
+    held = np.maximum(ends - times, 1e-9)
+    rows = np.array([(each.cards, each.given, each.stranded, each.whole) for each in record.samples])
+    return Stand(*(round(float(value), 2) for value in held @ rows / held.sum()))

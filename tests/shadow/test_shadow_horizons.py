@@ -1,0 +1,95 @@
+"""What would have become of the same arrivals: within an hour, and all the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.seeds import seeds
+from tests.shadow.clusters import START, FewLines
+from tests.shadow.watched import OPTIONS, Watched, beside_itself
+
+from vgpu_scheduler.history import Arrived, Decided, Departed, replay
+from vgpu_scheduler.shadow import one_hour, whole_time
+from vgpu_scheduler.shadow.horizons import as_it_was, hours, resampled
+
+
+@pytest.mark.parametrize("seed", seeds(2, 20))
+def test_beside_itself_no_horizon_tells_of_a_difference(seed: int) -> None:
+    watched, _ = beside_itself(seed)
+    history = watched.history()
+    placed = {course.uid: (course.node, course.cards) for course in replay(history, OPTIONS).pods if course.node}
+    theirs = {uid: course.place for uid, course in watched.record.pods.items() if course.place is not None}
+    whole, hour = whole_time([history], OPTIONS), one_hour([history], OPTIONS)
+    assert whole is not None
+    assert hour is not None
+    late = [each for each in watched.record.missed if each.lasted(watched.record.until) > 0.0]
+    if not late:  # else it has backed off for longer than a replay does
+        assert {uid: (node, tuple(sorted(cards))) for uid, (node, cards) in placed.items()} == {
+            uid: (place.node, place.cards) for uid, place in theirs.items()
+        }
+        assert (whole.saved.mean, whole.saved.low, whole.saved.high) == (0.0, 0.0, 0.0)
+        assert whole.given == whole.would_be_given
+        assert hour.saved.mean == 0.0
+
+
+def test_what_is_kept_waiting_would_not_wait() -> None:
+    played = FewLines(3, faults=0)
+    watched = Watched(played.cluster)
+    for number in range(40):
+        played.step()
+        watched.see(played.now)
+        if number % 10 == 5:
+            played.keep()
+    for horizon in (whole_time([watched.history()], OPTIONS), one_hour([watched.history()], OPTIONS)):
+        assert horizon is not None
+        assert horizon.saved.low > 0.0
+        assert horizon.would_be_placed >= horizon.placed
+
+
+def test_each_hour_begins_with_the_cluster_as_it_was() -> None:
+    played = FewLines(1)
+    watched = Watched(played.cluster)
+    while played.now < START + 3 * 3600:
+        played.step()
+        played.now += 120.0
+        watched.see(played.now)
+    history = watched.history()
+    found = list(hours(history))
+    assert [hour.began for hour in found] == [START + 3600.0 * number for number in range(len(found))]
+    assert sum(len(hour.events) for hour in found) == len(history.events)
+    there: dict[str, bool] = {}
+    for event in history.events:
+        if event.at > found[2].began:
+            break
+        if isinstance(event, Arrived):
+            there[event.pod.uid] = False
+        elif isinstance(event, Decided):
+            there[event.uid] = True
+        elif isinstance(event, Departed):
+            there.pop(event.uid)
+    pods = {e.pod.uid: False for e in found[2].first if isinstance(e, Arrived)}
+    pods |= {e.value.uid: True for e in found[2].first if not isinstance(e, Arrived) and e.kind == "Pod"}
+    assert pods == there
+
+
+def test_what_happened_is_replayed_as_it_was() -> None:
+    played = FewLines(2, faults=0)
+    watched = Watched(played.cluster)
+    for _ in range(30):
+        played.step()
+        watched.see(played.now)
+    course = replay(as_it_was(watched.history()), OPTIONS)
+    last = watched.record.samples[-1]
+    at = int(np.searchsorted(course.series.times, last.at, side="right")) - 1
+    assert course.series.given[at] == pytest.approx(last.given)
+    assert not course.pods
+
+
+def test_an_interval_comes_of_blocks_that_are_drawn_anew() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(10.0, 1.0, 400)
+    found = resampled(np.arange(400) // 10, values, seed=1)
+    assert found == resampled(np.arange(400) // 10, values, seed=1)
+    assert found.low < 10.0 < found.high < found.low + 0.5
+    same = resampled(np.zeros(400, dtype=int), values, seed=1)
+    assert same.low == same.high == same.mean
