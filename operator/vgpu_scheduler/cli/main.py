@@ -45,6 +45,9 @@ COMMANDS: Final = {
     ),
     "run": CommandEntry("commands.run", "run", "Run the operator."),
     "settings": CommandEntry("commands.settings", "settings", "Show every setting with its default and what it does."),
+    "shadow": CommandEntry(
+        "commands.shadow", "shadow", "Watch another scheduler, and say what this one would have done."
+    ),
     "simulate": CommandEntry("commands.simulate", "simulate", "Place pods on a copy of a cluster."),
     "snapshot": CommandEntry("commands.snapshot", "snapshot", "Write what decisions depend on into one file."),
     "test": CommandEntry(

@@ -167,6 +167,8 @@ class Record(msgspec.Struct):
     ----------
     beside
         The scheduler whose pods are looked at.
+    under
+        Where the settings and policies are from under which this scheduler chose, for people.
     watches
         When somebody watched, in order.
     pods
@@ -175,6 +177,7 @@ class Record(msgspec.Struct):
 
     beside: str
     version: int = VERSION
+    under: str = ""
     watches: list[Watch] = []
     pods: dict[str, PodCourse] = {}
     missed: list[MissedRoom] = []

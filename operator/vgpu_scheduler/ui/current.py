@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.recent import Recent
@@ -21,8 +21,23 @@ _Answer = TypeVar("_Answer")
 Question = Callable[[World, ClusterView], _Answer]
 
 
+class Witness(Protocol):
+    """Who takes changes into a world in a way of its own, and is told of each other world; all in one thread."""
+
+    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+        """Take a change into a world, as :func:`vgpu_scheduler.whatif.take_in` does."""
+
+    def replaced(self, before: World, after: World, view: ClusterView) -> None:
+        """Take in that a world stands in the place of another one, made of what was read."""
+
+
 class CurrentWorld:
     """A world, and what could be read of its cluster; everything that is asked of it is asked in one thread.
+
+    Parameters
+    ----------
+    witness
+        Takes in what happens; None where nobody else need know.
 
     Attributes
     ----------
@@ -34,7 +49,8 @@ class CurrentWorld:
         What has happened of late; to be asked together with the world.
     """
 
-    def __init__(self, world: World, view: ClusterView) -> None:
+    def __init__(self, world: World, view: ClusterView, witness: Witness | None = None) -> None:
+        self._witness = witness
         self._world = world
         self._view = view
         self._made_at = time.monotonic()
@@ -77,7 +93,7 @@ class CurrentWorld:
         taken = set()
         nodes = False
         for obj, gone in changes:
-            what = take_in(self._world, obj, gone=gone)
+            what = self._taken(obj, gone=gone, now=now)
             taken.add(what)
             nodes |= what is Taken.CHANGED and obj["kind"] == NODE
         if nodes:
@@ -86,6 +102,11 @@ class CurrentWorld:
             pods, names = ([obj for obj, _ in changes if obj["kind"] == kind] for kind in (POD, NODE))
             self.recent.note(self._world, map(key_of, pods), [obj["metadata"]["name"] for obj in names], now)
         return taken, Taken.NOT not in taken
+
+    def _taken(self, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+        if self._witness is None:
+            return take_in(self._world, obj, gone=gone)
+        return self._witness.take_in(self._world, obj, gone=gone, now=now)
 
     async def replace(self, make: Callable[[], tuple[World, ClusterView]]) -> None:
         """Put another world in the place of this one."""
@@ -97,6 +118,8 @@ class CurrentWorld:
         """Note what is not as it was."""
         if view.read_at is not None:
             self.recent.note_all(world, view.read_at)
+        if self._witness is not None:
+            self._witness.replaced(self._world, world, view)
         return world, view
 
     async def say(self, trouble: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from vgpu_scheduler.reading import (
     read_scheduler,
 )
 from vgpu_scheduler.settings import SettingsError
-from vgpu_scheduler.ui.current import Change, CurrentWorld
+from vgpu_scheduler.ui.current import Change, CurrentWorld, Witness
 from vgpu_scheduler.ui.veil import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
 from vgpu_scheduler.whatif import World, WorldError, usage
@@ -54,6 +54,10 @@ class LiveCluster:
     ----------
     names
         Is told of every object before any page can be made of it; None where nobody asks for names.
+    witness
+        Takes in what happens to the world; see :class:`CurrentWorld`.
+    adapt
+        Returns the settings that the world is made with, from those of the scheduler.
 
     Attributes
     ----------
@@ -61,10 +65,20 @@ class LiveCluster:
         Its world as it is now.
     """
 
-    def __init__(self, api: ApiClient, options: ClusterOptions, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        options: ClusterOptions,
+        names: Names | None = None,
+        *,
+        witness: Witness | None = None,
+        adapt: Callable[[SchedulerSettings], SchedulerSettings] = lambda settings: settings,
+    ) -> None:
         self._api = api
         self._options = options
         self._names = names
+        self._witness = witness
+        self._adapt = adapt
         self._watches: dict[str, KindWatch] = {}
         self._changes: list[Change] = []
         self._stale = False
@@ -87,7 +101,7 @@ class LiveCluster:
             If nodes or pods may not be listed.
         """
         await self._list_all()
-        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()))
+        self.current = CurrentWorld(*await asyncio.to_thread(self._made, self.view()), self._witness)
         return self.current
 
     async def run(self) -> None:
@@ -235,7 +249,8 @@ class LiveCluster:
     # Lists ------------------------------------------------------------------------------------------------------------
 
     async def _list_all(self) -> None:
-        self._scheduler, self._installed = await read_scheduler(self._api, self._options)
+        settings, self._installed = await read_scheduler(self._api, self._options)
+        self._scheduler = self._adapt(settings)
         watches = {kind: KindWatch(self._api, kind, path) for kind, path in list_paths(self._scheduler).items()}
         gate = asyncio.Semaphore(_AT_ONCE)
 

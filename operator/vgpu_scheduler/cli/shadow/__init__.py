@@ -1,0 +1,1 @@
+"""Carries out `vgpu-scheduler shadow`: follows a cluster, keeps what was seen, and reports."""

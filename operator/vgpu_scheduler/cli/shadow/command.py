@@ -1,0 +1,129 @@
+"""Carries out ``vgpu-scheduler shadow``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+import uvloop
+
+from vgpu_scheduler.cli.cluster.messages import fail, progress
+from vgpu_scheduler.cli.cluster.options import JSON
+from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
+from vgpu_scheduler.cli.shadow import markdown, page
+from vgpu_scheduler.cli.shadow.following import beside_options, follow
+from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
+from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.intake import (
+    BUDGETS,
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    POLICIES,
+    QUOTAS,
+    SELECTING,
+    STORAGE,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+)
+from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
+from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
+from vgpu_scheduler.shadow import Horizon, Record, ShadowOptions, histories, one_hour, whole_time
+
+_KINDS: Final[tuple[Kind[Any], ...]] = (
+    *(NODES, PODS, NAMESPACES, QUOTAS, POLICIES, CLUSTER_POLICIES, BUDGETS, VOLUME_CLAIMS, VOLUMES),
+    *(*STORAGE, *SELECTING, *POD_GROUPS),
+)
+_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in _KINDS}
+_WRITERS: Final = {"markdown": markdown.written, "html": page.written}
+
+
+def run(
+    *,
+    beside: str | None,
+    state: Path | None,
+    cluster: ClusterOptions,
+    seconds: int | None,
+    patience: int,
+    output: str,
+) -> None:
+    """Watch, if a scheduler is named, and report."""
+    with _kept_in(state) as keeper, exit_on_error():
+        record = _loaded(keeper, beside)
+        if beside is not None:
+            announce_compiling()
+            uvloop.run(_watch(cluster, record, keeper, ShadowOptions(patience=float(patience)), seconds))
+        options = _options(keeper, cluster, record)
+        progress("replaying what was seen")
+        report = _reported(record, float(patience), keeper, options)
+        progress("")
+    if output == JSON:
+        click.echo(json.dumps(report.as_json(), indent=2))
+    else:
+        click.echo(_WRITERS[output](report.blocks()), nl=False)
+
+
+@contextmanager
+def _kept_in(state: Path | None) -> Iterator[Keeper]:
+    if state is not None:
+        yield Keeper(state)
+        return
+    with TemporaryDirectory(prefix="vgpu-scheduler-shadow-") as folder:
+        yield Keeper(Path(folder))
+
+
+def _loaded(keeper: Keeper, beside: str | None) -> Record:
+    """Return the record that goes on, or is reported."""
+    try:
+        found = keeper.load()
+    except StateError as error:
+        fail(str(error))
+    if found is None:
+        if beside is None:
+            fail("--state: nothing was seen yet, there is no record in the folder")
+        return Record(beside)
+    if beside is not None and found.beside != beside:
+        fail(f"--state: it holds what was seen of {found.beside}: take another folder for {beside}")
+    return found
+
+
+async def _watch(
+    cluster: ClusterOptions, record: Record, keeper: Keeper, options: ShadowOptions, seconds: int | None
+) -> None:
+    api = await connect_to(cluster)
+    try:
+        progress("reading the cluster")
+
+        def told() -> None:
+            progress("")
+            click.echo(f"watching {record.beside}; Ctrl-C ends it, and prints the report", err=True)
+
+        await follow(api, cluster, record, keeper, options, seconds, told)
+    finally:
+        await api.close()
+
+
+def _options(keeper: Keeper, cluster: ClusterOptions, record: Record) -> EngineOptions:
+    """Return what this scheduler's engine is made from for replays: the settings of the watch, or those of a file."""
+    installed = SettingsObjects.among(keeper.settings(), cluster.scheduler_namespace)
+    if cluster.config is not None or installed.config_map is None:
+        settings = settings_from_file(cluster.config, cluster.overrides)
+    else:
+        settings = settings_from_objects(installed, cluster.overrides)
+    return beside_options(settings.options, record.beside)
+
+
+def _reported(record: Record, patience: float, keeper: Keeper, options: EngineOptions) -> Report:
+    seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
+    found: list[Horizon] = [each for make in (one_hour, whole_time) if (each := make(seen, options)) is not None]
+    untold = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
+    return Report(record, patience, found, untold)

@@ -1,0 +1,131 @@
+"""Follows a live cluster on which another scheduler works, with no other right than to read."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.snapshot import without_private_parts
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.reading import ClusterOptions, ClusterView, SchedulerSettings, SettingsObjects
+from vgpu_scheduler.shadow import Chronicle, Record, Shadow, ShadowOptions
+from vgpu_scheduler.ui import LiveCluster
+from vgpu_scheduler.whatif import Taken, World
+
+_LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at who waits."""
+_SAVE_EVERY: Final = 60.0
+
+
+def beside_options(options: EngineOptions, name: str) -> EngineOptions:
+    """Return what an engine is made from that would serve the pods of another scheduler as its own.
+
+    What that scheduler announces counts from then on. Nobody is evicted: what one decision is compared with is what a
+    scheduler does that only places.
+    """
+    if name in options.scheduler_names:
+        return replace(options, preemption=False)
+    others = dict.fromkeys((*options.coexist_with, name))
+    names = (*options.scheduler_names, name)
+    return replace(options, scheduler_names=names, coexist_with=tuple(others), preemption=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Tells a shadow and a chronicle what happens to the world of a cluster that is followed."""
+
+    shadow: Shadow
+    chronicle: Chronicle
+
+    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+        """Take in a change."""
+        self.chronicle.note(obj, gone=gone, now=now.timestamp())
+        return self.shadow.take_in(world, obj, gone=gone, now=now.timestamp())
+
+    def replaced(self, before: World, after: World, view: ClusterView) -> None:
+        """Take in that the world was made anew."""
+        assert view.read_at is not None
+        self.chronicle.note_all(view.objects, view.read_at.timestamp())
+        self.shadow.replaced(before, after, view.read_at.timestamp())
+
+    def begin(self, world: World, view: ClusterView) -> None:
+        """Begin to watch."""
+        assert view.read_at is not None
+        self.chronicle.begin(view.objects, view.read_at.timestamp())
+        self.shadow.begin(world, view.read_at.timestamp())
+
+    def look(self, world: World, view: ClusterView) -> None:
+        """Look at what there is now."""
+        assert view.read_at is not None
+        self.shadow.look(world, view.read_at.timestamp())
+
+
+async def follow(
+    api: ApiClient,
+    cluster: ClusterOptions,
+    record: Record,
+    keeper: Keeper,
+    options: ShadowOptions,
+    seconds: float | None,
+    told: Callable[[], None],
+) -> None:
+    """Follow a cluster for some time, or until somebody ends it.
+
+    Parameters
+    ----------
+    told
+        Is called after the first look.
+
+    Raises
+    ------
+    ApiUnreachableError, SettingsError, WorldError, MissingRightsError
+        If the cluster cannot be read at first.
+    """
+
+    def adapt(settings: SchedulerSettings) -> SchedulerSettings:
+        record.under = settings.source
+        keeper.keep_settings(SettingsObjects.from_settings(settings.settings, cluster.scheduler_namespace).objects)
+        return replace(settings, options=beside_options(settings.options, record.beside))
+
+    telling = Telling(Shadow(record, options), Chronicle(keeper.write, without_private_parts))
+    live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
+    current = await live.open()
+    await current.ask(telling.begin)
+    following = asyncio.create_task(live.run())
+    ending = asyncio.create_task(_ended(seconds))
+    try:
+        await current.ask(telling.look)
+        told()
+        saved = asyncio.get_running_loop().time()
+        while not (ending.done() or following.done()):
+            await asyncio.wait({ending, following}, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            await current.ask(telling.look)
+            if asyncio.get_running_loop().time() - saved >= _SAVE_EVERY:
+                await current.ask(lambda *_: keeper.save(record))
+                saved = asyncio.get_running_loop().time()
+        if following.done():
+            await following
+    finally:
+        for task in (following, ending):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(following, ending, return_exceptions=True)
+        await current.ask(lambda *_: keeper.save(record))
+        current.close()
+
+
+async def _ended(seconds: float | None) -> None:
+    """Wait for the time to be over, or for somebody to end it by Ctrl-C or as Kubernetes ends a pod."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, asked.set)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asked.wait(), seconds)

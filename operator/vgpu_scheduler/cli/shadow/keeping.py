@@ -1,0 +1,120 @@
+"""Keeps what was seen in a folder, so that a watch may end and another one goes on.
+
+``record.json`` is put in the place of the one before in one step. ``history.jsonl.gz`` grows: what was added since the
+last time is a member of its own, so that one that was not written whole costs no more than itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from vgpu_scheduler.kube import Object
+from vgpu_scheduler.shadow import Line, Record
+from vgpu_scheduler.shadow.records import VERSION
+
+_RECORD: Final = "record.json"
+_SETTINGS: Final = "settings.json"
+_HISTORY: Final = "history.jsonl.gz"
+
+
+class StateError(Exception):
+    """What a folder holds is no record that can go on."""
+
+
+class Keeper:
+    """A folder with what was seen.
+
+    Parameters
+    ----------
+    folder
+        Is made where it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lines: list[bytes] = []
+
+    def load(self) -> Record | None:
+        """Return the record of the folder; None where there is none.
+
+        Raises
+        ------
+        StateError
+            If it cannot be read, or is of another version.
+        """
+        file = self._folder / _RECORD
+        try:
+            found = msgspec.json.decode(file.read_bytes(), type=Record)
+        except FileNotFoundError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{file}: {error}") from None
+        if found.version != VERSION:
+            raise StateError(f"{file}: it is of version {found.version}, and this program writes {VERSION}")
+        return found
+
+    def keep_settings(self, objects: Sequence[Object]) -> None:
+        """Write the objects that hold the settings under which this scheduler chose."""
+        self._put(_SETTINGS, msgspec.json.encode(objects))
+
+    def settings(self) -> list[Object]:
+        """Return the objects that hold the settings; none where none were written."""
+        try:
+            found: list[Object] = msgspec.json.decode((self._folder / _SETTINGS).read_bytes())
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return []
+        return found
+
+    def write(self, line: Line) -> None:
+        """Take a line of the chronicle, which is written with the next record."""
+        self._lines.append(msgspec.json.encode(line))
+
+    def save(self, record: Record) -> None:
+        """Write the record and the lines."""
+        if self._lines:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / _HISTORY).open("ab") as file:
+                file.write(gzip.compress(b"\n".join(self._lines) + b"\n", mtime=0))
+                _reach_disk(file)
+            self._lines.clear()
+        self._put(_RECORD, msgspec.json.encode(record))
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Put a file in the place of the one before in one step."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        new = self._folder / f".{name}.new"
+        with new.open("wb") as file:
+            file.write(content)
+            _reach_disk(file)
+        new.replace(self._folder / name)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines that were written; what broke off is left out, with the rest of its member."""
+        try:
+            data = (self._folder / _HISTORY).read_bytes()
+        except FileNotFoundError:
+            return
+        while data:
+            member = zlib.decompressobj(wbits=31)
+            try:
+                text = member.decompress(data)
+            except zlib.error:
+                return
+            for each in text.splitlines():
+                try:
+                    yield msgspec.json.decode(each, type=Line)
+                except msgspec.MsgspecError:
+                    break
+            data = member.unused_data
+
+
+def _reach_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())

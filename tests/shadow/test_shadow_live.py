@@ -1,0 +1,180 @@
+"""A live cluster is watched with no right but to read; what was seen is kept, and a later watch goes on there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.live_cluster import run
+from tests.ui.clusters import DEFINITIONS, MERGE, NODES, PODS, Lived
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
+
+from vgpu_devcluster import DevCluster
+from vgpu_scheduler.apiclient import connect
+from vgpu_scheduler.cli.shadow.following import follow
+from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
+from vgpu_scheduler.policy import crds
+from vgpu_scheduler.reading import ClusterOptions
+from vgpu_scheduler.shadow import Line, Place, Record, ShadowOptions
+
+HAMI = "hami-scheduler"
+OPTIONS = ShadowOptions(patience=0.5, audit_every=0.0, sample_every=0.0)
+
+
+def asking(name: str, memory: int = 4000) -> dict[str, Any]:
+    return pod(name, {GPU: 1, MEMORY: memory}, schedulerName=HAMI)
+
+
+@dataclass
+class Scene:
+    """A cluster that is watched while something happens."""
+
+    cluster: Lived
+    record: Record
+
+    def course(self, name: str) -> Any:
+        return next((each for each in self.record.pods.values() if each.pod == f"default/{name}"), None)
+
+    async def until(self, seen: Callable[[], object]) -> None:
+        async with asyncio.timeout(20.0):
+            while not seen():
+                await asyncio.sleep(0.02)
+
+    async def announce(self, name: str, where: str, card: str, memory: int = 4000) -> None:
+        written = {"hami.io/vgpu-node": where, "hami.io/vgpu-devices-allocated": f"{card},NVIDIA,{memory},0:;"}
+        await self.cluster.write("PATCH", f"{PODS}/{name}", {"metadata": {"annotations": written}}, content_type=MERGE)
+
+    async def bind(self, name: str, where: str) -> None:
+        target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": where}}
+        await self.cluster.write("POST", f"{PODS}/{name}/binding", target)
+
+
+async def watched(
+    kubeconfig: str, folder: Path, happening: Callable[[Scene], Awaitable[None]], *objects: dict[str, Any]
+) -> Record:
+    """Have something happen on a cluster that is watched."""
+    api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "shadow")
+    options, keeper = ClusterOptions(kubeconfig, None, "vgpu-system", None), Keeper(folder)
+    cluster, record = Lived(api, options), keeper.load() or Record(HAMI)
+    await cluster.create(*objects)
+    begun = asyncio.Event()
+    watching = asyncio.create_task(follow(own, options, record, keeper, OPTIONS, None, begun.set))
+    try:
+        await asyncio.wait({watching, asyncio.create_task(begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            await watching
+        await happening(Scene(cluster, record))
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await api.close()
+        await own.close()
+    return record
+
+
+async def test_a_watch_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.following._LOOK_EVERY", 0.05)
+    folder = tmp_path / "state"
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+
+        async def first(scene: Scene) -> None:
+            await scene.cluster.create(asking("x"), asking("kept"))
+            await scene.until(lambda: scene.course("x") and scene.course("kept"))
+            await scene.announce("x", "a", "GPU-a-0")
+            await scene.until(lambda: scene.course("x").place)
+            await scene.bind("x", "a")
+            await scene.until(lambda: scene.course("x").bound)
+            await scene.until(lambda: scene.record.missed[-1].lasted(scene.record.until) > 0.6)
+
+        record = await watched(kubeconfig, folder, first, node("a"))
+        (course, kept) = (next(c for c in record.pods.values() if c.pod == f"default/{n}") for n in ("x", "kept"))
+        assert course.place == Place("a", ("GPU-a-0",))
+        assert course.choice == course.choice.__class__(Place("a", ("GPU-a-1",)))
+        assert kept.place is None
+
+        async def second(scene: Scene) -> None:
+            assert [each.pod for each in scene.record.missed if each.until is None] == ["default/kept"]
+            await scene.cluster.write("DELETE", f"{PODS}/x", {"gracePeriodSeconds": 0})
+            await scene.until(lambda: scene.course("x").left)
+            await scene.announce("kept", "a", "GPU-a-1")
+            await scene.bind("kept", "a")
+            await scene.until(lambda: scene.course("kept").bound)
+
+        again = await watched(kubeconfig, folder, second)
+    assert len(again.watches) == 2
+    assert {each.pod for each in again.pods.values()} == {"default/x", "default/kept"}
+    report = json.loads(run("shadow", "report", "--state", str(folder), "--patience", "1s", "-o", "json").stdout)
+    assert report["summary"]["placed"] == 2
+    assert [each["name"] for each in report["horizons"]] == ["one hour", "the whole time"]
+    for output, begins in (("markdown", "# Beside hami-scheduler\n"), ("html", "<!doctype html>")):
+        assert run("shadow", "report", "--state", str(folder), "-o", output).stdout.startswith(begins)
+
+
+async def test_what_is_of_the_whole_cluster_is_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.following._LOOK_EVERY", 0.05)
+    limit = {
+        "apiVersion": "vgpu-scheduler.io/v1alpha1",
+        "kind": "ClusterVGPUPolicy",
+        "metadata": {"name": "small"},
+        "spec": {"limits": {"memoryPerPod": "2Gi"}},
+    }
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+
+        async def happening(scene: Scene) -> None:
+            await scene.until(lambda: [each for each in scene.record.missed if each.until is None])
+            for definition in crds():
+                await scene.cluster.write("POST", DEFINITIONS, definition)
+            await scene.cluster.write("POST", "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies", limit)
+            await scene.until(lambda: all(each.until for each in scene.record.missed))
+            await scene.cluster.write("DELETE", f"{NODES}/a", {})
+
+        monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
+        await watched(kubeconfig, tmp_path / "state", happening, node("a"), asking("x"))
+    kinds = [line.object["kind"] for line in Keeper(tmp_path / "state").lines() if line.object is not None]
+    assert {"Node", "Pod", "ClusterVGPUPolicy"} <= set(kinds)
+
+
+def test_what_broke_off_is_left_out_and_what_is_no_record_is_refused(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    for at in (1.0, 2.0):
+        keeper.write(Line(at, began=True))
+        keeper.save(Record(HAMI))
+    with (tmp_path / "history.jsonl.gz").open("r+b") as file:
+        file.truncate(file.seek(0, 2) - 5)
+    assert [line.at for line in Keeper(tmp_path).lines()][:1] == [1.0]
+    (tmp_path / "record.json").write_text('{"beside": "x", "version": 99}')
+    with pytest.raises(StateError, match="version 99"):
+        keeper.load()
+    (tmp_path / "record.json").write_text("{")
+    answer = run("shadow", "report", "--state", str(tmp_path))
+    assert answer.exit_code == 2
+    assert "record.json" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--beside is missing"),
+        (["report"], "report needs --state"),
+        (["report", "--beside", "x", "--state", "y"], "report makes none"),
+        (["report", "--state", "none-there"], "there is no record in the folder"),
+        (["--beside", "x", "--for", "soon"], "is no duration"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_said(arguments: list[str], said: str) -> None:
+    answer = run("shadow", *arguments)
+    assert answer.exit_code == 2
+    assert said in answer.stderr
+
+
+def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:
+    Keeper(tmp_path).save(Record(HAMI))
+    answer = run("shadow", "--beside", "volcano", "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
+    assert "it holds what was seen of hami-scheduler" in answer.stderr
