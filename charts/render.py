@@ -31,6 +31,7 @@ HEAD = "Rendered by `make manifests`; do not edit."
 NAMESPACE = "vgpu-system"
 APP = "vgpu-scheduler"
 PAGE = "vgpu-scheduler-ui"
+SHADOW = "vgpu-scheduler-shadow"
 BRACES = "@OPENING_BRACES"
 """Stands for braces of the manifests: alerts and dashboards have expressions of their own."""
 POD = "/spec/template/spec"
@@ -55,6 +56,7 @@ OPTIONS = {
     "doctor": ".Values.doctorRole.enabled",
     "monitoring": ".Values.monitoring.enabled",
     "ui": ".Values.ui.enabled",
+    "shadow": ".Values.shadow.enabled",
 }
 """The folders beside the base, in the order in which their patches follow each other: when they are in force."""
 MOUNTED = {
@@ -137,10 +139,12 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
     match key:
         case ("CustomResourceDefinition", _):
             obj = put(obj, "/metadata/annotations", {"helm.sh/resource-policy": "keep"})
-        case ("Deployment", name) if name == PAGE:
-            obj = page(obj)
-        case ("Deployment", _):
-            obj = deployment(obj)
+        case ("PersistentVolumeClaim", name) if name == SHADOW:
+            obj = put(
+                obj, "/spec/storageClassName", _if_set("shadow.storageClass", Text("{{ .Values.shadow.storageClass }}"))
+            )
+        case ("Deployment", name):
+            obj = {PAGE: page, SHADOW: shadow}.get(name, deployment)(obj)
         case ("ConfigMap", name) if name == APP:
             obj = put(obj, "/data", {"": Block(f'include "{APP}.settings-file" .')})
         case ("ClusterRoleBinding", "vgpu-scheduler-allocation-writers"):
@@ -179,6 +183,14 @@ def page(obj: dict[str, Any]) -> dict[str, Any]:
     obj = put(placed(obj), f"{container}/args", arguments)
     obj = put(obj, f"{container}/resources", Block("toYaml .Values.ui.resources"))
     return put(obj, f"{POD}/volumes/0/secret/secretName", Text("{{ .Values.ui.certificate }}"))
+
+
+def shadow(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the Deployment that watches another scheduler with what values say of it."""
+    container = f"{POD}/containers/0"
+    command, _, *rest = obj["spec"]["template"]["spec"]["containers"][0]["args"]
+    obj = put(placed(obj), f"{container}/args", [command, Text("--beside={{ .Values.shadow.beside }}"), *rest])
+    return put(obj, f"{container}/resources", Block("toYaml .Values.shadow.resources"))
 
 
 def deployment(obj: dict[str, Any]) -> dict[str, Any]:
@@ -272,10 +284,10 @@ def defaults(found: Objects) -> Values:
     spec = found["Deployment", APP][2]["spec"]
     _, *writers = found["ClusterRoleBinding", "vgpu-scheduler-allocation-writers"][2]["subjects"]
     accounts = [{"name": one["name"], "namespace": one["namespace"]} for one in writers]
-    page_spec = found["Deployment", PAGE][2]["spec"]
-    resources, of_page = (each["template"]["spec"]["containers"][0]["resources"] for each in (spec, page_spec))
+    specs = (spec, *(found["Deployment", name][2]["spec"] for name in (PAGE, SHADOW)))
+    resources, of_page, of_shadow = (each["template"]["spec"]["containers"][0]["resources"] for each in specs)
     values = {"replicas": spec["replicas"], "resources": resources, "allocationWriters": accounts}
-    return Values.model_validate({**values, "ui": {"resources": of_page}})
+    return Values.model_validate({**values, "ui": {"resources": of_page}, "shadow": {"resources": of_shadow}})
 
 
 def chart() -> str:

@@ -107,6 +107,19 @@ class Ui(_Values):
     """What it requests, and its limits."""
 
 
+class Shadow(_Values):
+    """`vgpu-scheduler shadow` in the cluster (docs/shadow.md)."""
+
+    enabled: bool = False
+    """Install it: it watches another scheduler, and writes nothing but its own files."""
+    beside: Annotated[str, Field(pattern=_NAME)] = "hami-scheduler"
+    """The scheduler that is watched, as pods name it."""
+    storage_class: Annotated[str, Field(pattern=f"^({_NAME.strip('^$')})?$")] = ""
+    """The class of the volume with what was seen; the cluster's default unless you name one."""
+    resources: dict[str, Any] = {}
+    """What it requests, and its limits."""
+
+
 class Preemption(_Values):
     """Preemption; policies say which pods may evict which others (docs/preemption.md)."""
 
@@ -203,6 +216,8 @@ class Values(_Values):
     """A ServiceMonitor, alerts, and a Grafana dashboard; the Prometheus operator's definitions have to be there."""
     ui: Ui = Ui()
     """The page of `vgpu-scheduler ui` in the cluster (docs/ui.md)."""
+    shadow: Shadow = Shadow()
+    """`vgpu-scheduler shadow` in the cluster (docs/shadow.md)."""
     crds: Enabled = Enabled(enabled=True)
     """The definitions of the policies. They are upgraded with the release, and stay when it is uninstalled."""
     scheduler_name: str = ""

@@ -15,6 +15,8 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 ACCOUNT = {"kind": "ServiceAccount", "name": "vgpu-scheduler", "namespace": "vgpu-system"}
 PAGE = {"kind": "ServiceAccount", "name": "vgpu-scheduler-ui", "namespace": "vgpu-system"}
 """That of the page in a browser."""
+SHADOW = {"kind": "ServiceAccount", "name": "vgpu-scheduler-shadow", "namespace": "vgpu-system"}
+"""That of what watches another scheduler."""
 _RENDERED = MANIFESTS / "install.yaml"
 REQUESTS = Path(__file__).parents[2] / "build" / "tests" / "requests"
 """Where test processes note what the operator asked for: each has a file of its own."""

@@ -44,6 +44,7 @@ BESIDE = {
     "doctor": {"doctorRole": {"enabled": True}},
     "monitoring": {"monitoring": {"enabled": True}},
     "ui": {"ui": {"enabled": True}},
+    "shadow": {"shadow": {"enabled": True}},
 }
 """The kustomizations of their own, with the same."""
 

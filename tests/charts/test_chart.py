@@ -184,6 +184,15 @@ def test_the_page_is_what_values_say() -> None:
     assert found["ClusterRoleBinding", "vgpu-scheduler-ui"]["subjects"][0]["namespace"] == "gpus"
 
 
+def test_whom_the_shadow_watches_is_what_values_say() -> None:
+    values = {"shadow": {"enabled": True, "beside": "volcano", "storageClass": "fast"}}
+    found = chart(values, namespace="gpus")
+    (container,) = found["Deployment", "vgpu-scheduler-shadow"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["shadow", "--beside=volcano"]
+    assert "--scheduler-namespace=gpus" in container["args"]
+    assert found["PersistentVolumeClaim", "vgpu-scheduler-shadow"]["spec"]["storageClassName"] == "fast"
+
+
 def test_accounts_of_device_plugins_are_let_in() -> None:
     binding = chart({"allocationWriters": [{"name": "dcu", "namespace": "gpu"}]})[
         "ClusterRoleBinding", "vgpu-scheduler-allocation-writers"

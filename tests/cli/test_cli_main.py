@@ -127,7 +127,7 @@ def test_kubectl_completes_commands() -> None:
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        (("s",), ["settings", "simulate", "snapshot", ":4"]),
+        (("s",), ["settings", "shadow", "simulate", "snapshot", ":4"]),
         (("top", "n"), ["nodes", "namespaces", ":4"]),
         (("top", "cards", "-o", ""), ["table", "wide", "name", "json", "yaml", ":4"]),
         (("top", "cards", "--output=w"), ["wide", ":4"]),

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.apiserver.rights import PAGE as UI
-from tests.apiserver.rights import Right, granted
+from tests.apiserver.rights import SHADOW, Right, granted
 
 from vgpu_scheduler.doctor import FACTS, ROLE_FACTS
 from vgpu_scheduler.reading import LIST_PATHS, SELECTING_PATHS
@@ -39,7 +39,7 @@ def told() -> list[Right]:
 
 
 def test_the_page_tells_of_every_right_and_of_no_other() -> None:
-    assert Counter(told()) == Counter([*granted(), *granted(UI)])
+    assert Counter(told()) == Counter([*granted(), *granted(UI), *granted(SHADOW)])
 
 
 def test_no_row_is_written_otherwise() -> None:
@@ -82,3 +82,12 @@ def _kind(path: str) -> tuple[str, str]:
     *_, resource = path.strip("/").split("/")
     group = path.strip("/").split("/")[1] if path.startswith("/apis/") else ""
     return group, resource
+
+
+def test_what_watches_another_scheduler_reads_what_decisions_need_and_writes_nothing() -> None:
+    rights = granted(SHADOW)
+    assert {right.verb for right in rights} == {"get", "list", "watch"}
+    assert not [right for right in rights if "*" in {right.group, right.resource} or "secret" in right.resource]
+    assert {(right.group, right.resource) for right in rights if right.verb == "watch"} == {
+        _kind(path) for path in FOLLOWED
+    }

@@ -146,9 +146,12 @@ class FewLines:
     ----------
     faults
         How many of each kind are planted at most.
+    pace
+        How much more time passes between two steps.
     """
 
-    def __init__(self, seed: int, faults: int = 2) -> None:
+    def __init__(self, seed: int, faults: int = 2, pace: float = 1.0) -> None:
+        self._pace = pace
         self.rng = np.random.default_rng(seed)
         self.now = START
         self.cluster = Cluster()
@@ -166,7 +169,7 @@ class FewLines:
 
     def step(self) -> None:
         """Let some seconds pass, and something happen."""
-        self.now += float(self.rng.integers(1, 20))
+        self.now += self._pace * float(self.rng.integers(1, 20))
         for name in [name for name, end in self.until.items() if end <= self.now]:
             memory, cards = self.held.pop(name)
             del self.until[name]

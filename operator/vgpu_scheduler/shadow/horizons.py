@@ -33,15 +33,17 @@ from vgpu_scheduler.whatif.changes import POD
 
 HOUR: Final = 3600.0
 _SAMPLES: Final = 1000
+_FEWEST_BLOCKS: Final = 6
+"""With fewer of them, what is drawn anew says nothing of what was not seen."""
 _LOW, _HIGH = 2.5, 97.5
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A mean, and between which values it lies in 95 of 100 samples drawn anew."""
+    """A mean, and between which values it lies in 95 of 100 samples drawn anew; None where too little was seen."""
 
     mean: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ class Horizon:
     name
         ``one hour`` or ``the whole time``.
     pods
-        How many pods are compared.
+        How many pods are compared; one that waits for several hours counts in each, for one hour.
+    blocks
+        In how many hours they arrived.
     waited, would_wait
         Seconds that they waited on average, and would have waited.
     saved
@@ -66,6 +70,7 @@ class Horizon:
 
     name: str
     pods: int
+    blocks: int
     waited: float
     would_wait: float
     saved: Interval
@@ -114,6 +119,7 @@ def _horizon(name: str, histories: Iterable[History], options: EngineOptions, se
     return Horizon(
         name=name,
         pods=len(rows),
+        blocks=np.unique(table[:, 0]).size,
         waited=round(float(table[:, 1].mean()), 1),
         would_wait=round(float(table[:, 2].mean()), 1),
         saved=resampled(table[:, 0].astype(int), table[:, 1] - table[:, 2], seed),
@@ -128,6 +134,8 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
     """Return the mean of values, with the interval that comes of drawing blocks of them again and again."""
     _, where = np.unique(blocks, return_inverse=True)
     sums, counts = np.bincount(where, values), np.bincount(where)
+    if sums.size < _FEWEST_BLOCKS:
+        return Interval(round(float(values.mean()), 1))
     rng = np.random.default_rng(seed)
     drawn = rng.integers(sums.size, size=(_SAMPLES, sums.size))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)

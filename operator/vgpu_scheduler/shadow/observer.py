@@ -100,6 +100,11 @@ class Shadow:
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))
 
+    def end(self, world: World, now: float) -> None:
+        """Look at everything once more, before nobody watches any longer."""
+        self._audited = self._sampled = float("-inf")
+        self.look(world, now)
+
     # Pods -------------------------------------------------------------------------------------------------------------
 
     def _foresee(self, world: World, obj: Object, now: float) -> None:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
+import msgspec
 import uvloop
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
@@ -61,7 +62,7 @@ def run(
         record = _loaded(keeper, beside)
         if beside is not None:
             announce_compiling()
-            uvloop.run(_watch(cluster, record, keeper, ShadowOptions(patience=float(patience)), seconds))
+            uvloop.run(_watch(cluster, record, keeper, _closely(float(patience)), seconds))
         options = _options(keeper, cluster, record)
         progress("replaying what was seen")
         report = _reported(record, float(patience), keeper, options)
@@ -70,6 +71,12 @@ def run(
         click.echo(json.dumps(report.as_json(), indent=2))
     else:
         click.echo(_WRITERS[output](report.blocks()), nl=False)
+
+
+def _closely(patience: float) -> ShadowOptions:
+    """Return how closely is looked, so that nothing is missed that lasts for twice as long as patience does."""
+    usual = ShadowOptions(patience=patience)
+    return msgspec.structs.replace(usual, audit_every=min(usual.audit_every, patience / 2))
 
 
 @contextmanager

@@ -66,6 +66,11 @@ class Telling:
         assert view.read_at is not None
         self.shadow.look(world, view.read_at.timestamp())
 
+    def end(self, world: World, view: ClusterView) -> None:
+        """Look at everything for the last time."""
+        assert view.read_at is not None
+        self.shadow.end(world, view.read_at.timestamp())
+
 
 async def follow(
     api: ApiClient,
@@ -117,6 +122,7 @@ async def follow(
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(following, ending, return_exceptions=True)
+        await current.ask(telling.end)
         await current.ask(lambda *_: keeper.save(record))
         current.close()
 

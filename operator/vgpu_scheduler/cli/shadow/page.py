@@ -10,7 +10,7 @@ from typing import Final
 from vgpu_scheduler.cli.shadow.report import Block, Heading, Picture, Table, Text
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 200, 48, 24, 12
-_COLOURS: Final = ("#0b6e4f", "#b3541e")
+_CLASSES: Final = ("first", "second")
 _DASHES: Final = ("none", "6 4")
 """Lines differ by more than their colour."""
 _STYLE: Final = """\
@@ -20,6 +20,8 @@ h1,h2{line-height:1.2}h2{margin-top:2.2rem}
 .scrolls{overflow-x:auto}table{border-collapse:collapse;margin:.6rem 0}
 th,td{border-bottom:1px solid #8886;padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}
 code{font-size:.92em}svg{max-width:100%;height:auto}
+.first{stroke:#0b6e4f}.second{stroke:#b3541e}
+@media(prefers-color-scheme:dark){.first{stroke:#4cc79a}.second{stroke:#f0a070}}
 svg text{font:12px ui-sans-serif,system-ui,sans-serif;fill:currentColor}
 """
 
@@ -78,14 +80,14 @@ def _picture(picture: Picture) -> str:
         f'<text x="{_LEFT}" y="{base + 16}">{_clock(began)}</text>',
         f'<text x="{right}" y="{base + 16}" text-anchor="end">{_clock(ended)}</text>',
     ]
-    for place, ((name, values), colour, dash) in enumerate(zip(picture.lines, _COLOURS, _DASHES, strict=False)):
+    for place, ((name, values), named, dash) in enumerate(zip(picture.lines, _CLASSES, _DASHES, strict=False)):
         path = f"M{across(began):.1f} {up(values[0]):.1f}" + "".join(
             f"H{across(at):.1f}V{up(value):.1f}" for at, value in zip(picture.times[1:], values[1:], strict=True)
         )
         x = _LEFT + 220 * place
         parts += [
-            f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>',
-            f'<path d="M{x} {_HEIGHT + 10}h24" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>',
+            f'<path d="{path}" fill="none" class="{named}" stroke-width="2" stroke-dasharray="{dash}"/>',
+            f'<path d="M{x} {_HEIGHT + 10}h24" class="{named}" stroke-width="2" stroke-dasharray="{dash}"/>',
             f'<text x="{x + 30}" y="{_HEIGHT + 14}">{escape(name)}</text>',
         ]
     return f"<figure>\n<figcaption>{escape(picture.title)}</figcaption>\n{''.join(parts)}</svg>\n</figure>"

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.shadow import Fault, Horizon, Record, Sample, Summary, summed_up
+from vgpu_scheduler.shadow import Fault, Horizon, MissedRoom, Record, Sample, Summary, summed_up
 from vgpu_scheduler.whatif import number
 
-_MOST_ROWS: Final = 50
+_MOST_ROWS: Final = 20
 """Of a table; scripts get all by ``-o json``."""
 _ONE_DECISION: Final = (
     "When a pod got its place, this scheduler was asked about the same pod, on the cluster as it was just before. The"
@@ -147,6 +147,8 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
 
 def _saved(horizon: Horizon) -> str:
     saved = horizon.saved
+    if saved.low is None or saved.high is None:
+        return f"{number(saved.mean)} s (too few hours for an interval: {horizon.blocks})"
     return f"{number(saved.mean)} s ({number(saved.low)} to {number(saved.high)} s)"
 
 
@@ -160,13 +162,24 @@ def _missed(summary: Summary) -> Iterator[Block]:
         " serves pods. The node and the cards are those that would have taken it at first."
     )
     yield _table(
-        ("pod", "since", "for", "node", "cards"),
+        ("pod", "since", "for", "node", "cards", "meanwhile"),
         [
             (each.pod, _time(each.since), _lasted(each.lasted(summary.until)), each.place.node,
-             ", ".join(each.place.cards))
+             ", ".join(each.place.cards), _meanwhile(summary, each))
             for each in summary.missed
         ],
     )  # fmt: skip
+
+
+def _meanwhile(summary: Summary, missed: MissedRoom) -> str:
+    """Say what was wrong on the node that had room."""
+    until = summary.until if missed.until is None else missed.until
+    stalled = (each for each in summary.stalled if each.object == f"Node {missed.place.node}")
+    return (
+        "the lock of the node stalled"
+        if any(each.since < until and missed.since < each.seen for each in stalled)
+        else ""
+    )
 
 
 def _faults(summary: Summary) -> Iterator[Block]:
@@ -229,7 +242,8 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
         )  # fmt: skip
         yield Text(
             "The interval comes of drawing hours of arrivals anew 1,000 times, from the same seed: it says how far the"
-            " mean depends on which hours were seen, and nothing of what an hour would be that was not."
+            " mean depends on which hours were seen, and nothing of what an hour would be that was not. For one hour, a"
+            " pod that waits for several of them counts in each."
         )
     yield from map(Text, untold)
 
