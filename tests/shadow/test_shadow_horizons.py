@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.seeds import seeds
-from tests.shadow.clusters import START, FewLines
+from tests.shadow.clusters import LOCK, START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.history import Arrived, Decided, Departed, replay
-from vgpu_scheduler.shadow import one_hour, whole_time
+from vgpu_scheduler.shadow import objects_at, one_hour, whole_time
 from vgpu_scheduler.shadow.horizons import as_it_was, hours, resampled
 
 
@@ -95,3 +95,21 @@ def test_an_interval_comes_of_blocks_that_are_drawn_anew() -> None:
     assert found.low < 10.0 < found.high < found.low + 0.5
     few = resampled(np.arange(400) // 100, values, seed=1)
     assert (few.low, few.high) == (None, None)
+
+
+def test_locks_are_of_the_other_one_and_close_nothing_in_a_replay() -> None:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    cluster.lock("a", f"{stamp(START)},default,gone")
+    watched = Watched(cluster)
+    cluster.add_pod("x", 4000, START + 10)
+    watched.see(START + 10)
+    written = len(watched.lines)
+    cluster.lock("a", f"{stamp(START + 20)},default,x")
+    watched.see(START + 100)
+    assert len(watched.lines) == written
+    horizon = whole_time([watched.history()], OPTIONS)
+    assert horizon is not None
+    assert (horizon.placed, horizon.would_be_placed) == (0, 1)
+    assert not [obj for obj in objects_at(watched.lines, START + 50) if LOCK in obj["metadata"].get("annotations", {})]
+    assert objects_at(watched.lines, START - 1) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.seeds import seeds
 from tests.shadow.clusters import START, Cluster, FewLines
-from tests.shadow.watched import Watched, beside_itself, world_of
+from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
-from vgpu_scheduler.shadow import Place, faults
-from vgpu_scheduler.whatif import simulate
+from vgpu_scheduler.shadow import MissedRoom, Place, faults, objects_at
+from vgpu_scheduler.whatif import World, simulate
 from vgpu_scheduler.whatif.turns import queue_of
 
 
@@ -100,28 +100,22 @@ def test_what_was_announced_and_taken_back_waits_again() -> None:
     assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 5, None)]
 
 
-class Claims:
-    """Proves what is claimed of pods that wait: on the cluster as it was then, the engine places them."""
-
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
-        self._seen = 0
-        self.proven = 0
-
-    def check(self, now: float) -> None:
-        new = self._watched.record.missed[self._seen :]
-        self._seen += len(new)
-        if not new:
-            return
-        world = world_of(self._watched.cluster)
-        world.review_locks(self._watched.world.reviewed_at)  # type: ignore[arg-type]
-        answers = {each.pod.key: each.decision.placement for each in simulate(world, queue_of(world), as_they_are=True)}
-        for missed in new:
-            placement = answers[missed.pod]
+def proven(watched: Watched) -> int:
+    """Prove what is claimed of pods that wait: on the cluster as it was recorded, the engine places them there."""
+    claims: dict[float, list[MissedRoom]] = {}
+    for missed in watched.record.missed:
+        claims.setdefault(missed.since, []).append(missed)
+    for since, claimed in claims.items():
+        world = World(OPTIONS)
+        world.add(objects_at(watched.lines, since))
+        answers = simulate(world, queue_of(world), as_they_are=True)
+        placements = {each.pod.key: each.decision.placement for each in answers}
+        for missed in claimed:
+            placement = placements[missed.pod]
             assert placement is not None, missed
             cards = {card.uuid for container in placement.containers for card in container}
             assert Place(placement.node, tuple(sorted(cards))) == missed.place
-            self.proven += 1
+    return sum(map(len, claims.values()))
 
 
 PATIENCE = 60.0
@@ -131,11 +125,9 @@ PATIENCE = 60.0
 def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
     played = FewLines(seed)
     watched = Watched(played.cluster)
-    claims = Claims(watched)
     for _ in range(60):
         played.step()
         watched.see(played.now)
-        claims.check(played.now)
     planted, named = played.planted, faults.named(watched.record.faults, PATIENCE)
 
     def lasting(times: dict[str, float]) -> set[str]:
@@ -151,7 +143,7 @@ def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
         each.pod.removeprefix("default/") for each in watched.record.missed if each.lasted(played.now) >= PATIENCE
     }
     assert lasting(planted.kept) <= missed <= planted.kept.keys() | planted.blocked
-    assert claims.proven == len(watched.record.missed)
+    assert proven(watched) == len(watched.record.missed)
 
 
 @pytest.mark.parametrize("seed", seeds(3, 20))

@@ -4,7 +4,7 @@ A :class:`Shadow` is told of changes with their times, and notes what it sees in
 hold. Nothing here talks to a cluster or looks at a clock.
 """
 
-from vgpu_scheduler.shadow.chronicle import Chronicle, Line, histories
+from vgpu_scheduler.shadow.chronicle import Chronicle, Line, histories, objects_at
 from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, Fault, MissedRoom, Place, PodCourse, Record, Sample, Watch
@@ -27,6 +27,7 @@ __all__ = [
     "Summary",
     "Watch",
     "histories",
+    "objects_at",
     "one_hour",
     "summed_up",
     "whole_time",

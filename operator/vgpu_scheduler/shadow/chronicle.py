@@ -1,7 +1,7 @@
 """What happens to a cluster, line by line: enough of it to be replayed, and no more.
 
-A pod has a line when it comes, when it is placed, and when it is over; another object when something of it changes
-that decisions may depend on. What the lines say is read back as a :class:`vgpu_scheduler.history.History`.
+A pod has a line when it comes, when it is announced and placed, and when it is over; another object when something of
+it changes that decisions may depend on. What the lines say is read back as a :class:`vgpu_scheduler.history.History`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import msgspec
 
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Removed
 from vgpu_scheduler.kube import DecodeError, Object, Pod
-from vgpu_scheduler.whatif.changes import POD
+from vgpu_scheduler.whatif.changes import NODE, POD
 
 _Key = tuple[str, str, str]
-_HEARTBEATS: Final = frozenset({"lastHeartbeatTime", "lastTransitionTime"})
-_OF_NODES: Final = ("handshake", "mutex.lock", "last-allocated", "heartbeat")
-"""Parts of the names of annotations of nodes that tell of no more than that somebody is at work."""
+_OF_STATUS: Final = frozenset({"images", "conditions"})
+"""Of the status of nodes: decisions do not depend on it, and it changes all the time."""
+_OF_VERSIONS: Final = frozenset({"resourceVersion", "managedFields", "generation"})
+_SIGNS: Final = ("handshake", ".lock", "last-allocated")
+"""Parts of the names of annotations of nodes that tell of no more than that somebody is at work there now."""
 
 
 class Line(msgspec.Struct, omit_defaults=True):
@@ -30,8 +32,8 @@ class Line(msgspec.Struct, omit_defaults=True):
         As it was from then on, or was last; None where somebody began to watch, with all that is there.
     gone
         Whether it is there no more.
-    began, ended
-        Somebody begins to watch, or stops.
+    began
+        Somebody begins to watch.
     """
 
     at: float
@@ -70,8 +72,10 @@ class Chronicle:
             if self._known.pop(key, None) is not None:
                 self._write(Line(now, {"kind": obj["kind"], "metadata": _names(obj)}, gone=True))
             return
-        said = _pod(obj) if obj["kind"] == POD else self._other(obj)
-        mark = hash(msgspec.json.encode(said, order="sorted"))
+        said = obj = _without_signs(obj) if obj["kind"] == NODE else obj
+        if obj["kind"] == POD:
+            said = _pod(obj)
+        mark = hash(msgspec.json.encode(_unversioned(said), order="sorted"))
         if self._known.get(key) != mark:
             self._known[key] = mark
             self._write(Line(now, self._strip(obj)))
@@ -85,17 +89,23 @@ class Chronicle:
         for kind, namespace, name in left:
             self.note({"kind": kind, "metadata": {"namespace": namespace, "name": name}}, gone=True, now=now)
 
-    def _other(self, obj: Object) -> dict[str, Any]:
-        metadata = obj.get("metadata") or {}
-        annotations = {
-            key: text
-            for key, text in (metadata.get("annotations") or {}).items()
-            if not any(part in key for part in _OF_NODES)
-        }
-        labels, uid = metadata.get("labels"), metadata.get("uid")
-        status = {key: value for key, value in (obj.get("status") or {}).items() if key not in {"images", "conditions"}}
-        rest = {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
-        return {"rest": rest, "annotations": annotations, "labels": labels, "uid": uid, "status": status}
+
+def _without_signs(node: Object) -> dict[str, Any]:
+    """Return a node without what comes and goes with each pod: locks are those of the moment."""
+    metadata, status = node.get("metadata") or {}, node.get("status") or {}
+    annotations = {
+        key: text
+        for key, text in (metadata.get("annotations") or {}).items()
+        if not any(part in key for part in _SIGNS)
+    }
+    left = {key: value for key, value in status.items() if key not in _OF_STATUS}
+    return {**node, "metadata": {**metadata, "annotations": annotations}, "status": left}
+
+
+def _unversioned(obj: Object) -> dict[str, Any]:
+    """Return an object without what changes whenever anything does."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_VERSIONS}
+    return {**obj, "metadata": metadata}
 
 
 def _key(obj: Object) -> _Key:
@@ -115,8 +125,24 @@ def _pod(obj: Object) -> dict[str, Any]:
         "uid": metadata.get("uid"),
         "node": spec.get("nodeName"),
         "gates": spec.get("schedulingGates"),
+        "announced": None if spec.get("nodeName") else metadata.get("annotations"),
         "over": status.get("phase") in {"Succeeded", "Failed"},
     }
+
+
+def objects_at(lines: Iterable[Line], at: float) -> list[dict[str, Any]]:
+    """Return the objects that were there at a time, as lines tell; none where nobody watched yet."""
+    there: dict[_Key, dict[str, Any]] = {}
+    for line in lines:
+        if line.at > at:
+            break
+        if line.began:
+            there.clear()
+        elif line.object is not None and line.gone:
+            there.pop(_key(line.object), None)
+        elif line.object is not None:
+            there[_key(line.object)] = line.object
+    return list(there.values())
 
 
 Decoders = Mapping[str, Callable[[Any], Any]]

@@ -96,6 +96,7 @@ def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0
 
 
 def _horizon(name: str, histories: Iterable[History], options: EngineOptions, seed: int) -> Horizon | None:
+    options = replace(options, coexist_with=sorted({*options.coexist_with} - {*options.scheduler_names}))
     rows: list[tuple[int, float, float]] = []  # block, seconds that a pod waited, and would have waited
     placed = would_be = 0
     given: list[tuple[float, float, float]] = []  # seconds, cards that were given out, and would have been
