@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.seeds import seeds
-from tests.shadow.clusters import START, Cluster, FewLines
+from tests.shadow.clusters import START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.shadow import MissedRoom, Place, faults, objects_at
 from vgpu_scheduler.whatif import World, simulate
 from vgpu_scheduler.whatif.turns import queue_of
+
+PATIENCE = 60.0
 
 
 def one_node(cards: int = 2) -> Cluster:
@@ -100,6 +102,60 @@ def test_what_was_announced_and_taken_back_waits_again() -> None:
     assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 5, None)]
 
 
+def test_a_lock_that_nobody_needs_keeps_no_pod_from_the_room_that_it_would_have_had() -> None:
+    cluster = one_node()
+    watched = Watched(cluster)
+    cluster.lock("a", f"{stamp(START)},default,gone")
+    cluster.add_pod("x", 4000, START + 10)
+    watched.see(START + 10)
+    watched.see(START + 200)
+    assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 10, None)]
+    (fault,) = faults.named(watched.record.faults, PATIENCE)
+    assert (fault.id, fault.object, fault.about) == ("lock-stale", "Node a", "hami.io/mutex.lock")
+    cluster.lock("a", None)
+    watched.see(START + 300)
+    assert (fault.seen, fault.lasts) == (START + 200, False)
+
+
+def test_room_that_is_gone_is_missed_no_more_and_may_come_again() -> None:
+    cluster = one_node(1)
+    watched = Watched(cluster)
+    cluster.add_pod("kept", 9000, START)
+    watched.see(START)
+    cluster.add_pod("y", 9000, START + 5)
+    cluster.announce("y", "a", ["GPU-a-0"], 9000)
+    cluster.bind("y", "a")
+    watched.see(START + 6)
+    cluster.delete("Pod", "y")
+    watched.see(START + 90)
+    times = [(missed.since, missed.until) for missed in watched.record.missed]
+    assert times == [(START, START + 6), (START + 90, None)]
+    assert watched.course("kept").fitted == START
+
+
+def test_two_pods_are_not_told_of_for_the_same_room() -> None:
+    cluster = one_node(1)
+    watched = Watched(cluster)
+    for number in range(3):
+        cluster.add_pod(f"p{number}", 7000, START + number)
+    watched.see(START + 5)
+    assert [missed.pod for missed in watched.record.missed] == ["default/p0", "default/p1"]
+
+
+def test_what_is_about_to_be_bound_is_no_leak() -> None:
+    cluster = one_node()
+    watched = Watched(cluster)
+    cluster.add_pod("x", 4000, START)
+    cluster.announce("x", "a", ["GPU-a-0"], 4000)
+    watched.see(START + 1)
+    watched.see(START + 30)
+    cluster.bind("x", "a")
+    watched.see(START + 31)
+    watched.see(START + 200)
+    assert [fault.id for fault in watched.record.faults] == ["allocation-unbound"]
+    assert not faults.named(watched.record.faults, PATIENCE)
+
+
 def proven(watched: Watched) -> int:
     """Prove what is claimed of pods that wait: on the cluster as it was recorded, the engine places them there."""
     claims: dict[float, list[MissedRoom]] = {}
@@ -116,9 +172,6 @@ def proven(watched: Watched) -> int:
             cards = {card.uuid for container in placement.containers for card in container}
             assert Place(placement.node, tuple(sorted(cards))) == missed.place
     return sum(map(len, claims.values()))
-
-
-PATIENCE = 60.0
 
 
 @pytest.mark.parametrize("seed", seeds(4, 40))
