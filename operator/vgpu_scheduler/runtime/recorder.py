@@ -7,6 +7,7 @@ the log where it is missing, and made up for by a file that begins with all that
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ from vgpu_scheduler.history import (
     prune,
     rows_of,
 )
+from vgpu_scheduler.history.hashing import Hasher
 from vgpu_scheduler.kube import Versioned
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.runtime.device_files import DEVICE_FILES
@@ -90,10 +92,18 @@ class Recorder:
         The time of day.
     run
         What files of this process are called by.
+    hashed
+        Hashes the names in events, or leaves them.
     """
 
     def __init__(
-        self, settings: HistorySettings, engine: Engine, decisive: dict[str, Any], clock: _Clock, run: str
+        self,
+        settings: HistorySettings,
+        engine: Engine,
+        decisive: dict[str, Any],
+        clock: _Clock,
+        run: str,
+        hashed: Callable[[Iterable[Event]], Iterable[Event]] = lambda events: events,
     ) -> None:
         assert settings.directory is not None
         self._engine = engine
@@ -105,7 +115,7 @@ class Recorder:
         self._stop = False
         self.stats = RecorderStats()
         recording = Recording(engine.dialects, engine.scheduler_names, engine.coexist_with)
-        self._files = _Files(settings, decisive, run, recording, self.stats)
+        self._files = _Files(settings, decisive, run, recording, self.stats, hashed)
         self._thread: threading.Thread | None = None
 
     # Called by the loop ----------------------------------------------------------------------------------------------
@@ -214,6 +224,8 @@ class _Files:
         Knows what is news.
     stats
         Where it is counted.
+    hashed
+        Hashes the names in events, or leaves them.
     """
 
     def __init__(
@@ -223,8 +235,10 @@ class _Files:
         run: str,
         recording: Recording,
         stats: RecorderStats,
+        hashed: Callable[[Iterable[Event]], Iterable[Event]],
     ) -> None:
         assert settings.directory is not None
+        self._hashed = hashed
         self._settings = settings
         self._directory = settings.directory
         self._decisive = decisive
@@ -246,7 +260,7 @@ class _Files:
     def take(self, at: float, take: _Take) -> None:
         """Take in something that happened."""
         self._last = max(self._last, at)  # the clock of a machine may be set back
-        for row in rows_of(take(self._recording)):
+        for row in rows_of(self._hashed(take(self._recording))):
             self._rows.append(row if row.at >= self._last else row._replace(at=self._last))
 
     def begin_anew(self) -> None:
@@ -280,9 +294,17 @@ class _Files:
         """Begin a file with what is there now."""
         try:
             self._file = LogFile(
-                self._directory, Header(self._last, self._name, next(self._numbers), __version__, self._decisive)
+                self._directory,
+                Header(
+                    self._last,
+                    self._name,
+                    next(self._numbers),
+                    __version__,
+                    self._decisive,
+                    hashed=self._settings.hash_names,
+                ),
             )
-            picture = list(rows_of(self._recording.picture(self._last), first=True))
+            picture = list(rows_of(self._hashed(self._recording.picture(self._last)), first=True))
             self._file.write(picture)
             self._stats.written += len(picture)
             self._wrote_at = self._last
@@ -352,4 +374,27 @@ def make_recorder(settings: Settings, engine: Engine, clock: _Clock, run: str) -
     for file in DEVICE_FILES:
         inlined = file.inlined(inlined)
     decisive = inlined.model_dump(mode="json", exclude_unset=True, include=set(_DECISIVE))
-    return Recorder(settings.history, engine, decisive, clock, run)
+    if not settings.history.hash_names:
+        return Recorder(settings.history, engine, decisive, clock, run)
+    hasher = Hasher(_key(settings.history), {settings.lease.namespace})
+    return Recorder(settings.history, engine, decisive, clock, run, hasher.events)
+
+
+def _key(settings: HistorySettings) -> bytes:
+    """Return the key that names are hashed with.
+
+    Raises
+    ------
+    SettingsError
+        If its file cannot be read, or is empty.
+    """
+    path = settings.hash_key_file
+    if path is None:
+        return secrets.token_bytes(32)
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"history.hash_key_file: {path}: {error.strerror}") from None
+    if not key:
+        raise SettingsError(f"history.hash_key_file: {path} is empty")
+    return key

@@ -163,6 +163,11 @@ class HistorySettings(SettingsSection):
     """Hours after which it is."""
     keep_files: Annotated[int, Field(ge=1, le=100_000)] = 30
     """How many closed files are kept in the folder, the newest ones."""
+    hash_names: bool = False
+    """Write hashes for the names of namespaces and pods."""
+    hash_key_file: Path | None = None
+    """The key of these, a file of any bytes, so that a name stays the same hash; each process has its own if it is not
+    set."""
 
 
 class TracingSettings(SettingsSection):
