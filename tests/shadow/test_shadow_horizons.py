@@ -8,9 +8,9 @@ from tests.seeds import seeds
 from tests.shadow.clusters import LOCK, START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
-from vgpu_scheduler.history import Arrived, Decided, Departed, replay
+from vgpu_scheduler.history import Arrived, Decided, Departed, Series, replay
 from vgpu_scheduler.shadow import objects_at, one_hour, whole_time
-from vgpu_scheduler.shadow.horizons import as_it_was, hours, resampled
+from vgpu_scheduler.shadow.horizons import _given, as_it_was, hours, resampled
 
 
 @pytest.mark.parametrize("seed", seeds(2, 20))
@@ -70,6 +70,14 @@ def test_each_hour_begins_with_the_cluster_as_it_was() -> None:
     pods = {e.pod.uid: False for e in found[2].first if isinstance(e, Arrived)}
     pods |= {e.value.uid: True for e in found[2].first if not isinstance(e, Arrived) and e.kind == "Pod"}
     assert pods == there
+
+
+def test_cards_that_were_given_out_are_means_over_the_time_that_is_meant() -> None:
+    ones = np.ones(3)
+    series = Series(np.array([0.0, 10.0, 30.0]), ones, np.array([0.0, 4.0, 1.0]), ones, ones)
+    assert _given(series, 0.0, 40.0) == pytest.approx((0 * 10 + 4 * 20 + 1 * 10) / 40)
+    assert _given(series, 20.0, 40.0) == pytest.approx((4 * 10 + 1 * 10) / 20)
+    assert _given(series, 5.0, 5.0) == 0.0
 
 
 def test_what_happened_is_replayed_as_it_was() -> None:

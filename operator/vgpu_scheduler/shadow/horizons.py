@@ -7,7 +7,7 @@ leave as long after they are placed as they did.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,12 +18,12 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.history import (
     Arrived,
     Changed,
-    Course,
     Decided,
     Departed,
     Event,
     History,
     Removed,
+    Series,
     Stay,
     as_created,
     replay,
@@ -32,6 +32,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.changes import POD
 
 HOUR: Final = 3600.0
+_MOST_HOURS: Final = 48
 _SAMPLES: Final = 1000
 _FEWEST_BLOCKS: Final = 6
 """With fewer of them, what is drawn anew says nothing of what was not seen."""
@@ -87,32 +88,52 @@ class Horizon:
 
 def whole_time(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
     """Replay all from the beginning; None where no pod arrived."""
-    return _horizon("the whole time", histories, options, seed)
+    return _horizon("the whole time", histories, _whole, options, seed)
 
 
 def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0) -> Horizon | None:
-    """Replay each hour from the cluster as it was when the hour began; None where no pod arrived or waited."""
-    return _horizon("one hour", [hour for history in histories for hour in hours(history)], options, seed)
+    """Replay hours from the cluster as it was when each began; None where no pod arrived or waited.
+
+    Of more than 48 hours, 48 are replayed that are as far from each other as they can be.
+    """
+    return _horizon("one hour", histories, _some_hours, options, seed)
 
 
-def _horizon(name: str, histories: Iterable[History], options: EngineOptions, seed: int) -> Horizon | None:
+def _whole(history: History) -> Sequence[History]:
+    return (history,)
+
+
+def _some_hours(history: History) -> Sequence[History]:
+    found = list(hours(history))
+    if len(found) <= _MOST_HOURS:
+        return found
+    return [found[int(at)] for at in np.linspace(0, len(found) - 1, _MOST_HOURS)]
+
+
+def _horizon(
+    name: str,
+    histories: Iterable[History],
+    parts: Callable[[History], Sequence[History]],
+    options: EngineOptions,
+    seed: int,
+) -> Horizon | None:
     options = replace(options, coexist_with=sorted({*options.coexist_with} - {*options.scheduler_names}))
     rows: list[tuple[int, float, float]] = []  # block, seconds that a pod waited, and would have waited
-    placed = would_be = 0
-    given: list[tuple[float, float, float]] = []  # seconds, cards that were given out, and would have been
-    block = 0
+    placed = would_be = block = 0
+    given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
     for history in histories:
-        theirs, ours = replay(as_it_was(history), options), replay(history, options)
-        stays = history.stays()
-        for course in ours.pods:
-            stay = stays.get(course.uid, Stay())
-            ends = (stay.placed, stay.departed, history.ended)
-            end = next(time for time in ends if time is not None)
-            rows.append((block + int((course.arrived - history.began) // HOUR), end - course.arrived, course.waited))
-            placed += stay.placed is not None
-            would_be += course.started is not None
-        block += 1 + int((history.ended - history.began) // HOUR)
-        given.append((history.ended - history.began, _given(theirs), _given(ours)))
+        theirs = replay(as_it_was(history), options).series
+        for part in parts(history):
+            ours, stays = replay(part, options), part.stays()
+            for course in ours.pods:
+                stay = stays.get(course.uid, Stay())
+                end = next(time for time in (stay.placed, stay.departed, part.ended) if time is not None)
+                rows.append((block + int((course.arrived - part.began) // HOUR), end - course.arrived, course.waited))
+                placed += stay.placed is not None
+                would_be += course.started is not None
+            block += 1 + int((part.ended - part.began) // HOUR)
+            cards = (_given(each, part.began, part.ended) for each in (theirs, ours.series))
+            given.append((part.ended - part.began, *cards))
     if not rows:
         return None
     table, weights = np.array(rows), np.array(given)
@@ -144,13 +165,11 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
     return Interval(*(round(float(value), 1) for value in (values.mean(), low, high)))
 
 
-def _given(course: Course) -> float:
-    """Return how many cards were given out on average."""
-    times, given = course.series.times, course.series.given
-    if not times.size or course.ended <= course.began:
-        return 0.0
-    held = np.diff(times, append=course.ended)
-    return float(held @ given / max(held.sum(), 1e-9))
+def _given(series: Series, began: float, ended: float) -> float:
+    """Return how many cards were given out on average, from one time to another."""
+    edges = np.clip(np.append(series.times, ended), began, ended)
+    held = np.diff(edges)
+    return float(held @ series.given / held.sum()) if held.sum() > 0.0 else 0.0
 
 
 def as_it_was(history: History) -> History:

@@ -227,7 +227,8 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
     yield Heading("An hour, and the whole time")
     yield Text(
         "Two worlds drift apart once one pod is placed otherwise. For one hour, each hour begins anew with the cluster"
-        " as it was, and its arrivals are replayed; for the whole time, all arrivals are replayed from the beginning."
+        " as it was, and its arrivals are replayed (48 hours at most, spread over the time); for the whole time, all"
+        " arrivals are replayed from the beginning."
     )
     yield Text(_ASSUMED)
     if horizons:
