@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -114,9 +116,16 @@ def played(
         came.append((BEGAN + at, pod))
         if rng.random() < 0.9:
             playing.ends[pod.uid] = float(rng.exponential(HOUR / 2))
-    due: float | None = None
+    play(playing, came, hours)
+    return History(BEGAN, BEGAN + hours * HOUR, picture(nodes, *policies), tuple(playing.events))
+
+
+def play(playing: Playing, came: Iterable[tuple[float, Pod]], hours: float) -> None:
+    """Let pods come, in order, and go, for so many hours."""
+    coming, due = deque(came), None
     while True:
-        times = [*(at for at, _ in came[:1]), *(at for at, _ in playing.leaving[:1]), *([] if due is None else [due])]
+        times = [*(at for at, _ in islice(coming, 1)), *(at for at, _ in playing.leaving[:1])]
+        times += [] if due is None else [due]
         if not times or (now := min(times)) > BEGAN + hours * HOUR:
             break
         while playing.leaving and playing.leaving[0][0] <= now:
@@ -124,11 +133,11 @@ def played(
             if playing.engine.state.pod(uid) is not None:
                 playing.events.append(Departed(now, uid))
                 playing.engine.remove_pod(uid, now)
-        while came and came[0][0] <= now:
-            playing.events.append(Arrived(now, came[0][1]))
-            playing.observe(came.pop(0)[1], now)
+        while coming and coming[0][0] <= now:
+            _, pod = coming.popleft()
+            playing.events.append(Arrived(now, pod))
+            playing.observe(pod, now)
         due = playing.decide(now)
-    return History(BEGAN, BEGAN + hours * HOUR, picture(nodes, *policies), tuple(playing.events))
 
 
 PREEMPTS = policy("preempts", {"preemption": {"mayPreempt": True}})
