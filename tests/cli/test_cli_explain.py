@@ -202,6 +202,25 @@ def test_explain_a_bound_pod(api: Api) -> None:
     ]
 
 
+def test_explain_says_who_announced_a_pod_that_nobody_has_bound(api: Api) -> None:
+    half = running("half", "", "GPU-a-1", 1000, schedulerName="hami-scheduler")
+    half["metadata"]["annotations"]["hami.io/vgpu-node"] = "a"
+    api.objects.append(half)
+    api.settings = "coexist_with: [hami-scheduler]\n"
+    counted = "what it announced counts as used meanwhile"
+    where = f"default/half is announced for a by hami-scheduler, which has not bound it yet: {counted}."
+    for refused in ((), ("Node", "Pod")):
+        api.refused = frozenset(refused)
+        text, found = run("explain", "half").stdout, json.loads(run("explain", "half", "-o", "json").stdout)
+        lines = text.splitlines()
+        assert (lines[0], lines[1][:9], lines[2]) == (where, "  GPU-a-1", ""), text
+        assert (found["node"], found["announcedBy"]) == ("a", "hami-scheduler")
+    api.refused = frozenset()
+    half["spec"]["nodeName"] = "a"
+    assert run("explain", "half").stdout.startswith("default/half is bound to a.\n")
+    assert "announcedBy" not in json.loads(run("explain", "half", "-o", "json").stdout)
+
+
 def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
     api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.engine import QuotaReport, quotas_told_in
@@ -18,6 +20,7 @@ from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
     MissingRightsError,
+    announced_for,
     get_object,
     is_ours,
     left_to_whom,
@@ -108,9 +111,9 @@ def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: Missin
     """Say what a pod says itself, and what follows from that, for those who may see no more."""
     metadata = found["metadata"]
     namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
-    key, node = f"{namespace}/{name}", (found.get("spec") or {}).get("nodeName", "")
-    if node:
-        return _bound(key, node, found, error)
+    key = f"{namespace}/{name}"
+    if placed := _bound(key, found, error):
+        return placed
     condition = scheduled_condition(found)
     world, pod, told, rights = _told(cluster, namespace, found, condition, error)
     missing = f"{error}, {', '.join(rights)} in namespace {namespace}" if rights else str(error)
@@ -176,18 +179,26 @@ def _standing(world: World, pod: Pod, message: str, fellows: Fellows | None) -> 
     return reports if told and depends else ()
 
 
-def _bound(key: str, node: str, found: Object, error: MissingRightsError) -> PodExplanation:
-    record = record_of(found["metadata"].get("annotations") or {})
+def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation | None:
+    """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
     world = World(error.scheduler.options)
-    held = held_cards(world, world.pod(found))
-    disruption = _disruption(found)
-    going = {"disruption": disruption} if disruption else {}
-    lines = [f"{key} is bound to {node}.", *(f"  {line}" for line in (*held, *worded_record(record)))]
-    lines += [f"  It is going: its condition DisruptionTarget says {disruption}."] if disruption else []
-    lines += ["", f"More cannot be said: {error}."]
-    return PodExplanation(
-        {"pod": key, "node": node, "held": held, "decided": record, **going, "missing": str(error)}, lines, 0
-    )
+    pod = world.pod(found)
+    if node := world.announced_node(pod) if not pod.node_name else "":
+        where, record = announced_for(pod, node), {}
+        said: dict[str, Any] = {"announcedBy": pod.scheduler_name}
+        lines = []
+    elif node := pod.node_name:
+        record, said = record_of(pod.annotations), {}
+        where, lines = f"{key} is bound to {node}.", worded_record(record)
+    else:
+        return None
+    held = held_cards(world, replace(pod, node_name=node))
+    if disruption := _disruption(found):
+        said |= {"disruption": disruption}
+        lines = [*lines, f"It is going: its condition DisruptionTarget says {disruption}."]
+    told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
+    plain = {"pod": key, "node": node, "held": held, "decided": record, **said, "missing": str(error)}
+    return PodExplanation(plain, told, 0)
 
 
 def _disruption(found: Object) -> str:

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.policies import policies_among, read_policies, title
     from vgpu_scheduler.reading.rights import may_delete_pods_in, namespaces_to_delete_pods_in
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
-    from vgpu_scheduler.reading.schedulers import as_if_it_named_ours, is_ours, left_to_whom, named_anew
+    from vgpu_scheduler.reading.schedulers import (
+        announced_for,
+        as_if_it_named_ours,
+        is_ours,
+        left_to_whom,
+        named_anew,
+    )
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
         SchedulerSettings,
@@ -78,6 +84,7 @@ __all__ = [
     "SimulatedPods",
     "UnauthorizedError",
     "add_copies",
+    "announced_for",
     "answers_to",
     "as_if_it_named_ours",
     "ask_page",

@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, counted
-from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
+from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
@@ -28,16 +28,19 @@ class ExplainedPod:
         The settings by which it was asked.
     ended
         The namespaces of the pods that remedies would end, by the UIDs of these.
+    is_announced
+        Whether its scheduler, another one, has announced it for its node and has not bound it.
     """
 
     pod: Pod
     found: Explanation
     scheduler: SchedulerSettings
     ended: Mapping[str, str]
+    is_announced: bool = False
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is bound to a node."""
+        """Whether it is bound to a node, or as good as bound there by another scheduler."""
         return bool(self.pod.node_name)
 
     @property
@@ -52,6 +55,17 @@ class ExplainedPod:
         displacing = [] if self.found.displaced_by is None else [self.found.displaced_by.pod]
         keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *displacing]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
+
+    @property
+    def where(self) -> str:
+        """Where a bound pod is, in a sentence."""
+        pod = self.pod
+        return announced_for(pod, pod.node_name) if self.is_announced else f"{pod.key} is bound to {pod.node_name}."
+
+    @property
+    def record(self) -> list[str]:
+        """What was written down when a bound pod was decided, in lines."""
+        return [] if self.is_announced else worded_record(record_of(self.pod.annotations))
 
     def without_others(self, mine: Collection[str]) -> ExplainedPod:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -78,8 +92,8 @@ class ExplainedPod:
             return [*([] if self.ours else left), found.text(wide=wide)]
         here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
         return [
-            f"{pod.key} is bound to {pod.node_name}.",
-            *(f"  {line}" for line in (*found.held, *worded_record(record_of(pod.annotations)))),
+            self.where,
+            *(f"  {line}" for line in (*found.held, *self.record)),
             *([f"  {found.displaced_by.text()}"] if found.displaced_by is not None else []),
             "",
             f"If it were created now, without itself, it would go {here}:",
@@ -93,7 +107,8 @@ class ExplainedPod:
             named = {"named": self.pod.scheduler_name, "ours": self.ours}
             return {**self.found.as_json(), "scheduler": named, "settings": self.scheduler.source}
         pod, displaced = self.pod, self.found.displaced_by
-        plain = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
+        plain: dict[str, Any] = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
+        plain |= {"announcedBy": pod.scheduler_name} if self.is_announced else {}
         plain["today"] = self.found.as_json()
         return plain | ({"displacedBy": displaced.as_json()} if displaced is not None else {})
 
@@ -109,11 +124,12 @@ def explain_one(
         As for :func:`vgpu_scheduler.whatif.explain_pod` and :func:`vgpu_scheduler.whatif.explain_bound`.
     """
     ask = explain_pod if pod.uid in world.pending else explain_bound
+    is_announced = world.is_announced(pod)
     found = ask(world, pod, node, all_cards=all_cards)
     ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
     if ask is explain_bound:
         world.restore_pod(pod)
-    return ExplainedPod(pod, found, scheduler, ended)
+    return ExplainedPod(pod, found, scheduler, ended, is_announced)
 
 
 def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:

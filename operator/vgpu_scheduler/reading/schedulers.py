@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.schedulers import meant_scheduler
@@ -23,6 +24,12 @@ def left_to_whom(named: str, settings: Settings) -> str:
         return f"It is left to the scheduler {named}, which it names: vgpu-scheduler places pods of {ours} only."
     said = f"it names the scheduler {named}{_meant(named, settings)}"
     return f"Nobody places it here: {said}, and vgpu-scheduler places pods of {ours} only."
+
+
+def announced_for(pod: Pod, node: str) -> str:
+    """Say that the scheduler of a pod has announced it for a node, and has not bound it, in a sentence."""
+    counted = "what it announced counts as used meanwhile"
+    return f"{pod.key} is announced for {node} by {pod.scheduler_name}, which has not bound it yet: {counted}."
 
 
 def as_if_it_named_ours(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> str:

@@ -153,6 +153,12 @@ class LoadedCluster:
             return pod.node_name
         return self.engine.dialects.announced_node(pod)
 
+    def is_announced(self, pod: Pod) -> bool:
+        """Tell whether a pod is held for bound to a node because its scheduler announces it, which has not bound it."""
+        written = self._written.get(pod.uid, {}).get("spec") or {}
+        unbound = msgspec.structs.replace(pod, node_name="")
+        return not written.get("nodeName") and pod.node_name != "" and self.home_of(unbound) == pod.node_name
+
     def _add_waiting(self, pod: Pod) -> None:
         """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""
         self.engine.observe_pod(msgspec.structs.replace(pod, resource_version=0), 0.0)  # what is asked may differ

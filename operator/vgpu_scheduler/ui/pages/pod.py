@@ -14,8 +14,6 @@ from vgpu_scheduler.reading import (
     explain_one,
     keep_room,
     left_to_whom,
-    record_of,
-    worded_record,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
@@ -63,7 +61,7 @@ class PodPage:
     @property
     def record(self) -> list[str]:
         """What was written down when it was decided, in lines."""
-        return worded_record(record_of(self.pod.annotations))
+        return self.told.record
 
     @property
     def left_to(self) -> str:
