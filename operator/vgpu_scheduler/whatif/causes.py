@@ -11,6 +11,7 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import worded_expression
+from vgpu_scheduler.whatif.managing import worded_managed
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes
@@ -38,6 +39,8 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
         found += _of_pod(world.written(answer.pod))
     if filters.POLICY_SELECTOR.text in told:
         found += _selectors_of_policies(world, answer)
+    if filters.NOT_MANAGED.text in told:
+        found.append(worded_managed(world, answer.pod))
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
     found += volume_causes(world, answer.pod, told)

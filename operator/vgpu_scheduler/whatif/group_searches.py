@@ -12,6 +12,7 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.ending import end_one_pod
 from vgpu_scheduler.whatif.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.limits import raise_limits
+from vgpu_scheduler.whatif.managing import manage_nodes
 from vgpu_scheduler.whatif.nodes import listed_cards
 from vgpu_scheduler.whatif.policy_remedies import lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
@@ -93,6 +94,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     leave_topology_out,
     _uncordon_nodes,
     uncordon_cards,
+    manage_nodes,
     repair_nodes,
     raise_quotas,
     raise_limits,

@@ -21,6 +21,7 @@ from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
+from vgpu_scheduler.whatif.managing import manage_nodes
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.other_names import OtherNames, in_other_names
@@ -265,6 +266,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _tolerate,
     uncordon_nodes,
     uncordon_cards,
+    manage_nodes,
     repair_nodes,
     end_pods,
     raise_quotas,
@@ -276,6 +278,7 @@ _OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, _tolerate)
 _OF_CLUSTER: Final = (
     uncordon_nodes,
     uncordon_cards,
+    manage_nodes,
     repair_nodes,
     raise_quotas,
     raise_limits,

@@ -40,6 +40,7 @@ class RemedyKind(StrEnum):
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
     UNCORDON_CARD = "uncordon a card"
+    MANAGE_NODE = "manage a node"
     REPAIR_NODE = "repair a node"
     WAIT = "wait"
     END_PODS = "end pods"

@@ -15,6 +15,7 @@ from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import raise_limits
+from vgpu_scheduler.whatif.managing import unmanaged_nodes
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
@@ -189,6 +190,8 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
         yield _First([remedy], objects_replaced(world, remedy.objects))
     for ways in islice(cordoned_cards(world, sorted(world.nodes)), _MOST_FIRST):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
+    for remedy in islice(unmanaged_nodes(world, waiting.pod), _MOST_FIRST):
+        yield _First([remedy], objects_replaced(world, remedy.objects))
     for kind in repairs(world):
         for remedy, done in islice(kind, _MOST_FIRST):
             yield _First([remedy], done)

@@ -1,0 +1,74 @@
+"""Nodes that the setting managed_nodes leaves out: who labels one as is said has the pod placed there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.seeds import seeds
+from tests.whatif.test_whatif_groups import member
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.kube import Pod, parse_label_selector
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.whatif import RemedyKind, World, ask, explain_pod, make_dialect
+
+Object = dict[str, Any]
+
+
+def world_of(selector: str, *objects: Object) -> tuple[World, Pod]:
+    defaults = PolicyDefaults(managed=parse_label_selector(selector))
+    made = World(EngineOptions([make_dialect("hami")], defaults=defaults))
+    made.add(objects)
+    return made, next(iter(made.pending.values()))
+
+
+def test_the_selector_and_the_label_are_told() -> None:
+    made, asked = world_of("pool=vgpu", node("a", labels={"pool": "hami"}), pod("asked", {GPU: 1}))
+    told = explain_pod(made, asked).text()
+    assert "This scheduler manages nodes with pool=vgpu (setting managed_nodes)." in told
+    command = "kubectl label --overwrite node a pool=vgpu"
+    assert f"have node a managed by this scheduler (setting managed_nodes), if no other one has it: {command}" in told
+
+
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_a_node_that_is_labelled_as_is_said_takes_the_pod(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = ["pool=vgpu", "zone in (x, y)", "tier!=low", "gpu", "!spare"]
+    selector = ",".join(parts[n] for n in sorted(rng.choice(len(parts), size=int(rng.integers(1, 4)), replace=False)))
+    values = {"pool": "hami", "zone": "x", "tier": "low", "gpu": "on", "spare": "1"}
+    nodes = []
+    for name in "abc":
+        labels = {key: value for key, value in values.items() if rng.random() < 0.5}
+        nodes.append(node(name, cards=int(rng.integers(0, 3)), memory=int(rng.integers(1, 4)) * 8192, labels=labels))
+    memory = int(rng.integers(1, 20000))
+    asked = [pod("asked", {GPU: 1, MEMORY: memory})]
+    if seed % 2:
+        asked = [member(f"asked{n}", n, 2, memory) for n in range(2)]
+    made, waiting = world_of(selector, *nodes, *asked)
+    found = explain_pod(made, waiting)
+    managed = [each for each in found.remedies if each.kind is RemedyKind.MANAGE_NODE]
+    large = {each["metadata"]["name"] for each in nodes if _fits(each, memory, len(asked))}
+    assert {each.node for each in managed} == (set() if found.answer.node else large)
+    for remedy in managed:
+        changed = {each["metadata"]["name"]: each for each in remedy.objects}
+        again, waiting = world_of(selector, *(changed.get(each["metadata"]["name"], each) for each in nodes), *asked)
+        assert ask(again, waiting).node == remedy.node, remedy.text
+
+
+def _fits(made: Object, memory: int, count: int) -> bool:
+    cards = [int(each.split(",")[2]) for each in _registered(made).split(":") if each]
+    return sum(each // memory for each in cards) >= count
+
+
+def _registered(made: Object) -> str:
+    return str(made["metadata"]["annotations"].get("hami.io/node-nvidia-register", ""))
+
+
+def test_labels_that_say_what_a_node_is_are_not_written() -> None:
+    made, asked = world_of("kubernetes.io/hostname in (b, c)", node("a"), pod("asked", {GPU: 1}))
+    found = explain_pod(made, asked)
+    assert not found.remedies
+    assert "nodes with kubernetes.io/hostname in (b, c) (setting" in found.text()
