@@ -12,6 +12,7 @@ from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import worded_expression
 from vgpu_scheduler.whatif.managing import worded_managed
+from vgpu_scheduler.whatif.pod_labels import worded_labels
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes
@@ -43,6 +44,7 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
         found.append(worded_managed(world, answer.pod))
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
+    found += worded_labels(world, answer)
     found += volume_causes(world, answer.pod, told)
     if CardReason.CardCordoned.text in told:
         found += _registered_twice(world, answer)

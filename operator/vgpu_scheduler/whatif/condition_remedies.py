@@ -30,6 +30,7 @@ from vgpu_scheduler.whatif.group_quotas import Fellows
 from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.needs import Need, PodRequest
+from vgpu_scheduler.whatif.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
@@ -156,6 +157,7 @@ def remedies_from_condition(
         *_within_limits(asked, message, quotas),
         *quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None)),
         *quotas.beside(_drop_constraints(asked, message)),
+        *quotas.beside(labels_to_change(world, pod, message)),
         *quotas.beside(
             f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)
         ),

@@ -25,6 +25,7 @@ from vgpu_scheduler.whatif.managing import manage_nodes
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.other_names import OtherNames, in_other_names
+from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -180,10 +181,13 @@ def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
 
 
 def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Leave out, one at a time, what keeps the pod from nodes and cards."""
+    """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
     for constraint in constraints_of(waiting.written, annotations_that_count(waiting.world)):
         if node := waiting.node(constraint.without):
             yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
+    for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):
+        if node := waiting.node(remedy.pod):
+            yield replace(remedy, node=node)
 
 
 def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:

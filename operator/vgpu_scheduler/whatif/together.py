@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import unmanaged_nodes
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
+from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -179,6 +180,8 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
     world = waiting.world
     for constraint in constraints_of(waiting.written, annotations_that_count(world)):
         remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
+        yield _First([remedy], nullcontext())
+    for remedy in labelled_otherwise(world, waiting.pod, waiting.written):
         yield _First([remedy], nullcontext())
     for ways in restrictions(world):
         yield _First(ways, objects_replaced(world, ways[-1].objects))
