@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
+from tests.whatif.test_whatif_condition_remedies import answer
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
-from tests.whatif.test_whatif_remedies_dialects import cluster
+from tests.whatif.test_whatif_remedies_dialects import CORE, PERCENT, RATIO, SHARED, cluster
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, explain_bound, explain_pod, make_dialect, remedies
@@ -56,6 +58,25 @@ def test_what_no_node_has_is_left_out_of_a_pod_that_keeps_its_cards(seed: int) -
     assert remedy.pod["spec"]["containers"][0]["resources"]["limits"][GPU] == "1"
     again, asked_anew = world_of(node("a"), node("b"), dict(remedy.pod))
     assert ask(again, asked_anew).node == remedy.node
+
+
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_devices_of_koordinator_that_no_node_has_are_left_out_beside_cards(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    forms: list[dict[str, Any]] = [{PERCENT: 50}, {CORE: 50, RATIO: 50}, {GPU: 1}, {SHARED: 1, RATIO: 30}]
+    name = str(rng.choice(["koordinator.sh/rdma", "koordinator.sh/fpga"]))
+    asked = pod("asked", forms[int(rng.integers(len(forms)))] | {name: 50})
+    objects = cluster("koordinator", [[], []])
+    made, waiting = world_of(*objects, deepcopy(asked), dialect="koordinator")
+    (remedy,) = left_out(remedies(made, waiting))
+    assert remedy.text == f"leave out {name} in container main"
+    assert remedy.pod is not None
+    again, asked_anew = world_of(*objects, dict(remedy.pod), dialect="koordinator")
+    assert ask(again, asked_anew).node == remedy.node
+    _, told = answer(world_of(*objects, deepcopy(asked), dialect="koordinator")[0])
+    assert f"ask for less than 50 of {name} in container main, or leave it out: nodes have" in " ".join(told.remedies)
+    _, told = answer(world_of(*objects, pod("asked", {name: 50}), dialect="koordinator")[0])
+    assert "leave it out" not in " ".join(told.remedies)
 
 
 @pytest.mark.parametrize("name", [GPU, "amd.com/gpu", "kunlunxin.com/xpu"])

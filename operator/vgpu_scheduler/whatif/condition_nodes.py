@@ -13,6 +13,7 @@ from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount, Part
 from vgpu_scheduler.whatif.card_names import card_names
+from vgpu_scheduler.whatif.leaving_out import vendors_of
 from vgpu_scheduler.whatif.needs import PodRequest
 
 __all__ = ["Rejections", "is_of", "less_of_nodes"]
@@ -93,7 +94,8 @@ def _less_of(
         if part.resource in devices:
             none = f"nodes have none or too few of {part.resource}"
             can_be_less = amount.steps > 1 and devices[part.resource] in served
-            less = f"ask for less than {part.written} of {where}: {none}"
+            or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
+            less = f"ask for less than {part.written} of {where}{or_none}: {none}"
             yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
         elif amount.steps > 1:
             yield reason, f"ask for less than {part.written} of {where}"
@@ -113,6 +115,15 @@ def _less_of(
                     yield lacking.text, f"ask for less than {part.written} of {where}"
                 elif dimension == inventory.memory:
                     yield lacking.text, f"ask for some of {where} ({amount.unsaid})"
+
+
+def _can_do_without(asked: PodRequest, resource: str) -> bool:
+    """Tell whether devices are asked for with one resource alone, and others beside them."""
+    abouts = [each.inventory.device_resources for each in asked.dialects if resource in each.inventory.device_resources]
+    vendors = {listed[resource].vendor for listed in abouts}
+    names = {part.resource for amount in asked.amounts for part in amount.parts}
+    beside = {name for listed in abouts for name in names & listed.keys() if listed[name].vendor in vendors}
+    return beside == {resource} and bool(vendors_of(asked.claims) - vendors)
 
 
 def _says(message: str, reason: str) -> bool:

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Final
 
 from vgpu_scheduler.kube import Object
+from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.card_names import card_names
 from vgpu_scheduler.whatif.containers import containers_of, with_containers
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
-__all__ = ["leave_out", "leave_out_in_one_container", "without_resources"]
+__all__ = ["leave_out", "leave_out_in_one_container", "vendors_of", "without_resources"]
 
 
 _PLACES: Final = ("limits", "requests")
@@ -61,6 +62,11 @@ def _without(
             yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
 
 
+def vendors_of(claims: PodClaims) -> set[str]:
+    """Return whose devices a pod claims."""
+    return {claim.vendor for container in claims for claim in container.claims}
+
+
 def _at_odds(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     """Yield each of the resources of cards of a pod that is refused: they may not go together."""
     if waiting.is_refused:
@@ -95,6 +101,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     owned, elsewhere = card_names(waiting.world.engine.dialects), dict[str, list[str]]()
     of_cards = {name for name in asked if name in known}
     memories = {each.inventory.memory for each in waiting.world.engine.dialects}
+    claimed = vendors_of(waiting.cycle.classes.claims(waiting.ours))  # that of cards which no such resource names, too
     owners = _by_owner(waiting, asked)
     if len(owners) > 1:  # nobody places a pod that asks in the names of several
         yield from owners
@@ -108,7 +115,7 @@ def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
                 elsewhere.setdefault(owned[name], []).append(name)
         elif about.dimension == _COUNT:
             own = {other for other in of_cards if known[other].vendor == about.vendor}
-            if own != of_cards:
+            if own != of_cards or claimed - {about.vendor}:
                 yield (name, *sorted(own - {name}))
         elif about.dimension not in memories:
             yield (name,)
