@@ -72,6 +72,22 @@ def test_of_a_plan_that_does_not_help_the_verdict_is_all(tmp_path: Path) -> None
     assert result.stdout == "No moves help default/new: it is waiting for scheduling gates: [example.com/g]\n"
 
 
+def test_pods_that_fit_now_and_have_the_room_are_named(tmp_path: Path) -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 4000)),
+        owned(running("other", "a", "GPU-a-0", 4000)),
+        pod("new", {GPU: 2, MEMORY: 8000}, schedulerName="vgpu-scheduler"),
+        pod("fits", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler"),
+    ]
+    result = run("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
+    first, second = result.stdout.splitlines()
+    assert (result.exit_code, "even if all pods that can be moved were gone" in first) == (1, True)
+    assert second == "All moves leave its place to default/fits, which waits, too, and fits now."
+    again = run("defrag", "--for", "new", "--cluster", write(objects[:-1], tmp_path))
+    assert "All moves leave" not in again.stdout
+
+
 def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(tmp_path: Path) -> None:
     """The cards of other makers cannot be cordoned one by one; those of nodes that are closed get no pod back."""
     ascend = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4", "numa": 0, "health": True}

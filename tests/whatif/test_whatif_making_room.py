@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
 from tests.whatif.test_whatif_defrag import owned, world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
@@ -360,3 +361,26 @@ def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_plac
     simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)
     (mine,) = simulate(world, [waiting(world)], as_they_are=True)
     assert (mine.decision.outcome is Outcome.PLACED) == (not room.taken_by)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 60))
+def test_pods_that_fit_now_are_named_where_the_room_is_theirs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = "abc"[: int(rng.integers(1, 4))]
+    objects = [node(name, cards=2) for name in names]
+    for name in names:
+        objects += [
+            holding(f"{name}{n}", name, [n], int(rng.integers(1, 9)) * 1000) for n in range(2) if rng.random() < 0.4
+        ]
+    asked = new(int(rng.choice([CARD, CARD // 2])), count=2)
+    others = [
+        pod(f"w{n}", {GPU: 1, MEMORY: int(rng.choice([1000, CARD]))}, schedulerName="vgpu-scheduler", priority=n % 2)
+        for n in range(2)
+    ]
+    world = world_of(*objects, asked, *others)
+    room = make_room(world, waiting(world))
+    assert not (room.node and room.leaves)
+    without = make_room(alone := world_of(*objects, asked), waiting(alone))
+    if room.hopeless:
+        assert bool(room.leaves) is not bool(without.hopeless)
+        assert bool(room.leaves) is ("leaves" in room.as_json())

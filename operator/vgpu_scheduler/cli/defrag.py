@@ -18,6 +18,7 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, RoomPlan, Step, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
+from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.usage import CardUsage, cards
 
 
@@ -194,6 +195,15 @@ def _verdict(room: RoomPlan) -> str:
 
 
 def _why_no_moves(room: RoomPlan) -> str:
+    """Say why there is no room for a pod, and which pods that wait are left their places meanwhile."""
+    if not room.leaves:
+        return _without_moves(room)
+    waits, fits, their = ("waits", "fits", "its place") if len(room.leaves) == 1 else ("wait", "fit", "their places")
+    which = f"{few(room.leaves, 'pods')}, which {waits}, too, and {fits} now"
+    return f"{_without_moves(room)}\nAll moves leave {their} to {which}."
+
+
+def _without_moves(room: RoomPlan) -> str:
     if room.held:
         return f"No moves help {room.pod}: {room.held}"
     if room.hopeless:

@@ -83,6 +83,8 @@ class RoomPlan:
         It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
     taken_by
         The pods that wait, too, and would take the room before it.
+    leaves
+        The pods that wait, too, and fit now, where no moves were found that leave them their places and help.
     """
 
     pod: str
@@ -93,6 +95,7 @@ class RoomPlan:
     held: str = ""
     hopeless: str = ""
     taken_by: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -115,6 +118,7 @@ class RoomPlan:
             "held": self.held,
             "hopeless": self.hopeless,
             "takenBy": list(self.taken_by),
+            **({"leaves": list(self.leaves)} if self.leaves else {}),
         }
 
 
@@ -160,17 +164,21 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
     """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
     before, after = turns_around(world, pod)
-    simulate(world, before, as_they_are=True, explained=False)
+    going = simulate(world, before, as_they_are=True, explained=False)
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
         return _told(world, pod, (), fewest=True)
     if held := held_by(world, pod, now.decision):
         return RoomPlan(pod.key, held=held)
-    simulate(world, after, as_they_are=True, explained=False)  # before anything moves
+    going += simulate(world, after, as_they_are=True, explained=False)  # before anything moves
+    there = {answer.pod.uid: answer.pod.key for answer in going if answer.node}
     moves = Moves(world, schedulers, pod.uid)
     search = RoomSearch(world, pod, moves, on_question)
     if not search.may_help():
-        return RoomPlan(pod.key, fewest=search.certain, hopeless=now.decision.message)
+        with world.engine.state.without(there):
+            matter = bool(there) and search.may_help()
+        leaves = tuple(there.values()) if matter else ()
+        return RoomPlan(pod.key, fewest=search.certain, hopeless=now.decision.message, leaves=leaves)
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
@@ -181,7 +189,7 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
             return _told(world, pod, steps, fewest=fewest)
-    return RoomPlan(pod.key, fewest=by_moves.certain)
+    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()))
 
 
 class _ByMoves:
