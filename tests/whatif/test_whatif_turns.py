@@ -295,3 +295,17 @@ def test_those_that_are_served_after_it_and_fit_now_are_said_to_keep_their_place
     }
     assert found.first == words[others]
     assert all(each in found.text() for each in words[others])
+
+
+def test_those_that_fit_now_are_told_where_no_change_was_found_either() -> None:
+    wants: Object = {"nodeSelector": {"pool": "none"}}
+    world = world_of(
+        node("a", cards=1),
+        waits("w", {GPU: 1, MEMORY: 1000}, 5),
+        waits("asked", {GPU: 1, MEMORY: 99000, "cpu": 99}, 1, **wants),
+    )
+    found = explain_pod(world, asked_of(world))
+    assert not found.remedies
+    told = "1 pod that fits now is served after it; the changes that are searched leave it its place."
+    assert found.first == (told,)
+    assert told in found.as_json()["first"]

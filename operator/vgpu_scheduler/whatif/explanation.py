@@ -182,10 +182,11 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
     with placed(world, turns.before) as going:
         answer = ask(world, pod)
-        helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+        searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
+        helps = remedies(world, pod) if searched else []
         shown = [node] if node else _nodes_with_cards(world, answer)
         cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        first = others_worded(world, pod, turns, len(going), changes=bool(helps))
+        first = others_worded(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         goes = who_goes(world, answer)
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
