@@ -9,6 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.ending import end_one_pod
 from vgpu_scheduler.whatif.group_topology import leave_topology_out
 from vgpu_scheduler.whatif.limits import raise_limits
@@ -99,6 +100,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     raise_quotas,
     raise_limits,
     lift_restrictions,
+    lower_defaults,
     add_nodes,
     end_one_pod,  # of a large group few questions are asked: what takes the most of them comes last
 )

@@ -13,7 +13,14 @@ from vgpu_scheduler.whatif.causes import worded_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["correct_policies", "lift_restrictions", "restrictions", "without_limits", "without_restrictions"]
+__all__ = [
+    "correct_policies",
+    "lift_restrictions",
+    "restrictions",
+    "without_limits",
+    "without_restrictions",
+    "writer_of",
+]
 
 
 _TOGETHER: Final = ("nodes", "together")
@@ -49,7 +56,7 @@ def correct_policies(waiting: WaitingPod) -> Iterator[Remedy]:
             if understood is None:
                 return
             changed[name] = understood
-            texts.append(f"have {_writer(understood)} correct {name}, or remove what is wrong: {error}")
+            texts.append(f"have {writer_of(understood)} correct {name}, or remove what is wrong: {error}")
             world.replace_policy(understood)
         if changed:
             objects = tuple(changed.values())
@@ -113,7 +120,7 @@ def restrictions(world: World) -> Iterator[list[Remedy]]:
     for name, policy in sorted(world.policies.items()):
         for path in _RESTRICTIONS:
             ways = [
-                Remedy(RemedyKind.CHANGE_POLICY, f"have {_writer(policy)} {done}", "", objects=(changed,))
+                Remedy(RemedyKind.CHANGE_POLICY, f"have {writer_of(policy)} {done}", "", objects=(changed,))
                 for done, changed in _changes(world, name, path)
             ]
             if ways:
@@ -135,7 +142,7 @@ def _without_sections(policy: Object, sections: Sequence[str]) -> Object:
     return {**policy, "spec": spec or {"preemption": {"mayPreempt": False}}}
 
 
-def _writer(policy: Object) -> str:
+def writer_of(policy: Object) -> str:
     """Say who may write a policy."""
     namespace = policy["metadata"].get("namespace")
     return (

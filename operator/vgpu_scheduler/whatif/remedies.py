@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
@@ -276,6 +277,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     raise_quotas,
     raise_limits,
     lift_restrictions,
+    lower_defaults,
     add_nodes,
 )
 _OF_POD: Final = (ask_less, ask_within_limits, _drop_constraints, _tolerate)
