@@ -45,6 +45,10 @@ def unreadable_registration(objects: Objects) -> None:
     objects["Node"].append(node_object("c", "[{"))
 
 
+def renamed_node(objects: Objects) -> None:
+    objects["Node"].append(node_object("c", [card("a-gpu-1"), card("c-gpu-0")]))
+
+
 def twice_in_a_list(objects: Objects) -> None:
     objects["Node"].append(node_object("c", cards("c", 1), allocatable={"nvidia.com/gpu": "0"}))
 
@@ -302,6 +306,7 @@ def no_quantity(objects: Objects) -> None:
 
 PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (unreadable_registration, {("registration-unreadable", "Node c")}),
+    (renamed_node, {("device-on-two-nodes", "Node c")}),
     (twice_in_a_list, {("plugin-silent", "Node c")}),
     (sick_card, {("card-unhealthy", "Node c")}),
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),

@@ -52,6 +52,8 @@ from tests.engine.builders import node_object, pod_object
 from tests.policy.malformed_policies import MALFORMED
 from tests.policy.policy_cases import Case
 
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, Expected, Report
 from vgpu_scheduler.kube import parse_label_selector
 from vgpu_scheduler.policy import PolicyDefaults
@@ -105,6 +107,27 @@ def test_every_diagnosis_is_tested() -> None:
 
 
 # What findings say ---------------------------------------------------------------------------------------------------
+
+
+def test_only_cards_are_taken_for_those_of_another_node() -> None:
+    """Devices of other kinds are called by their place in the node."""
+    objects = healthy()
+    objects["Node"] += [node_object("c"), node_object("d")]
+    share = {
+        "type": "rdma",
+        "minor": 0,
+        "id": "0000:1f:00.0",
+        "health": True,
+        "resources": {"koordinator.sh/rdma": "100"},
+    }
+    gpu = {"type": "gpu", "id": "GPU-x", "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}
+    objects["Device"] = [
+        {"metadata": {"name": name}, "spec": {"devices": [share, {**gpu, "minor": minor}]}}
+        for minor, name in enumerate("cd")
+    ]
+    report = look(objects, expected=expecting(dialects=(hami_dialect(), koordinator_dialect())))
+    (told,) = [each for each in report.findings if each.diagnosis.id == "device-on-two-nodes"]
+    assert (str(told.ref), told.message) == ("Node d", "it lists 1 card that node c lists, too: GPU-x")
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -24,6 +24,13 @@ TWICE = Diagnosis(
     " is given to nobody.",
     "Remove one of the two device plugins from that node, with the annotation that it leaves behind.",
 )
+ELSEWHERE = Diagnosis(
+    "device-on-two-nodes",
+    Severity.WARNING,
+    "Two nodes list the same card. One of them may be there no more, such as a node that was renamed: what is placed"
+    " there never starts. Or one lists cards that only the other one has: what is placed there never gets them.",
+    "Delete the node that is there no more; if both are, restart the device plugin on the one without the card.",
+)
 SILENT = Diagnosis(
     "plugin-silent",
     Severity.ERROR,
@@ -46,6 +53,21 @@ def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
     for problem in dict.fromkeys(seen.books.problems):
         if problem.kind == "Node" and problem.reason in known:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
+
+
+def homes(seen: ClusterSnapshot) -> Iterator[Finding]:
+    """Find nodes that list cards which a node before them lists, too; other devices have no names of their own."""
+    first: dict[str, str] = {}
+    for node in seen.nodes:
+        twice: dict[str, list[str]] = {}
+        for name, devices in seen.books.devices(node.name).items():
+            inventory = seen.books.engine.dialects[name].inventory
+            for card in (inventory.hardware(device) for device in devices if device.vendor in inventory.cards):
+                if (home := first.setdefault(card, node.name)) != node.name:
+                    twice.setdefault(home, []).append(card)
+        for home, listed in twice.items():
+            message = f"it lists {counted(len(listed), 'card')} that node {home} lists, too: {', '.join(listed)}"
+            yield ELSEWHERE.of(ObjectRef("Node", node.name), message)
 
 
 def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -75,5 +97,6 @@ def _handshake(annotations: Mapping[str, str]) -> str:
 
 CHECKS = (
     Check("registrations", ("Node",), (UNREADABLE, TWICE), registrations),
+    Check("card-homes", ("Node",), (ELSEWHERE,), homes),
     Check("plugins", ("Node",), (SILENT, UNHEALTHY), plugins),
 )
