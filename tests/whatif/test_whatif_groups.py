@@ -221,6 +221,21 @@ def test_a_group_is_told_of_the_pods_that_are_served_before_it(seed: int) -> Non
     assert not found.first
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_those_of_its_group_that_fit_are_placed_before_one_that_is_more_than_it_needs(count: int) -> None:
+    members = [member(f"p{n}", n, count, memory=16000) for n in range(count + 2)]
+    later = waits("later", {GPU: 1, MEMORY: 100}, 50)
+    world = world_of(node("a", count), *members, later)
+    found = explain_pod(world, named(world, f"p{count + 1}"))
+    assert not found.answer.node
+    assert found.first == (
+        f"{count} other pods of its group fit now and are placed before it; the answer leaves them their places.",
+        "1 pod that fits now is served after it; the changes below leave it its place.",
+    )
+    assert any(remedy.kind is RemedyKind.ADD_NODE for remedy in found.remedies)
+    assert explain_pod(world, named(world, "p0")).answer.node == "a"
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_cards_say_what_their_nodes_say_of_a_pod_of_a_group(seed: int) -> None:
     """The others of its group have their places, for the nodes and for the cards."""

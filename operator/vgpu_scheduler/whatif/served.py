@@ -29,8 +29,12 @@ def others_worded(
     at_once = any(each.creation_timestamp == pod.creation_timestamp for each in same)
     told = [_before(going, len(turns.before) - going if changes else 0, at_once=at_once)]
     if changes or searched:
+        group = world.engine.attempts.gang_of(pod)
+        fellows = {each.uid for each in (() if group is None else group.waiting)} - {pod.uid}
         with placed(world, [pod, *turns.after]) as there:  # for it, too, room may be kept
-            told.append(_after(sum(each.uid != pod.uid for each in there), found=changes))
+            others = {each.uid for each in there} - {pod.uid}
+        told.append(_of_group(len(others & fellows)))
+        told.append(_after(len(others - fellows), found=changes))
     return tuple(filter(None, told))
 
 
@@ -49,6 +53,14 @@ def _before(going: int, waits: int, *, at_once: bool) -> str:
     served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
     age = "created earlier or in the same second" if at_once else "created earlier"
     return f"{served} (higher priority, or the same and {age}); the answer leaves {_their(going + waits)}."
+
+
+def _of_group(count: int) -> str:
+    """Say how many others of its group are placed at once, where the pod is one more than have room then."""
+    if not count:
+        return ""
+    fit = f"{counted(count, 'other pod')} of its group {_does(count, 'fit')} now"
+    return f"{fit} and {'is' if count == 1 else 'are'} placed before it; the answer leaves {_their(count)}."
 
 
 def _after(count: int, *, found: bool) -> str:
