@@ -221,6 +221,27 @@ def test_explain_says_who_announced_a_pod_that_nobody_has_bound(api: Api) -> Non
     assert "announcedBy" not in json.loads(run("explain", "half", "-o", "json").stdout)
 
 
+@pytest.mark.parametrize("refused", [(), ("Node", "Pod")])
+def test_explain_says_of_a_pod_that_ends_that_it_does(api: Api, refused: tuple[str, ...]) -> None:
+    api.refused = frozenset(refused)
+    objects = {obj["metadata"]["name"]: obj for obj in api.objects}
+    counts = "It is being deleted: what it has counts as used until it has ended."
+    assert counts not in run("explain", "first").stdout
+    objects["first"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    assert f"  {counts}" in run("explain", "first").stdout.splitlines()
+    assert json.loads(run("explain", "first", "-o", "json").stdout)["deleting"]
+    objects["large"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    told = run("explain", "large")
+    why = "is being deleted and is bound to no node: it waits no more"
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.endswith(f"Error: pod default/large {why}\n")
+    objects["large"]["status"] = {"phase": "Failed"}
+    assert run("explain", "large").stderr.endswith("pod default/large has ended (Failed): it neither waits nor runs\n")
+    if not refused:
+        moved = run("defrag", "--for", "large")
+        assert moved.stderr.endswith("pod default/large has ended (Failed): it neither waits nor runs\n")
+
+
 def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
     api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]

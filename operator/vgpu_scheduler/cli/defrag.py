@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.reading import ClusterOptions
+from vgpu_scheduler.reading import ClusterOptions, why_no_more
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, RoomPlan, Step, World, WorldError, defrag, make_room
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.tables import few
@@ -144,7 +144,8 @@ def _make_room(world: World, key: str, names: Sequence[str], output: str) -> Non
     """Print the fewest moves after which a pod fits."""
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is None:
-        fail(f"there is no pod {key} that waits")
+        why = why_no_more(world.pods.get(key))
+        fail(f"pod {key} {why}" if why else f"there is no pod {key} that waits")
     if waiting.scheduler_name not in names:
         fail(f"pod {key} is left to another scheduler: it names {waiting.scheduler_name or 'none'}")
     room = make_room(world, waiting, names, lambda asked: progress(f"{asked} questions asked"))

@@ -30,6 +30,7 @@ from vgpu_scheduler.reading import (
     MissingRightsError,
     explain_one,
     namespaces_to_delete_pods_in,
+    why_no_more,
 )
 from vgpu_scheduler.whatif import World
 
@@ -76,7 +77,7 @@ def run(
         everybody = sorted((*world.pending.values(), *world.bound.values()), key=lambda pod: pod.key)
         pods = [pod for pod in everybody if pod.namespace == home and labels.matches(pod.labels)]
     if not pods:
-        _fail_without_pods(key, home)
+        _fail_without_pods(key, home, world.pods.get(key))
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     told_of = {pod.uid: _told(world, view, pod, node, cluster, output) for pod in waiting_first}
@@ -94,7 +95,16 @@ def _explain_alone(
     _show([explain_from_pod_alone(cluster, pod, error) for pod in listed], key, output, names)
 
 
-def _fail_without_pods(key: str, home: str) -> NoReturn:
+def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:
+    """End the command for want of pods to explain.
+
+    Parameters
+    ----------
+    known
+        The pod of that name, whatever has become of it.
+    """
+    if why := why_no_more(known):
+        fail(f"pod {key} {why}")
     those = f"pod {key}" if key else f"pod in namespace {home} with the labels of -l"
     fail(f"there is no {those} that waits or runs")
 

@@ -26,6 +26,8 @@ from vgpu_scheduler.reading import (
     left_to_whom,
     named_anew,
     record_of,
+    why_no_more,
+    worded_ending,
     worded_record,
 )
 from vgpu_scheduler.whatif import (
@@ -104,6 +106,7 @@ def pods_alone(
         for each in listed
         if labels.matches(each["metadata"].get("labels") or {})
         and (each.get("status") or {}).get("phase") not in _ENDED
+        and ((each.get("spec") or {}).get("nodeName") or not each["metadata"].get("deletionTimestamp"))
     ]
 
 
@@ -112,6 +115,8 @@ def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: Missin
     metadata = found["metadata"]
     namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
     key = f"{namespace}/{name}"
+    if why := why_no_more(World(error.scheduler.options).pod(found)):
+        fail(f"pod {key} {why}")
     if placed := _bound(key, found, error):
         return placed
     condition = scheduled_condition(found)
@@ -196,6 +201,9 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
     if disruption := _disruption(found):
         said |= {"disruption": disruption}
         lines = [*lines, f"It is going: its condition DisruptionTarget says {disruption}."]
+    elif ending := worded_ending(pod):
+        said |= {"deleting": True}
+        lines = [*lines, ending]
     told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
     plain = {"pod": key, "node": node, "held": held, "decided": record, **said, "missing": str(error)}
     return PodExplanation(plain, told, 0)

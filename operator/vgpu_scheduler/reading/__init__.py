@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vgpu_scheduler.reading.asked import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
-    from vgpu_scheduler.reading.explained import ExplainedPod, explain_one, record_of, worded_record
+    from vgpu_scheduler.reading.explained import (
+        ExplainedPod,
+        explain_one,
+        record_of,
+        why_no_more,
+        worded_ending,
+        worded_record,
+    )
     from vgpu_scheduler.reading.facts import (
         UnauthorizedError,
         facts_beside_view,
@@ -132,8 +139,10 @@ __all__ = [
     "settings_from_file",
     "title",
     "view_warnings",
+    "why_no_more",
     "with_kind",
     "within",
+    "worded_ending",
     "worded_record",
     "yaml_files",
 ]

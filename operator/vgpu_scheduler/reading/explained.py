@@ -13,7 +13,7 @@ from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_wh
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
-__all__ = ["ExplainedPod", "explain_one", "record_of", "worded_record"]
+__all__ = ["ExplainedPod", "explain_one", "record_of", "why_no_more", "worded_ending", "worded_record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,11 @@ class ExplainedPod:
         return announced_for(pod, pod.node_name) if self.is_announced else f"{pod.key} is bound to {pod.node_name}."
 
     @property
+    def ending(self) -> str:
+        """That a bound pod is being deleted, in a sentence; empty where it is not, or it is said for whom it goes."""
+        return "" if self.found.displaced_by is not None else worded_ending(self.pod)
+
+    @property
     def record(self) -> list[str]:
         """What was written down when a bound pod was decided, in lines."""
         return [] if self.is_announced else worded_record(record_of(self.pod.annotations))
@@ -95,6 +100,7 @@ class ExplainedPod:
             self.where,
             *(f"  {line}" for line in (*found.held, *self.record)),
             *([f"  {found.displaced_by.text()}"] if found.displaced_by is not None else []),
+            *([f"  {self.ending}"] if self.ending else []),
             "",
             f"If it were created now, without itself, it would go {here}:",
             "",
@@ -109,6 +115,7 @@ class ExplainedPod:
         pod, displaced = self.pod, self.found.displaced_by
         plain: dict[str, Any] = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
         plain |= {"announcedBy": pod.scheduler_name} if self.is_announced else {}
+        plain |= {"deleting": True} if pod.deleting else {}
         plain["today"] = self.found.as_json()
         return plain | ({"displacedBy": displaced.as_json()} if displaced is not None else {})
 
@@ -130,6 +137,20 @@ def explain_one(
     if ask is explain_bound:
         world.restore_pod(pod)
     return ExplainedPod(pod, found, scheduler, ended, is_announced)
+
+
+def worded_ending(pod: Pod) -> str:
+    """Say that a bound pod is being deleted, in a sentence; empty where it is not."""
+    return "It is being deleted: what it has counts as used until it has ended." if pod.deleting else ""
+
+
+def why_no_more(pod: Pod | None) -> str:
+    """Say of a pod that is there why it neither waits nor runs, without its name; empty where nothing says so."""
+    if pod is None or (pod.node_name and not pod.terminal):
+        return ""
+    if pod.terminal:
+        return f"has ended ({pod.phase}): it neither waits nor runs"
+    return "is being deleted and is bound to no node: it waits no more" if pod.deleting else ""
 
 
 def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from vgpu_scheduler.reading import (
     explain_one,
     keep_room,
     left_to_whom,
+    why_no_more,
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
@@ -119,7 +120,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: S
         raise NotFoundError(f"there is no node {node}")
     pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
     if not pods:
-        raise _missing(key, sight)
+        raise _missing(key, sight, world.pods.get(key))
     cards = sight.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
@@ -144,7 +145,7 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: 
     _check(key, sight)
     known = world.pods.get(key)
     if known is None or known.uid not in {*world.pending, *world.bound}:
-        raise _missing(key, sight)
+        raise _missing(key, sight, known)
     if (node := query.get("node")) and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     changed = edited(world, world.written(known), query)
@@ -173,6 +174,8 @@ def _check(key: str, sight: Sight) -> None:
         raise _missing(key, sight)
 
 
-def _missing(key: str, sight: Sight) -> NotFoundError:
+def _missing(key: str, sight: Sight, known: Pod | None = None) -> NotFoundError:
+    if why := why_no_more(known):
+        return NotFoundError(f"pod {key} {why}")
     unseen = "" if sight.is_whole else ", or you may not see it"
     return NotFoundError(f"there is no pod {key} that waits or runs{unseen}")
