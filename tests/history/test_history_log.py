@@ -16,7 +16,18 @@ from tests.policy.resources import policy, policy_object
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, Missed, Removed, replay
+from vgpu_scheduler.history import (
+    Arrived,
+    Changed,
+    Decided,
+    Departed,
+    Event,
+    History,
+    Missed,
+    Removed,
+    Withdrawn,
+    replay,
+)
 from vgpu_scheduler.history.encoding import LogError, Row, RowReader, rows_of
 from vgpu_scheduler.history.joining import joined
 from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, close_left_open, prune, read_part
@@ -80,6 +91,7 @@ def test_all_kinds_of_events_and_policies_come_back() -> None:
         Removed(BEGAN, *objects[2]),
         Departed(BEGAN, "uid"),
         Decided(BEGAN, "uid", "node", {"a": "b"}, OURS, ("one", "two")),
+        Withdrawn(BEGAN, "uid"),
         Missed(BEGAN, 3, "the disk was full"),
         Arrived(BEGAN, waiting("p")),
     ]
@@ -289,19 +301,27 @@ def test_what_differs_after_a_gap_has_happened() -> None:
         Changed(at, "Pod", bound(waiting("p1"), "node-1", notes)),
         Arrived(at, waiting("p3")),
         Arrived(at, waiting("p4")),
+        Arrived(at, waiting("p5")),
+        Arrived(at, waiting("p6")),
     ]
+    one = replace(one, events=(*one.events, *(
+        event for name in ("p5", "p6")
+        for event in (Arrived(BEGAN + 3, waiting(name)), Decided(BEGAN + 3, f"uid-{name}", "node-0"))
+    )))  # fmt: skip
+    again = [Decided(at, "uid-p6", "node-0")]
 
-    found, problems = joined([one, part(1, at, picture, [], "other")])
+    found, problems = joined([one, part(1, at, picture, again, "other")])
 
     assert len(problems) == 1
     assert "nothing was written for 87 s" in problems[0]
-    assert found.events[3:] == (
+    assert found.events[7:] == (
         Missed(at, 0, "between 1 and 1"),
         Departed(at, "uid-p2"),
         Removed(at, "ResourceQuota", quota),
         Changed(at, "Node", other_node),
         Decided(at, "uid-p1", "node-1", notes),
-        picture[-1],
+        picture[-3],
+        Withdrawn(at, "uid-p5"),
     )
 
 

@@ -34,6 +34,9 @@ class Clock:
     def now(self) -> datetime:
         return self.time
 
+    def monotonic(self) -> float:
+        return (self.time - BEGAN).total_seconds()
+
     def pass_(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 

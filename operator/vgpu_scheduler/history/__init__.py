@@ -12,6 +12,7 @@ from vgpu_scheduler.history.events import (
     Missed,
     Removed,
     Stay,
+    Withdrawn,
 )
 from vgpu_scheduler.history.joining import joined
 from vgpu_scheduler.history.log import (
@@ -54,6 +55,7 @@ __all__ = [
     "Series",
     "Stay",
     "VirtualCluster",
+    "Withdrawn",
     "as_created",
     "check_arrow",
     "close_left_open",

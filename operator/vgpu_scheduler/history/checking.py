@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.engine import EngineOptions, Requeue
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Removed, Withdrawn
 from vgpu_scheduler.history.virtual import POD, VirtualCluster, as_created
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome
@@ -113,6 +113,9 @@ class _Checking:
             self._cluster.depart(event.uid, now)
         elif isinstance(event, Decided):
             self._decide(event, now)
+        elif isinstance(event, Withdrawn):
+            if (known := self._engine.state.pod(event.uid)) is not None:
+                self._see(as_created(known), now)
         elif isinstance(event, Removed):
             self._cluster.remove(event.kind, event.value, now)
         elif isinstance(event, Changed):

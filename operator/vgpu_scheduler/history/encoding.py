@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Missed, Removed
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Missed, Removed, Withdrawn
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     DisruptionBudget,
@@ -56,7 +56,8 @@ class Row(NamedTuple):
     at
         Seconds since the epoch.
     event
-        What happened: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``, ``missed``; ``first`` for what
+        What happened: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``,
+        ``withdrawn``, ``missed``; ``first`` for what
         was there in the beginning, and ``seen`` for nothing, up to which all is written.
     kind, name
         Of the object: ``namespace/name``, or the name of one without a namespace.
@@ -120,8 +121,8 @@ def _row(event: Event, *, first: bool) -> Row:
     if isinstance(event, Arrived):
         name = "first" if first else "arrived"
         return Row(event.at, name, "Pod", event.pod.key, event.pod.uid, "", _encode(event.pod))
-    if isinstance(event, Departed):
-        return Row(event.at, "departed", "Pod", uid=event.uid)
+    if isinstance(event, Departed | Withdrawn):
+        return Row(event.at, "departed" if isinstance(event, Departed) else "withdrawn", "Pod", uid=event.uid)
     if isinstance(event, Decided):
         body = _encode(_Decision({**event.annotations}, event.by, event.evicted))
         return Row(event.at, "decided", "Pod", uid=event.uid, node=event.node, body=body)
@@ -176,8 +177,8 @@ class RowReader:
         event, at = row.event, row.at
         if event == "seen":
             return None
-        if event == "departed":
-            return Departed(at, row.uid)
+        if event in {"departed", "withdrawn"}:
+            return Departed(at, row.uid) if event == "departed" else Withdrawn(at, row.uid)
         if event == "decided":
             said = _decisions.decode(row.body)
             return Decided(at, row.uid, row.node, said.annotations, said.by, said.evicted)

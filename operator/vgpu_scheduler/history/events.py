@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.kube import Pod, Versioned
 
-__all__ = ["Arrived", "Changed", "Decided", "Departed", "Event", "History", "Missed", "Removed"]
+__all__ = ["Arrived", "Changed", "Decided", "Departed", "Event", "History", "Missed", "Removed", "Stay", "Withdrawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,14 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A pod waits again: what was decided of it was not carried out."""
+
+    at: float
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Missed:
     """Here something was not written down.
 
@@ -107,7 +115,7 @@ class Missed:
     why: str
 
 
-Event = Arrived | Departed | Changed | Removed | Decided | Missed
+Event = Arrived | Departed | Changed | Removed | Decided | Withdrawn | Missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,8 @@ class History:
                 evicted.update(event.evicted)
                 if event.node:
                     placed[event.uid] = event.at
+            elif isinstance(event, Withdrawn):
+                placed.pop(event.uid, None)
             elif isinstance(event, Departed):
                 departed.setdefault(event.uid, event.at)
         return {uid: Stay(placed.get(uid), departed.get(uid), evicted=uid in evicted) for uid in {**placed, **departed}}

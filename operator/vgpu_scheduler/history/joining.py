@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
 
 from vgpu_scheduler.history.encoding import title_of
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Missed, Removed
+from vgpu_scheduler.history.events import (
+    Arrived,
+    Changed,
+    Decided,
+    Departed,
+    Event,
+    History,
+    Missed,
+    Removed,
+    Withdrawn,
+)
 from vgpu_scheduler.history.log import Part
 from vgpu_scheduler.kube import Pod, Versioned
 
@@ -25,6 +35,8 @@ class _Known:
         """Take in what happened."""
         if isinstance(event, Arrived):
             self.pods[event.pod.uid] = ""
+        elif isinstance(event, Withdrawn):
+            self.pods[event.uid] = ""
         elif isinstance(event, Departed):
             self.pods.pop(event.uid, None)
         elif isinstance(event, Decided):
@@ -38,8 +50,14 @@ class _Known:
             else:
                 self.objects[event.kind, title_of(event.value)] = event.value
 
-    def differences(self, first: Sequence[Event], at: float) -> Iterator[Event]:
-        """Yield what must have happened if this is what is there now."""
+    def differences(self, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
+        """Yield what must have happened if this is what is there now.
+
+        Parameters
+        ----------
+        decided
+            The UIDs of pods that are about to be bound.
+        """
         pods = {_pod(event).uid for event in first if _is_of_pod(event)}
         for uid in [uid for uid in self.pods if uid not in pods]:
             yield Departed(at, uid)
@@ -49,7 +67,7 @@ class _Known:
                 yield Removed(at, kind, value)
         for event in first:
             if _is_of_pod(event):
-                yield from self._difference_of_pod(event, _pod(event), at)
+                yield from self._difference_of_pod(event, _pod(event), decided, at)
             elif isinstance(event, Changed):
                 before = self.objects.get((event.kind, title_of(event.value)))
                 if before is None or (before.uid, before.resource_version) != (
@@ -58,12 +76,14 @@ class _Known:
                 ):
                     yield event
 
-    def _difference_of_pod(self, event: Event, pod: Pod, at: float) -> Iterator[Event]:
+    def _difference_of_pod(self, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
         before = self.pods.get(pod.uid)
         if before is None:
             yield event
         elif pod.node_name and before != pod.node_name:
             yield Decided(at, pod.uid, pod.node_name, pod.annotations)
+        elif before and not pod.node_name and pod.uid not in decided:
+            yield Withdrawn(at, pod.uid)
 
 
 def _is_of_pod(event: Event) -> bool:
@@ -106,7 +126,9 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
             problems.append(
                 f"{why} nothing was written for {gap:.0f} s: what differs then is taken to happen at the end"
             )
-            news = [Missed(part.header.began, 0, why), *known.differences(part.first, part.header.began)]
+            at = part.header.began
+            decided = {event.uid for event in part.events if isinstance(event, Decided) and event.at <= at}
+            news = [Missed(at, 0, why), *known.differences(part.first, decided, at)]
         for event in (*news, *part.events):
             if isinstance(event, Decided) and event.node and known.pods.get(event.uid) == event.node:
                 continue  # each file begins with the decisions that were not carried out yet

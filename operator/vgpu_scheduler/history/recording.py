@@ -123,6 +123,9 @@ class Recording:
             return
         if not pod.node_name and pod.scheduler_name not in self._ours | self._announcing:
             return
+        if before is not None and before.node_name and _says_the_same(before, pod):  # nothing that needs a closer look
+            self._pods[pod.uid] = msgspec.structs.replace(before, resource_version=pod.resource_version)
+            return
         after = self._trimmed(pod)
         self._pods[pod.uid] = after
         if before is None:

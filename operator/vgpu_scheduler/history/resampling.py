@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History, Withdrawn
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["LEAST_BLOCKS", "Blocks", "resampled"]
@@ -80,7 +80,7 @@ def resampled(history: History, seed: int) -> History:
 
 def _about(event: Event) -> str:
     """Return the UID of the pod that an event is about, empty if it is about none."""
-    if isinstance(event, Departed | Decided):
+    if isinstance(event, Departed | Decided | Withdrawn):
         return event.uid
     return event.value.uid if isinstance(event, Changed) and isinstance(event.value, Pod) else ""
 
@@ -92,8 +92,8 @@ def _moved(arrivals: Sequence[Arrived], theirs: dict[str, list[Event]], seconds:
         yield Arrived(arrival.at + seconds, pod)
         for event in theirs.get(arrival.pod.uid, ()):
             at = event.at + seconds
-            if isinstance(event, Departed):
-                yield Departed(at, pod.uid)
+            if isinstance(event, Departed | Withdrawn):
+                yield type(event)(at, pod.uid)
             elif isinstance(event, Decided):
                 evicted = tuple(f"{uid}{suffix}" for uid in event.evicted)
                 yield replace(event, at=at, uid=pod.uid, evicted=evicted)

@@ -25,6 +25,8 @@ _SINGLE: Final = frozenset({"kubernetes.io/config.mirror"})
 _HANDSHAKE: Final = "handshake"
 _RECORDS: Final = frozenset({"vgpu-scheduler.io/decision"})
 """What is written to be shown: it decides nothing, and names policies."""
+_MOST_NAMES: Final = 4096
+"""Of annotations of which it is remembered whether they are read: anybody may make up more."""
 
 
 class Trimmer:
@@ -41,6 +43,7 @@ class Trimmer:
         resources = {name for dialect in dialects for name in dialect.claims.resources}
         self._domains = _DOMAINS | {domain for name in (*own, *resources) if (domain := name.rpartition("/")[0])}
         self._kept = own | _SINGLE
+        self._read: dict[str, bool] = {}
         self._locks = frozenset(lock.annotation for lock in dialects.node_side.locks)
 
     def trimmed(self, value: Versioned) -> Versioned:
@@ -61,6 +64,14 @@ class Trimmer:
         return {name: text for name, text in annotations.items() if self._is_read(name)}
 
     def _is_read(self, name: str) -> bool:
+        found = self._read.get(name)
+        if found is None:
+            if len(self._read) >= _MOST_NAMES:
+                self._read.clear()
+            found = self._read[name] = self._is_of_ecosystems(name)
+        return found
+
+    def _is_of_ecosystems(self, name: str) -> bool:
         if name in self._kept:
             return True
         domain = name.rpartition("/")[0]

@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.apiclient import Clock
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import (
     Event,
@@ -60,11 +61,8 @@ _DECISIVE: Final = frozenset({
 """The settings that decisions depend on."""
 
 Objects = list[tuple[str, Versioned]]
-_Take = Callable[[Recording], Iterable[Event]]
-
-
-class _Clock(Protocol):
-    def now(self) -> Any: ...
+_Take = Callable[..., Iterable[Event]]
+"""Takes something in: called with what is written so far, the time, and what there is to be taken in."""
 
 
 @dataclass(slots=True)
@@ -89,7 +87,7 @@ class Recorder:
     decisive
         The settings that are in each file.
     clock
-        The time of day.
+        The time.
     run
         What files of this process are called by.
     hashed
@@ -101,14 +99,16 @@ class Recorder:
         settings: HistorySettings,
         engine: Engine,
         decisive: dict[str, Any],
-        clock: _Clock,
+        clock: Clock,
         run: str,
         hashed: Callable[[Iterable[Event]], Iterable[Event]] = lambda events: events,
     ) -> None:
         assert settings.directory is not None
         self._engine = engine
         self._clock = clock
-        self._queue: deque[tuple[float, _Take]] = deque()
+        self._ahead = 0.0
+        """By how many seconds the time since 1970 is ahead of the monotonic one, which costs less to be asked for."""
+        self._queue: deque[tuple[float, _Take, tuple[Any, ...]]] = deque()
         self._leading = False
         self._lost = 0
         self._wake = threading.Event()
@@ -123,6 +123,7 @@ class Recorder:
     def begin(self) -> None:
         """Write from now on: first what there is."""
         self._leading, self._stop = True, False
+        self._ahead = self._clock.now().timestamp() - self._clock.monotonic()
         self._put_picture()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -137,26 +138,22 @@ class Recorder:
 
     def seen(self, kind: str, value: Versioned) -> None:
         """Take in an object that was observed."""
-        at = self._now()
-        self._put(at, lambda recording: recording.seen(at, kind, value))
+        self._put(Recording.seen, kind, value)
 
     def gone(self, kind: str, value: Versioned) -> None:
         """Take in that an object is gone."""
-        at = self._now()
-        self._put(at, lambda recording: recording.gone(at, kind, value))
+        self._put(Recording.gone, kind, value)
 
     def departed(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        at = self._now()
-        self._put(at, lambda recording: recording.departed(at, uid))
+        self._put(Recording.departed, uid)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         """Take in decisions; those that change nothing are left out."""
         if decisions[0].outcome is Outcome.PLACED or any(each.preemption is not None for each in decisions):
-            at = self._now()
-            self._put(at, lambda recording: recording.decided(at, decisions))
+            self._put(Recording.decided, decisions)
 
-    def _put(self, at: float, take: _Take) -> None:
+    def _put(self, take: _Take, *what: Any) -> None:
         if not self._leading:
             return
         if len(self._queue) >= _MOST_QUEUED:
@@ -165,7 +162,7 @@ class Recorder:
             return
         if self._lost:
             self._put_picture()
-        self._queue.append((at, take))
+        self._queue.append((self._clock.monotonic() + self._ahead, take, what))
 
     def _put_picture(self) -> None:
         """Have the next file begin with what there is now."""
@@ -174,17 +171,16 @@ class Recorder:
             for kind, observed in self._engine.kinds.items()
             for value in observed.missing(frozenset(), _EVER)
         ]
-        at, lost, self._lost = self._now(), self._lost, 0
+        lost, self._lost = self._lost, 0
+        self._queue.append((self._now(), self._begin_anew, (objects, lost)))
 
-        def restart(recording: Recording) -> Iterable[Event]:
-            recording.restart(objects, at)
-            self._files.begin_anew()
-            return [Missed(at, lost, "they came faster than they could be written")] if lost else []
-
-        self._queue.append((at, restart))
+    def _begin_anew(self, recording: Recording, at: float, objects: Objects, lost: int) -> Iterable[Event]:
+        recording.restart(objects, at)
+        self._files.begin_anew()
+        return [Missed(at, lost, "they came faster than they could be written")] if lost else []
 
     def _now(self) -> float:
-        return float(self._clock.now().timestamp())
+        return self._clock.monotonic() + self._ahead
 
     # The thread ------------------------------------------------------------------------------------------------------
 
@@ -208,8 +204,7 @@ class Recorder:
             self._now()
         )  # before it is looked what waits: else what comes meanwhile would be older than what is written
         for _ in range(len(self._queue)):
-            at, take = self._queue.popleft()
-            self._files.take(at, take)
+            self._files.take(*self._queue.popleft())
         self._files.flush(now)
 
 
@@ -257,10 +252,10 @@ class _Files:
         for problem in close_left_open(self._directory):
             self._failed(problem)
 
-    def take(self, at: float, take: _Take) -> None:
+    def take(self, at: float, take: _Take, what: tuple[Any, ...]) -> None:
         """Take in something that happened."""
-        self._last = max(self._last, at)  # the clock of a machine may be set back
-        for row in rows_of(self._hashed(take(self._recording))):
+        self._last = max(self._last, at)
+        for row in rows_of(self._hashed(take(self._recording, at, *what))):
             self._rows.append(row if row.at >= self._last else row._replace(at=self._last))
 
     def begin_anew(self) -> None:
@@ -355,7 +350,7 @@ class _Files:
         log.warning("history: %s", text)
 
 
-def make_recorder(settings: Settings, engine: Engine, clock: _Clock, run: str) -> Recorder | None:
+def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) -> Recorder | None:
     """Return what writes the log; None where none is wanted.
 
     Raises

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.cli.backtest.sources import Found
-from vgpu_scheduler.history import Course
+from vgpu_scheduler.history import Arrived, Course
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, Compared, measured
 from vgpu_scheduler.kube import rfc3339
@@ -73,6 +73,12 @@ class Report:
         return datetime.fromtimestamp(self.found.history.ended, UTC)
 
     @property
+    def arrived(self) -> int:
+        """How many pods arrived, or waited in the beginning."""
+        history = self.found.history
+        return sum(isinstance(each, Arrived) for each in (*history.first, *history.events))
+
+    @property
     def placed(self) -> int:
         """How many pods the history placed."""
         return sum(stay.placed is not None for stay in self.found.history.stays().values())
@@ -100,7 +106,7 @@ class Report:
                 "from": rfc3339(self.began),
                 "to": rfc3339(self.ended),
                 "files": self.found.files,
-                "arrived": sum(1 for _ in self.found.history.arrived),
+                "arrived": self.arrived,
                 "placed": self.placed,
                 "problems": list(self.found.problems),
             },

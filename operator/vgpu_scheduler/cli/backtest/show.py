@@ -73,12 +73,11 @@ def markdown(report: Report) -> str:
 
 
 def _history(report: Report) -> str:
-    arrived = sum(1 for _ in report.found.history.arrived)
-    hours = (report.ended - report.began).total_seconds() / 3600
-    long = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
+    seconds = (report.ended - report.began).total_seconds()
+    long = f"{seconds / 86400:.1f} days" if seconds >= 2 * 86400 else _duration(seconds)
     return (
         f"{counted(report.found.files, 'file')}, {long} from {report.began:%Y-%m-%d %H:%M} to"
-        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(arrived, 'pod')} arrived, {report.placed} were placed."
+        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {report.placed} were placed."
     )
 
 
