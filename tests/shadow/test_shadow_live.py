@@ -141,14 +141,24 @@ async def test_what_is_of_the_whole_cluster_is_followed_too(tmp_path: Path, monk
     assert {"Node", "Pod", "ClusterVGPUPolicy"} <= set(kinds)
 
 
-def test_what_broke_off_is_left_out_and_what_is_no_record_is_refused(tmp_path: Path) -> None:
+def test_what_broke_off_costs_no_more_than_itself(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     for at in (1.0, 2.0):
         keeper.write(Line(at, began=True))
         keeper.save(Record(HAMI))
-    with (tmp_path / "history.jsonl.gz").open("r+b") as file:
-        file.truncate(file.seek(0, 2) - 5)
-    assert [line.at for line in Keeper(tmp_path).lines()][:1] == [1.0]
+    file = tmp_path / "history.jsonl.gz"
+    whole = file.read_bytes()
+    for torn in range(1, 30):
+        file.write_bytes(whole[:-torn])
+        again = Keeper(tmp_path)
+        assert [line.at for line in again.lines()][:1] == [1.0]
+        again.write(Line(3.0, began=True))
+        again.save(Record(HAMI))
+        assert [line.at for line in Keeper(tmp_path).lines()] == [1.0, 3.0]
+
+
+def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
     (tmp_path / "record.json").write_text('{"beside": "x", "version": 99}')
     with pytest.raises(StateError, match="version 99"):
         keeper.load()

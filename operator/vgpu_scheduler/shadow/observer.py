@@ -23,7 +23,8 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     patience
         Seconds that something has to last before it is worth a word.
     audit_every, sample_every
-        Seconds between two looks at books and locks, and at how the cluster stands.
+        Seconds between two looks at books and locks, and at how the cluster stands. Who waits is looked at whenever
+        something has moved, and as often as books are: locks grow old by themselves.
     """
 
     patience: float = 60.0
@@ -90,10 +91,11 @@ class Shadow:
         """Look at who waits, and at times at books, locks and what is given out."""
         self.record.watches[-1].until = now
         world.review_locks(datetime.fromtimestamp(now, UTC))
-        if self._moved or self._missed:
+        is_due = now - self._audited >= self._options.audit_every
+        if self._moved or is_due:
             self._look_at_waiting(world, now)
             self._moved = False
-        if now - self._audited >= self._options.audit_every:
+        if is_due:
             self._audited = now
             faults.follow(self.record.faults, faults.find(world, now, self._options.patience), now)
         if now - self._sampled >= self._options.sample_every:

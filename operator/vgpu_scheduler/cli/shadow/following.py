@@ -22,6 +22,8 @@ from vgpu_scheduler.whatif import Taken, World
 _LOOK_EVERY: Final = 1.0
 """Seconds between two looks at who waits."""
 _SAVE_EVERY: Final = 60.0
+_PAUSE: Final = 3.0
+"""How much longer than a look takes there is none, so that changes are taken in meanwhile."""
 
 
 def beside_options(options: EngineOptions, name: str) -> EngineOptions:
@@ -109,9 +111,12 @@ async def follow(
         await current.ask(telling.look)
         told()
         saved = asyncio.get_running_loop().time()
+        pause = _LOOK_EVERY
         while not (ending.done() or following.done()):
-            await asyncio.wait({ending, following}, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ending, following}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            began = asyncio.get_running_loop().time()
             await current.ask(telling.look)
+            pause = max(_LOOK_EVERY, _PAUSE * (asyncio.get_running_loop().time() - began))
             if asyncio.get_running_loop().time() - saved >= _SAVE_EVERY:
                 await current.ask(lambda *_: keeper.save(record))
                 saved = asyncio.get_running_loop().time()

@@ -10,6 +10,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -22,6 +23,10 @@ from vgpu_scheduler.shadow.records import VERSION
 _RECORD: Final = "record.json"
 _SETTINGS: Final = "settings.json"
 _HISTORY: Final = "history.jsonl.gz"
+_AT_ONCE: Final = 2**16
+"""Bytes that are read at once."""
+_GZIP: Final = 31
+"""What zlib calls that format."""
 
 
 class StateError(Exception):
@@ -40,6 +45,7 @@ class Keeper:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lines: list[bytes] = []
+        self._mended = False
 
     def load(self) -> Record | None:
         """Return the record of the folder; None where there is none.
@@ -80,6 +86,8 @@ class Keeper:
         """Write the record and the lines."""
         if self._lines:
             self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._mended:
+                self._mend()
             with (self._folder / _HISTORY).open("ab") as file:
                 file.write(gzip.compress(b"\n".join(self._lines) + b"\n", mtime=0))
                 _reach_disk(file)
@@ -95,24 +103,36 @@ class Keeper:
             _reach_disk(file)
         new.replace(self._folder / name)
 
+    def _mend(self) -> None:
+        """Cut off what was not written whole, before something is written behind it."""
+        file = self._folder / _HISTORY
+        if file.exists():
+            os.truncate(file, sum(length for length, _ in self._members()))
+        self._mended = True
+
     def lines(self) -> Iterator[Line]:
-        """Yield the lines that were written; what broke off is left out, with the rest of its member."""
-        try:
-            data = (self._folder / _HISTORY).read_bytes()
-        except FileNotFoundError:
+        """Yield the lines that were written whole."""
+        for _, text in self._members():
+            for line in text.splitlines():
+                yield msgspec.json.decode(line, type=Line)
+
+    def _members(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the members that were written whole: how long each is, and what it says."""
+        name = self._folder / _HISTORY
+        if not name.exists():
             return
-        while data:
-            member = zlib.decompressobj(wbits=31)
-            try:
-                text = member.decompress(data)
-            except zlib.error:
-                return
-            for each in text.splitlines():
-                try:
-                    yield msgspec.json.decode(each, type=Line)
-                except msgspec.MsgspecError:
-                    break
-            data = member.unused_data
+        with name.open("rb") as file, suppress(zlib.error):
+            rest = b""
+            while True:
+                member, length, text = zlib.decompressobj(wbits=_GZIP), 0, b""
+                while not member.eof:
+                    part = rest or file.read(_AT_ONCE)
+                    if not part:
+                        return
+                    text += member.decompress(part)
+                    rest = member.unused_data
+                    length += len(part) - len(rest)
+                yield length, text
 
 
 def _reach_disk(file: BinaryIO) -> None:
