@@ -1,0 +1,120 @@
+"""The report says what the record has, to people as to scripts, whatever names and messages say."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from vgpu_scheduler.cli.shadow import markdown, page
+from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.shadow import (
+    Choice,
+    Fault,
+    Horizon,
+    Interval,
+    MissedRoom,
+    Place,
+    PodCourse,
+    Record,
+    Sample,
+    Watch,
+    summed_up,
+)
+
+START = 1_767_225_600.0
+HOSTILE = "<script>alert(1)</script> | `x` & \n## Heading"
+
+
+def course(name: str, bound: float | None, place: Place | None, choice: Place | None, **more: float) -> PodCourse:
+    placed = None if place is None else bound
+    chosen = None if place is None else Choice(choice, "" if choice else HOSTILE)
+    return PodCourse(name, f"default/{name}", 0, START, None, placed, place, bound, chosen, **more)
+
+
+def record() -> Record:
+    here, there, other = Place("a", ("GPU-0",)), Place("a", ("GPU-1",)), Place("b", ("GPU-2",))
+    pods = [
+        course("same", START + 10, here, here),
+        course("cards", START + 20, here, there),
+        course("node", START + 40, here, other, left=START + 90),
+        course("nowhere", START + 90, here, None),
+        course("waits", None, None, None),
+        course("gone", None, None, None, left=START + 30),
+    ]
+    samples = [Sample(START, 4, 2, 1.0, 1.0, 3), Sample(START + 60, 4, 1, 3.0, 0.5, 1)]
+    faults = [
+        Fault("card-over-capacity", "Node a", "GPU-0", HOSTILE, START, START + 80, lasts=False),
+        Fault("allocation-unbound", "Pod default/x", "", "short", START + 50, START + 80),
+        Fault("lock-stale", "Node b", "lock", "stale", START + 80, START + 80),
+    ]
+    missed = [
+        MissedRoom("1", "default/waits", START + 10, other),
+        MissedRoom("2", "default/same", START, here, START + 9),
+    ]
+    watches = [Watch(START, START + 60), Watch(START + 80, START + 100)]
+    return Record(
+        "hami-scheduler",
+        watches=watches,
+        pods={each.uid: each for each in pods},
+        missed=missed,
+        faults=faults,
+        samples=samples,
+    )
+
+
+def test_what_a_record_comes_to() -> None:
+    found = summed_up(record(), 60.0)
+    assert (found.arrived, found.placed, found.waiting, found.gave_up) == (6, 4, 1, 1)
+    assert (found.waited.pods, found.waited.median, found.waited.longest) == (4, 30.0, 90.0)
+    choices = found.choices
+    assert (choices.compared, choices.same, choices.other_cards, choices.other_node) == (4, 1, 1, 1)
+    assert [each.pod for each in choices.nowhere] == ["default/nowhere"]
+    assert [each.pod for each in found.missed] == ["default/waits"]
+    assert [len(each) for each in (found.over, found.leaked, found.stalled)] == [1, 0, 1]
+    assert found.watched == 80.0
+    assert (found.stand.given, found.stand.whole) == (pytest.approx(1.0), pytest.approx(2.0))
+
+
+def test_each_sample_holds_until_the_next_one_of_its_watch() -> None:
+    seen = record()
+    seen.samples = [Sample(START, 4, 2, 1.0, 1.0, 3), Sample(START + 90, 4, 1, 3.0, 0.5, 1)]
+    assert summed_up(seen, 60.0).stand.given == pytest.approx((60 * 1.0 + 10 * 3.0) / 70, abs=0.01)
+
+
+def report(horizons: tuple[Horizon, ...] = ()) -> Report:
+    return Report(record(), 60.0, horizons, () if horizons else ("Nothing to replay.",))
+
+
+HORIZON = Horizon("one hour", 5, 2, 30.0, 10.0, Interval(20.0), 1.0, 2.0, 4, 5)
+
+
+def test_a_page_shows_text_as_text() -> None:
+    text = page.written(report((HORIZON,)).blocks())
+    assert "<script" not in text
+    tree = ET.fromstring(re.sub(r"<(meta[^>]*)>", r"<\1/>", text.removeprefix("<!doctype html>\n")))
+    assert len(list(tree.iter("svg"))) == 2
+    assert "http" not in text  # it needs nothing beside itself
+    assert "too few hours for an interval: 2" in text
+
+
+def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
+    text = markdown.written(report().blocks())
+    assert text.startswith("# Beside hami-scheduler\n")
+    assert "\n## Heading" not in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+    heads = [at for at, row in enumerate(rows) if set(row) <= set("| -")]
+    for at, end in zip(heads, [*(each - 1 for each in heads[1:]), len(rows)], strict=True):
+        assert set(widths[at - 1 : end]) == {widths[at]}
+    assert "20 s of which nobody watched" in text
+    assert "Nothing to replay." in text
+
+
+@pytest.mark.parametrize("write", [markdown.written, page.written])
+def test_there_is_a_report_before_anything_has_happened(write: object) -> None:
+    nothing = Report(Record("x", watches=[Watch(START, START)]), 60.0)
+    assert callable(write)
+    assert "None for 60 s or more." in write(nothing.blocks())
+    assert nothing.as_json()["summary"]["arrived"] == 0
