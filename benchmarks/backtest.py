@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from tests.engine.builders import asks, make_engine
+from tests.engine.builders import make_engine
 from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, waiting
 from tests.history.test_history_log import written
 

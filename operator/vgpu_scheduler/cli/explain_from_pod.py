@@ -188,7 +188,7 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
     """Say where a pod is that is bound, or as good as bound by another scheduler; None of one that waits."""
     world = World(error.scheduler.options)
     pod = world.pod(found)
-    if node := world.announced_node(pod) if not pod.node_name else "":
+    if node := world.home_of(pod) if not pod.node_name else "":
         where, record = announced_for(pod, node), {}
         said: dict[str, Any] = {"announcedBy": pod.scheduler_name}
         lines = []
