@@ -174,7 +174,7 @@ def proven(watched: Watched) -> int:
     return sum(map(len, claims.values()))
 
 
-@pytest.mark.parametrize("seed", seeds(4, 40))
+@pytest.mark.parametrize("seed", seeds(3, 80))
 def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
     played = FewLines(seed)
     watched = Watched(played.cluster)
