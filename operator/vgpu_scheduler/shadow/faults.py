@@ -51,8 +51,8 @@ def find(world: World, now: float, patience: float) -> list[Finding]:
     return [finding for check in _CHECKS for finding in check.run(seen)]
 
 
-def follow(faults: list[Fault], findings: Iterable[Finding], now: float) -> None:
-    """Note which faults last, which are over, and which are new."""
+def follow(faults: list[Fault], findings: Iterable[Finding], now: float, patience: float) -> None:
+    """Note which faults last, which are over, and which are new; forget those that are over and not worth a word."""
     lasting = {(fault.id, fault.object, fault.about): fault for fault in faults if fault.lasts}
     for finding in findings:
         fault = lasting.pop((finding.diagnosis.id, str(finding.ref), finding.about), None)
@@ -62,8 +62,14 @@ def follow(faults: list[Fault], findings: Iterable[Finding], now: float) -> None
         fault.message, fault.seen = finding.message, now
     for fault in lasting.values():
         fault.lasts = False
+    faults[:] = [fault for fault in faults if fault.lasts or _is_worth_a_word(fault, patience)]
 
 
 def named(faults: Iterable[Fault], patience: float) -> list[Fault]:
-    """Return those that are worth a word: they have lasted, as locks had before the doctor says a word."""
-    return [fault for fault in faults if fault.id in STALLED or fault.seen - fault.since >= patience]
+    """Return those that are worth a word."""
+    return [fault for fault in faults if _is_worth_a_word(fault, patience)]
+
+
+def _is_worth_a_word(fault: Fault, patience: float) -> bool:
+    """Tell whether a fault has lasted, as locks had before the doctor said a word."""
+    return fault.id in STALLED or fault.seen - fault.since >= patience

@@ -97,7 +97,8 @@ class Shadow:
             self._moved = False
         if is_due:
             self._audited = now
-            faults.follow(self.record.faults, faults.find(world, now, self._options.patience), now)
+            patience = self._options.patience
+            faults.follow(self.record.faults, faults.find(world, now, patience), now, patience)
         if now - self._sampled >= self._options.sample_every:
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))

@@ -13,7 +13,7 @@ import click
 import msgspec
 import uvloop
 
-from vgpu_scheduler.cli.cluster.messages import fail, progress
+from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress
 from vgpu_scheduler.cli.cluster.options import JSON
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
@@ -62,7 +62,11 @@ def run(
         record = _loaded(keeper, beside)
         if beside is not None:
             announce_compiling()
-            uvloop.run(_watch(cluster, record, keeper, _closely(float(patience)), seconds))
+            try:
+                uvloop.run(_watch(cluster, record, keeper, _closely(float(patience)), seconds))
+            except KeyboardInterrupt:  # before anything was seen
+                progress("")
+                raise SystemExit(INTERRUPTED) from None
         options = _options(keeper, cluster, record)
         progress("replaying what was seen")
         report = _reported(record, float(patience), keeper, options)
