@@ -82,6 +82,9 @@ def test_the_table_has_the_greatest_first_and_a_sum(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[1].split() == ["small", "NVIDIA-A100", "32.0", "2.00"]
     result = run("usage", "-n", "nobody", "--cluster", snapshot(objects, tmp_path))
     assert result.stdout == "nobody in nobody has held any cards\n"
+    everybody = run("usage", "--cluster", snapshot(objects, tmp_path)).stdout
+    assert run("usage", "-n", "", "--cluster", snapshot(objects, tmp_path)).stdout == everybody
+    assert run("usage", "-n", "", "--cluster", snapshot(objects[:1], tmp_path)).stdout == "nobody has held any cards\n"
 
 
 Answer = tuple[int, bytes]

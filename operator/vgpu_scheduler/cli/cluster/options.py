@@ -159,9 +159,16 @@ def namespace_options(command: _Callback) -> _Callback:
 
 
 def namespace_option(command: _Callback) -> _Callback:
-    """Add ``-n``."""
+    """Add ``-n``; one that names nothing counts as not given."""
     text = "Namespace of the pods; default: that of the context, and `default` where files stand for a cluster."
-    return click.option("-n", "--namespace", help=text, shell_complete=offer("namespaces"))(command)
+    given = click.option(
+        "-n",
+        "--namespace",
+        help=text,
+        shell_complete=offer("namespaces"),
+        callback=lambda *passed: passed[-1] or None,  # an empty name is none, as for kubectl
+    )
+    return given(command)
 
 
 def listing_options(command: _Callback) -> _Callback:
