@@ -250,3 +250,17 @@ def test_parts_of_the_memory_of_several_chips_are_left_out(seed: int) -> None:
     assert first.text == f"leave out {names.memory} in container main"
     assert first.pod is not None
     assert review(dict(first.pod), "default", rules).allowed
+
+
+@pytest.mark.parametrize(
+    ("quantity", "places"),
+    [("9223372036854775807", ("limits",)), ("99999999999999999999999999", ("limits", "requests"))],
+)
+def test_an_amount_that_is_beyond_all_is_told_once_and_not_by_how_much(quantity: str, places: tuple[str, ...]) -> None:
+    written = pod("asked", {HAMI[0]: 1, HAMI[1]: quantity})
+    resources = written["spec"]["containers"][0]["resources"]
+    resources |= {place: dict(resources["limits"]) for place in places}
+    world, waiting = world_of(*cluster("hami", [[]]), written)
+    texts = [each.text for each in remedies(world, waiting)]
+    assert f"ask {SIZE} of {HAMI[1]} instead of {quantity} in container main" in texts
+    assert not any("nvidia.com/gpumem instead of 8796093022207" in each or " less" in each for each in texts), texts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
-from vgpu_scheduler.kube import HUGE_PAGES, Object, Pod, QuantityError, to_int, to_milli
+from vgpu_scheduler.kube import HUGE_PAGES, MAX_INT64, Object, Pod, QuantityError, to_int, to_milli
 from vgpu_scheduler.model import MIB, WHOLE, Claim, PodClaims, counted
 from vgpu_scheduler.whatif.containers import containers_of
 
@@ -37,6 +37,14 @@ class Part:
     each: int = 1
     suffix: str = ""
     written: str = ""
+
+    @property
+    def is_beyond_all(self) -> bool:
+        """Whether more is written than can be counted: nobody knows how much less another amount is."""
+        try:
+            return bool(self.written) and to_int(self.written) >= MAX_INT64
+        except QuantityError:
+            return False
 
     def quantity(self, steps: int) -> str:
         """Return so many steps as a quantity."""
@@ -92,6 +100,8 @@ class Amount:
         (part,) = self.parts
         now, less = f"instead of {part.written}", f", {part.quantity(abs(self.steps - steps))}"
         less += " less" if steps < self.steps else " more"
+        if part.is_beyond_all:
+            less = ""
         if self.unsaid:
             now, less = f"({self.unsaid})", ""
         return f"ask {part.quantity(steps)} of {part.resource} {now} in container {self.container}{less}"

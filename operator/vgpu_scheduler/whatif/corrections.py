@@ -17,7 +17,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Corrected", "corrected", "refusal_of"]
+__all__ = ["CORRECTED_AMOUNT", "Corrected", "corrected", "refusal_of"]
 
 
 _AMOUNTS: Final = ("limits", "requests")
@@ -41,6 +41,11 @@ _NO_PERCENTAGE: Final = re.compile(
 )
 _TO_REMOVE: Final = re.compile(r"\b(?P<kind>annotation|label) (?P<name>[^\s:]+):? .*: (?:remove it|leave it out)\b")
 _OF_NO_USE: Final = re.compile(r"container (?P<container>[^:]+): (?P<resource>[^\s:]+):? .*: leave it out")
+CORRECTED_AMOUNT: Final = re.compile(
+    r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?P<unit>, which is [^,]*,)? instead of (?P<written>\S+)"
+    r" in container (?P<container>\S+)"
+)
+"""A sentence that corrects an amount."""
 _MILLI: Final = 1000
 _UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
 _VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
@@ -77,8 +82,29 @@ def corrected(world: World, written: Object) -> Corrected:
         )
         if more is None:
             break
-        found = Corrected(more.written, (*found.texts, *more.texts))
+        found = Corrected(more.written, _said_once(found.texts, more.texts))
     return found
+
+
+def _said_once(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    """Return sentences about corrections without amounts that are corrected again: the last one is meant."""
+    kept = list(before)
+    for text in after:
+        said = text
+        for earlier in before:
+            first, then = CORRECTED_AMOUNT.fullmatch(earlier), CORRECTED_AMOUNT.fullmatch(text)
+            if first and then and _about(first, "amount") == _about(then, "written"):
+                kept.remove(earlier)
+                amount, resource, unit = then["amount"], then["resource"], then["unit"] or ""
+                asked = f"ask {amount} of {resource}{unit} instead of {first['written']}"
+                said = f"{asked} in container {then['container']}"
+        kept.append(said)
+    return tuple(kept)
+
+
+def _about(correction: re.Match[str], amount: str) -> tuple[str, str, str]:
+    """Return which amount a correction is about: the one that it asks, or that it finds written."""
+    return correction["container"], correction["resource"], correction[amount]
 
 
 def _respelt(world: World, written: Object) -> Corrected:

@@ -16,7 +16,7 @@ from vgpu_scheduler.kube import Pod, Taint
 from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
 from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
-from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.corrections import CORRECTED_AMOUNT, corrected
 from vgpu_scheduler.whatif.default_remedies import lower_defaults
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.groups import group_remedies
@@ -41,10 +41,6 @@ from vgpu_scheduler.whatif.world import World
 Object = Mapping[str, Any]
 
 _OF_LESS: Final = frozenset({RemedyKind.ASK_LESS, RemedyKind.TOGETHER})
-_CORRECTED: Final = re.compile(
-    r"ask (?P<amount>\S+) of (?P<resource>[^\s,]+)(?:, which is [^,]*,)? instead of (?P<written>\S+)"
-    r" in container (?P<container>\S+)"
-)
 _MOST_OF_A_KIND: Final = 3
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
@@ -124,7 +120,9 @@ def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:
     def worded(text: str) -> str:
         kept = []
         for correction in first:
-            if (found := _CORRECTED.fullmatch(correction)) and (again := _asked_again(text, **found.groupdict())):
+            if (found := CORRECTED_AMOUNT.fullmatch(correction)) and (
+                again := _asked_again(text, *found.group("amount", "resource", "written", "container"))
+            ):
                 text = again
             else:
                 kept.append(correction)
