@@ -211,8 +211,10 @@ def test_explain_says_who_announced_a_pod_that_nobody_has_bound(api: Api) -> Non
     where = f"default/half is announced for a by hami-scheduler, which has not bound it yet: {counted}."
     for refused in ((), ("Node", "Pod")):
         api.refused = frozenset(refused)
-        text, found = run("explain", "half").stdout, json.loads(run("explain", "half", "-o", "json").stdout)
+        told = run("explain", "half")
+        text, found = told.stdout, json.loads(run("explain", "half", "-o", "json").stdout)
         lines = text.splitlines()
+        assert told.exit_code == 1, "it waits for another scheduler"
         assert (lines[0], lines[1][:9], lines[2]) == (where, "  GPU-a-1", ""), text
         assert (found["node"], found["announcedBy"]) == ("a", "hami-scheduler")
     api.refused = frozenset()

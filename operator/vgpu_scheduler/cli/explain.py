@@ -126,7 +126,7 @@ def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: Cluster
         named = told.namespaces
         told = told.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
     if told.is_bound:
-        return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), 0)
+        return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), _FITS_NOWHERE * told.is_announced)
     return _waiting(world, told, output)
 
 

@@ -206,7 +206,7 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
         lines = [*lines, ending]
     told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]
     plain = {"pod": key, "node": node, "held": held, "decided": record, **said, "missing": str(error)}
-    return PodExplanation(plain, told, 0)
+    return PodExplanation(plain, told, _WAITS if "announcedBy" in said else 0)
 
 
 def _disruption(found: Object) -> str:

@@ -61,7 +61,8 @@ def explain_from_page(page: PageOptions, cluster: ClusterOptions, key: str, node
     path = "/pods/" + "/".join(quote(part, safe="") for part in key.split("/", 1))
     asked = {"node": node} if node else {}
     plain = _plain(ask_page(page, cluster, path, {**asked, **_JSON}), dict)
-    fits = "today" in plain or (bool(plain.get("node")) and (plain.get("scheduler") or {}).get("ours", True))
+    ours = (plain.get("scheduler") or {}).get("ours", "announcedBy" not in plain)
+    fits = bool(plain.get("node")) and ours
     if output == NAME:
         click.echo(f"pod/{key}")
     elif output not in FOR_PEOPLE:
