@@ -22,7 +22,7 @@ WHOLE = asks(1, 8000, 100)
 # Decisions are asked for again ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(2, 20))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 @pytest.mark.parametrize("preempts", [False, True])
 def test_the_policies_that_made_a_history_agree_with_it(seed: int, *, preempts: bool) -> None:
     past = played(seed, [PREEMPTS] if preempts else [], preemption=preempts)

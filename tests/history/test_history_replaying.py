@@ -50,7 +50,7 @@ def audit(at: float, engine: Engine) -> None:
     assert engine.state.over_capacity() == {}, at
 
 
-@pytest.mark.parametrize("seed", seeds(2, 30))
+@pytest.mark.parametrize("seed", seeds(1, 30))
 @pytest.mark.parametrize("preempts", [False, True])
 def test_under_the_policies_that_made_it_a_replay_gives_the_same_decisions(seed: int, *, preempts: bool) -> None:
     policies = [PREEMPTS] if preempts else []
@@ -70,7 +70,7 @@ def test_under_the_policies_that_made_it_a_replay_gives_the_same_decisions(seed:
         assert course.evictions
 
 
-@pytest.mark.parametrize("seed", seeds(2, 20))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 def test_a_replay_comes_out_the_same_each_time(seed: int) -> None:
     past = played(seed)
     other = [policy("spread", {"nodes": {"policy": "spread"}})]

@@ -57,6 +57,10 @@ class World:
     def seconds(self) -> float:
         return self.clock.now().timestamp()
 
+    def end(self) -> None:
+        self.recorder.end()
+        self.recorder.close()
+
     def see(self, found: Pod) -> None:
         self.version += 1
         self.observer.observe(PODS, msgspec.structs.replace(found, resource_version=self.version))
@@ -121,7 +125,7 @@ def test_what_happens_is_written_and_replays_to_the_same_decisions(world: World)
     world.go("two")
     world.go("old")
     world.come("six")
-    world.recorder.end()
+    world.end()
 
     past, problems, parts = world.written()
 
@@ -146,7 +150,7 @@ def test_a_pod_that_is_gone_unbound_departs(world: World) -> None:
     assert found is not None
     world.observer.left_selection(msgspec.structs.replace(found, resource_version=900))
     world.observer.bound_shown_up_to(901)
-    world.recorder.end()
+    world.end()
 
     past, _, _ = world.written()
 
@@ -157,7 +161,7 @@ def test_nothing_is_written_by_who_does_not_lead(world: World) -> None:
     world.come("one")
     assert not world.folder.exists()
     world.recorder.begin()
-    world.recorder.end()
+    world.end()
     world.come("two")
     past, _, _ = world.written()
     assert not list(past.events)
@@ -174,7 +178,7 @@ def test_files_are_closed_by_age_and_the_oldest_deleted(tmp_path: Path, monkeypa
         before = world.recorder._files._file
         world.clock.pass_(3700)
         wait_for(lambda before=before: world.recorder._files._file is not before)
-    world.recorder.end()
+    world.end()
 
     past, problems, parts = world.written()
 
@@ -197,7 +201,7 @@ def test_the_whole_is_one_history_where_files_follow_each_other(
         before = world.recorder._files._file
         world.clock.pass_(3700)
         wait_for(lambda before=before: world.recorder._files._file is not before)
-    world.recorder.end()
+    world.end()
 
     past, problems, parts = world.written()
 
@@ -219,7 +223,7 @@ def test_what_the_queue_has_no_room_for_is_counted_and_made_up_for(
     world.go("one")
     monkeypatch.setattr(module, "_MOST_QUEUED", 1000)
     world.come("four")
-    world.recorder.end()
+    world.end()
 
     past, problems, _ = world.written()
 
@@ -247,7 +251,7 @@ def test_a_full_disk_is_no_concern_of_the_leader(world: World, monkeypatch: pyte
     world.come("three")
     world.clock.pass_(120)
     world.come("four")
-    world.recorder.end()
+    world.end()
 
     past, problems, _ = world.written()
 
@@ -263,7 +267,7 @@ def test_a_folder_that_cannot_be_written_is_no_concern_either(tmp_path: Path, mo
     world.recorder.begin()
     world.come("one")
     wait_for(lambda: world.recorder.stats.failed)
-    world.recorder.end()
+    world.end()
     held = world.engine.state.reservation("uid-one")
     assert held is not None
     assert held.node == "a"
@@ -275,7 +279,7 @@ def test_a_run_that_was_killed_is_closed_by_the_next_one(world: World, monkeypat
     wait_for(lambda: not world.recorder._queue and not world.recorder._files._rows)
     open_files = list(world.folder.iterdir())
     whole = open_files[0].read_bytes()
-    world.recorder.end()
+    world.end()
     for path in world.folder.iterdir():
         path.unlink()
     open_files[0].write_bytes(whole[:-7])
@@ -283,7 +287,7 @@ def test_a_run_that_was_killed_is_closed_by_the_next_one(world: World, monkeypat
     later = World(world.folder, monkeypatch)
     later.clock.pass_(3600)
     later.recorder.begin()
-    later.recorder.end()
+    later.end()
 
     assert {path.suffix for path in world.folder.iterdir()} == {".parquet"}
     assert len(list(world.folder.iterdir())) == 2
@@ -310,6 +314,6 @@ def test_policies_are_written_as_they_are_written(world: World) -> None:
     world.recorder.begin()
     world.observer.observe(CLUSTER_POLICIES, policy("pack", {"nodes": {"policy": "spread"}}))
     world.come("one")
-    world.recorder.end()
+    world.end()
     past, _, _ = world.written()
     assert check(past, world.engine.options).same == 1

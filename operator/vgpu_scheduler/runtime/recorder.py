@@ -129,9 +129,12 @@ class Recorder:
         self._thread.start()
 
     def end(self) -> None:
-        """Write nothing more, and close the file."""
+        """Take nothing more in; what waits is written, and the file closed, meanwhile."""
         self._leading, self._stop = False, True
         self._wake.set()
+
+    def close(self) -> None:
+        """Wait until the file is closed, for some seconds: what was written is there without that, too."""
         if self._thread is not None:
             self._thread.join(_ENDS_WITHIN)
             self._thread = None
