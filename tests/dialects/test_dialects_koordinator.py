@@ -162,7 +162,7 @@ def test_requests_for_gpus(asked: Obj, converted: Obj | None, count: int, each: 
         pytest.param({"gpu": "150"}, "koordinator.sh/gpu: 150", id="K05"),
         pytest.param({"core": "50"}, "add koordinator.sh/gpu-memory or", id="K06"),
         pytest.param({"core": "100", "ratio": "150"}, "koordinator.sh/gpu-memory-ratio: 150", id="K08"),
-        pytest.param({"shared": "1", "ratio": "101"}, "write a multiple of 1 up to 100", id="K14"),
+        pytest.param({"shared": "1", "ratio": "101"}, "shared: 1 is more than one device: write up to 100$", id="K14"),
         pytest.param({"shared": "3", "ratio": "100"}, "write a multiple of 3 up to 300", id="K15"),
         pytest.param({"shared": "1"}, "add koordinator.sh/gpu-memory or", id="K16"),
         pytest.param({"nvidia": "1", "memory": "8Gi"}, "cannot be asked for together", id="K17"),

@@ -184,6 +184,8 @@ def _whole_or_part(kind: str, name: str, asked: int) -> Claim:
 
 def _check_percent(name: str, asked: int, shared: int | None) -> None:
     if shared is not None:
+        if shared == 1 and asked > WHOLE:
+            raise ClaimError(f"{name}: {asked} over {GPU_SHARED}: 1 is more than one device: write up to {WHOLE}")
         if asked % shared or asked // shared > WHOLE:
             raise ClaimError(
                 f"{name}: {asked} over {GPU_SHARED}: {shared} is no whole percentage of a device up to {WHOLE}: "
