@@ -164,3 +164,13 @@ def test_cards_of_pods_are_looked_up_in_the_dialect_that_they_are_of() -> None:
     assert made.problems == []
     made.add([each for each in cluster("volcano", [[HALF]], [[HALF]]) if each["kind"] == "Pod"][1:])
     assert made.problems == ["Pod default/p3: there is no node n1"]
+
+
+@pytest.mark.parametrize("device", [{"type": "rdma", "minor": 0, "id": "0000:1f:00.0"}, {"type": "gpu", "minor": 7}])
+def test_devices_of_several_nodes_may_be_called_alike_where_that_tells_no_card(device: Object) -> None:
+    objects = cluster("koordinator", [[]], [[]])
+    for listed in (each["spec"]["devices"] for each in objects if each["kind"] == "Device"):
+        listed.append({**device, "health": True, "resources": {}})
+    made = World(EngineOptions([make_dialect("koordinator")]), strict=True)
+    made.add(objects)
+    assert made.problems == []

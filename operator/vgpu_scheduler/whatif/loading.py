@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -187,10 +187,18 @@ class LoadedCluster:
         self.nodes[node.name] = obj
         for problem in self.engine.observe_node(node, 0.0):
             self._problem(f"Node {node.name}: {problem.message}")
-        for device in self.devices(node.name):
-            home = self._homes.setdefault(device.uuid, node.name)
+        for card in self._cards_of(node.name):
+            home = self._homes.setdefault(card, node.name)
             if home != node.name:
-                self._problem(f"Node {node.name}: card {device.uuid} is on node {home}, too")
+                self._problem(f"Node {node.name}: card {card} is on node {home}, too")
+
+    def _cards_of(self, node: str) -> Iterator[str]:
+        """Yield the cards of a node that have ids; names of others, as of devices for RDMA, recur on other nodes."""
+        for dialect in self.engine.dialects:
+            inventory = dialect.inventory
+            for device in self.devices(node, dialect.name):
+                if device.vendor in inventory.cards and inventory.hardware(device):
+                    yield device.uuid
 
     def _add_device(self, name: str, obj: Object) -> None:
         self.inventory_objects[name] = obj
