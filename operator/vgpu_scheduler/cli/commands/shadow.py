@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.durations import Duration
-from vgpu_scheduler.cli.cluster.options import JSON, live_options, run_module
+from vgpu_scheduler.cli.cluster.options import JSON, YAML, live_options, run_module
 
 MARKDOWN: Final = "markdown"
 HTML: Final = "html"
@@ -34,7 +34,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
     help="What lasts for less is not worth a word.",
 )
 @click.option("--at", type=click.DateTime([_TIME]), help="For snapshot: a time in UTC, such as 2026-01-31T12:00:00Z.")
-@click.option("-o", "--output", type=click.Choice([MARKDOWN, HTML, JSON]), default=MARKDOWN, show_default=True)
+@click.option("-o", "--output", type=click.Choice([MARKDOWN, HTML, JSON, YAML]), default=MARKDOWN, show_default=True)
 def shadow(what: str | None, beside: str | None, state: Path | None, at: datetime | None, **options: Any) -> None:
     """Watch another scheduler, and say what this one would have done.
 

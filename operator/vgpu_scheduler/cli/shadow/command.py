@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import msgspec
 import uvloop
 
 from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress
-from vgpu_scheduler.cli.cluster.options import JSON
+from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
 from vgpu_scheduler.cli.shadow.following import beside_options, follow
@@ -71,10 +70,10 @@ def run(
         progress("replaying what was seen")
         report = _reported(record, float(patience), keeper, options)
         progress("")
-    if output == JSON:
-        click.echo(json.dumps(report.as_json(), indent=2))
-    else:
+    if output in _WRITERS:
         click.echo(_WRITERS[output](report.blocks()), nl=False)
+    else:
+        dump(report.as_json(), output)
 
 
 def _closely(patience: float) -> ShadowOptions:
