@@ -87,6 +87,14 @@ def report(horizons: tuple[Horizon, ...] = ()) -> Report:
     return Report(record(), 60.0, horizons, () if horizons else ("Nothing to replay.",))
 
 
+def test_a_printed_time_names_a_look() -> None:
+    seen = record()
+    seen.missed = [MissedRoom("1", "default/waits", START + 10.1234, Place("a", ("GPU-0",)), START + 99)]
+    text = markdown.written(Report(seen, 60.0, ()).blocks())
+    assert "2026-01-01T00:00:10.124Z" in text  # not before it
+    assert "2026-01-01T00:01:20.000Z" in text
+
+
 HORIZON = Horizon("one hour", 5, 2, 30.0, 10.0, Interval(20.0), 1.0, 2.0, 4, 5)
 
 

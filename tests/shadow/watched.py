@@ -12,7 +12,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.history import History
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Placement
-from vgpu_scheduler.shadow import Chronicle, Line, Record, Shadow, ShadowOptions, histories
+from vgpu_scheduler.shadow import Chronicle, Clock, Line, Record, Shadow, ShadowOptions, histories
 from vgpu_scheduler.whatif import Taken, World, make_dialect
 
 Object = dict[str, Any]
@@ -32,12 +32,14 @@ class Watched:
         self.cluster = cluster
         self.lines: list[Line] = []
         self.chronicle = Chronicle(self.lines.append)
+        self.clock = Clock(record.until if record is not None else 0.0)
+        now = self.clock.change(now)
         self.chronicle.begin(cluster.all(), now)
         list(cluster.happened())
         self.world = world_of(cluster)
         self.shadow = Shadow(record or Record(HAMI), ShadowOptions(patience=60.0, audit_every=0.0, sample_every=60.0))
         self.shadow.begin(self.world, now)
-        self.shadow.look(self.world, now)
+        self.shadow.look(self.world, self.clock.look(now))
         self.anew = 0
 
     @property
@@ -46,12 +48,13 @@ class Watched:
 
     def see(self, now: float) -> None:
         for obj, gone in self.cluster.happened():
+            now = self.clock.change(now)
             self.chronicle.note(obj, gone=gone, now=now)
             if self.shadow.take_in(self.world, obj, gone=gone, now=now) is Taken.NOT:
                 before, self.world = self.world, world_of(self.cluster)
                 self.shadow.replaced(before, self.world, now)
                 self.anew += 1
-        self.shadow.look(self.world, now)
+        self.shadow.look(self.world, self.clock.look(now))
 
     def history(self) -> History:
         (found,) = histories(self.lines, self.record.until, {"Pod": decode_pod, "Node": decode_node}, HAMI)

@@ -191,7 +191,7 @@ class LiveCluster:
             await self.current.say(self._trouble())
             while self._changes and not self._stale:
                 some, self._changes = self._changes[:_MOST_CHANGES], self._changes[_MOST_CHANGES:]
-                self._stale |= not await self.current.take_in(some, self._now())
+                self._stale |= not await self.current.take_in(some, self.now())
             if not self._stale:
                 continue
             await asyncio.sleep(not_before - time.monotonic())
@@ -229,12 +229,12 @@ class LiveCluster:
             {watch.kind: watch.missing for watch in watches if watch.missing},
             self._scheduler,
             live=True,
-            read_at=self._now(),
+            read_at=self.now(),
             settings_objects=self._installed.objects,
             kinds=frozenset(watch.kind for watch in seen),
         )
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
         """Return the time of day, as the API server has it."""
         ahead = max((watch.ahead for watch in self._watches.values()), default=timedelta(0))
         return datetime.now(UTC) + ahead

@@ -13,7 +13,7 @@ from vgpu_scheduler.cli.cluster.options import JSON, YAML, live_options, run_mod
 
 MARKDOWN: Final = "markdown"
 HTML: Final = "html"
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_TIMES: Final = ("%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%SZ")
 
 
 @click.command("shadow")
@@ -33,7 +33,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
     show_default=True,
     help="What lasts for less is not worth a word.",
 )
-@click.option("--at", type=click.DateTime([_TIME]), help="For snapshot: a time in UTC, such as 2026-01-31T12:00:00Z.")
+@click.option("--at", type=click.DateTime(_TIMES), help="For snapshot: a time as the report has it, in UTC.")
 @click.option("-o", "--output", type=click.Choice([MARKDOWN, HTML, JSON, YAML]), default=MARKDOWN, show_default=True)
 def shadow(what: str | None, beside: str | None, state: Path | None, at: datetime | None, **options: Any) -> None:
     """Watch another scheduler, and say what this one would have done.

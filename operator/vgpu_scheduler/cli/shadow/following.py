@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.shadow.keeping import Keeper
 from vgpu_scheduler.cli.snapshot import without_private_parts
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.reading import ClusterOptions, ClusterView, SchedulerSettings, SettingsObjects
-from vgpu_scheduler.shadow import Chronicle, Record, Shadow, ShadowOptions
+from vgpu_scheduler.shadow import Chronicle, Clock, Record, Shadow, ShadowOptions
 from vgpu_scheduler.ui import LiveCluster
 from vgpu_scheduler.whatif import Taken, World
 
@@ -41,37 +41,47 @@ def beside_options(options: EngineOptions, name: str) -> EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Tells a shadow and a chronicle what happens to the world of a cluster that is followed."""
+    """Tells a shadow and a chronicle what happens to the world of a cluster that is followed, by one clock.
+
+    Attributes
+    ----------
+    now
+        Returns the time of day.
+    """
 
     shadow: Shadow
     chronicle: Chronicle
+    clock: Clock
+    now: Callable[[], datetime]
 
     def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
         """Take in a change."""
-        self.chronicle.note(obj, gone=gone, now=now.timestamp())
-        return self.shadow.take_in(world, obj, gone=gone, now=now.timestamp())
+        at = self.clock.change(now.timestamp())
+        self.chronicle.note(obj, gone=gone, now=at)
+        return self.shadow.take_in(world, obj, gone=gone, now=at)
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
         """Take in that the world was made anew."""
-        assert view.read_at is not None
-        self.chronicle.note_all(view.objects, view.read_at.timestamp())
-        self.shadow.replaced(before, after, view.read_at.timestamp())
+        at = self._changed()
+        self.chronicle.note_all(view.objects, at)
+        self.shadow.replaced(before, after, at)
 
     def begin(self, world: World, view: ClusterView) -> None:
         """Begin to watch."""
-        assert view.read_at is not None
-        self.chronicle.begin(view.objects, view.read_at.timestamp())
-        self.shadow.begin(world, view.read_at.timestamp())
+        at = self._changed()
+        self.chronicle.begin(view.objects, at)
+        self.shadow.begin(world, at)
 
-    def look(self, world: World, view: ClusterView) -> None:
+    def look(self, world: World, _view: ClusterView) -> None:
         """Look at what there is now."""
-        assert view.read_at is not None
-        self.shadow.look(world, view.read_at.timestamp())
+        self.shadow.look(world, self.clock.look(self.now().timestamp()))
 
-    def end(self, world: World, view: ClusterView) -> None:
+    def end(self, world: World, _view: ClusterView) -> None:
         """Look at everything for the last time."""
-        assert view.read_at is not None
-        self.shadow.end(world, view.read_at.timestamp())
+        self.shadow.end(world, self.clock.look(self.now().timestamp()))
+
+    def _changed(self) -> float:
+        return self.clock.change(self.now().timestamp())
 
 
 async def follow(
@@ -101,7 +111,11 @@ async def follow(
         keeper.keep_settings(SettingsObjects.from_settings(settings.settings, cluster.scheduler_namespace).objects)
         return replace(settings, options=beside_options(settings.options, record.beside))
 
-    telling = Telling(Shadow(record, options), Chronicle(keeper.write, without_private_parts))
+    def now() -> datetime:
+        return live.now()
+
+    chronicle = Chronicle(keeper.write, without_private_parts)
+    telling = Telling(Shadow(record, options), chronicle, Clock(record.until), now)
     live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
     current = await live.open()
     await current.ask(telling.begin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -164,7 +165,7 @@ def _missed(summary: Summary) -> Iterator[Block]:
     yield _table(
         ("pod", "since", "for", "node", "cards", "meanwhile"),
         [
-            (each.pod, _time(each.since), _lasted(each.lasted(summary.until)), each.place.node,
+            (each.pod, _look(each.since), _lasted(each.lasted(summary.until)), each.place.node,
              ", ".join(each.place.cards), _meanwhile(summary, each))
             for each in summary.missed
         ],
@@ -193,12 +194,12 @@ def _faults(summary: Summary) -> Iterator[Block]:
         if not wrong:
             yield Text(nothing)
             continue
-        rows = [(each.object, _time(each.since), _until(each), each.message, f"`{each.id}`") for each in wrong]
+        rows = [(each.object, _look(each.since), _until(each), each.message, f"`{each.id}`") for each in wrong]
         yield _table(("object", "since", "until", "what", "doctor"), rows)
 
 
 def _until(fault: Fault) -> str:
-    return "it lasts" if fault.lasts else _time(fault.seen)
+    return "it lasts" if fault.lasts else _look(fault.seen)
 
 
 def _one_decision(summary: Summary) -> Iterator[Block]:
@@ -290,6 +291,12 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
 
 def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def _look(seconds: float) -> str:
+    """Name a look, as ``--at`` takes it."""
+    seconds, part = divmod(ceil(round(seconds * 1e6) / 1000), 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{part:03}Z"
 
 
 def _lasted(seconds: float) -> str:

@@ -1,0 +1,76 @@
+"""Times as a real clock has them: fractions of seconds, times without a look, and a clock that is set back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.live_cluster import run
+from tests.shadow.clusters import START, Cluster
+from tests.shadow.watched import Watched
+
+from vgpu_scheduler.cli.shadow import markdown
+from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.shadow.report import Report
+
+
+def one_card() -> Cluster:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    return cluster
+
+
+def place(cluster: Cluster, name: str) -> None:
+    cluster.announce(name, "a", ["GPU-a-0"], 9000)
+    cluster.bind(name, "a")
+
+
+def test_the_cluster_at_a_printed_time_is_that_in_which_the_claim_holds(tmp_path: Path) -> None:
+    cluster = one_card()
+    watched = Watched(cluster, START + 0.2)
+    cluster.add_pod("full", 9000, START + 1)
+    place(cluster, "full")
+    watched.see(START + 1.3)
+    cluster.add_pod("kept", 9000, START + 5)
+    watched.see(START + 5.4)
+    cluster.delete("Pod", "full")
+    watched.see(START + 60.7001)
+    cluster.add_pod("late", 9000, START + 60)
+    place(cluster, "late")
+    watched.see(START + 60.7002)  # in the same millisecond
+    cluster.delete("Pod", "late")
+    watched.see(START + 60.9)
+    watched.see(START + 200.3)
+    first, second = watched.record.missed
+    assert second.since > first.since
+    keeper = Keeper(tmp_path)
+    for line in watched.lines:
+        keeper.write(line)
+    keeper.save(watched.record)
+    report = markdown.written(Report(watched.record, 0.0).blocks())
+    rows = [row.split("|")[2].strip() for row in report.splitlines() if row.startswith("| default/kept")]
+    assert len(rows) == 2
+    for at in rows:
+        then = run("shadow", "snapshot", "--state", str(tmp_path), "--at", at).stdout
+        names = {item["metadata"]["name"] for item in json.loads(then)["items"]}
+        assert names == {"a", "kept"}, at
+
+
+def test_a_clock_that_is_set_back_lets_no_time_fall() -> None:
+    cluster = one_card()
+    watched = Watched(cluster)
+    cluster.add_pod("x", 9000, START + 100)
+    watched.see(START + 100)
+    watched.see(START + 40)
+    place(cluster, "x")
+    watched.see(START + 41)
+    cluster.delete("Pod", "x")
+    watched.see(START - 50)
+    again = Watched(cluster, START - 60, watched.record)
+    again.see(START - 50)
+    course, record = watched.course("x"), again.record
+    times = [START, course.arrived, course.placed, course.bound, course.left, record.watches[-1].since, record.until]
+    assert times == sorted(times)
+    assert record.watched >= 100.0
+    ats = [line.at for line in (*watched.lines, *again.lines)]
+    assert ats == sorted(ats)
