@@ -72,6 +72,26 @@ def test_each_hour_begins_with_the_cluster_as_it_was() -> None:
     assert pods == there
 
 
+def test_a_pod_stays_in_an_hour_as_long_as_it_did_though_its_end_was_seen_later() -> None:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    watched = Watched(cluster)
+    cluster.add_pod("x", 16_000, START + 60)
+    watched.see(START + 60)
+    cluster.announce("x", "a", ["GPU-a-0"], 16_000)
+    cluster.bind("x", "a")
+    watched.see(START + 3720)
+    cluster.delete("Pod", "x")
+    watched.see(START + 3780)
+    watched.see(START + 7200)
+    found = one_hour([watched.history()], OPTIONS)
+    assert found is not None
+    ran = [60.0, 60.0]  # once in each hour
+    assert found.would_be_given == pytest.approx(sum(ran) / 7200, abs=0.01)
+    assert (found.placed, found.would_be_placed) == (1, 2)
+    assert found.waited == pytest.approx(np.mean([3600 - 60, 120]), abs=0.1)
+
+
 def test_cards_that_were_given_out_are_means_over_the_time_that_is_meant() -> None:
     ones = np.ones(3)
     series = Series(np.array([0.0, 10.0, 30.0]), ones, np.array([0.0, 4.0, 1.0]), ones, ones)

@@ -7,8 +7,9 @@ leave as long after they are placed as they did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,23 @@ _SAMPLES: Final = 1000
 _FEWEST_BLOCKS: Final = 6
 """With fewer of them, what is drawn anew says nothing of what was not seen."""
 _LOW, _HIGH = 2.5, 97.5
+
+
+@dataclass(frozen=True, slots=True)
+class Hour(History):
+    """A part of a history whose pods stay as long as they did in the whole of it.
+
+    Attributes
+    ----------
+    lifetimes
+        Of the pods that arrive or wait in it, by UID.
+    """
+
+    lifetimes: Mapping[str, Stay]
+
+    def stays(self) -> dict[str, Stay]:
+        """Return when each pod was placed, and when it departed, be it after this part; by UID."""
+        return dict(self.lifetimes)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -127,9 +145,9 @@ def _horizon(
             ours, stays = replay(part, options), part.stays()
             for course in ours.pods:
                 stay = stays.get(course.uid, Stay())
-                end = next(time for time in (stay.placed, stay.departed, part.ended) if time is not None)
+                end = min(next(time for time in (stay.placed, stay.departed, inf) if time is not None), part.ended)
                 rows.append((block + int((course.arrived - part.began) // HOUR), end - course.arrived, course.waited))
-                placed += stay.placed is not None
+                placed += stay.placed is not None and stay.placed <= part.ended
                 would_be += course.started is not None
             block += 1 + int((part.ended - part.began) // HOUR)
             cards = (_given(each, part.began, part.ended) for each in (theirs, ours.series))
@@ -194,12 +212,12 @@ def _bound(pod: Pod, decided: Decided) -> Pod:
     )
 
 
-def hours(history: History) -> Iterator[History]:
+def hours(history: History) -> Iterator[Hour]:
     """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
     there = _Standing()
     for event in history.first:
         there.take(event)
-    events, at = history.events, 0
+    events, at, stays = history.events, 0, history.stays()
     began = history.began
     while began < history.ended:
         ended, start = min(began + HOUR, history.ended), at
@@ -207,9 +225,10 @@ def hours(history: History) -> Iterator[History]:
         while at < len(events) and events[at].at <= ended:
             there.take(events[at])
             at += 1
-        hour = History(began, ended, first, events[start:at])
-        if any(isinstance(event, Arrived) for event in (*first, *hour.events)):
-            yield hour
+        uids = [event.pod.uid for event in (*first, *events[start:at]) if isinstance(event, Arrived)]
+        if uids:
+            lifetimes = {uid: stays[uid] for uid in uids if uid in stays}
+            yield Hour(began, ended, first, events[start:at], lifetimes)
         began = ended
 
 
