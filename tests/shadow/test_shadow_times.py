@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 from tests.cli.live_cluster import run
-from tests.shadow.clusters import START, Cluster
+from tests.shadow.clusters import START, Cluster, stamp
 from tests.shadow.watched import Watched
 
 from vgpu_scheduler.cli.shadow import markdown
 from vgpu_scheduler.cli.shadow.keeping import Keeper
 from vgpu_scheduler.cli.shadow.report import Report
+from vgpu_scheduler.shadow import summed_up
 
 
 def one_card() -> Cluster:
@@ -74,3 +75,25 @@ def test_a_clock_that_is_set_back_lets_no_time_fall() -> None:
     assert record.watched >= 100.0
     ats = [line.at for line in (*watched.lines, *again.lines)]
     assert ats == sorted(ats)
+
+
+def test_a_pod_that_was_bound_while_nobody_watched_waited_for_as_long_as_its_object_says() -> None:
+    cluster = one_card()
+    watched = Watched(cluster)
+    for name in ("x", "y", "z"):
+        cluster.add_pod(name, 3000, START + 10)
+    watched.see(START + 11)
+    for name in ("x", "y"):
+        cluster.announce(name, "a", ["GPU-a-0"], 3000)
+        cluster.bind(name, "a")
+    pod = cluster.get("Pod", "x")
+    pod["status"]["startTime"] = stamp(START + 14)
+    cluster.put(pod)
+    cluster.delete("Pod", "z")
+    again = Watched(cluster, START + 28_811, watched.record)
+    again.see(START + 28_820)
+    found = summed_up(again.record, 60.0)
+    assert again.course("x").waited(START + 28_820) == 4.0
+    assert (found.placed, found.gave_up, found.unseen) == (2, 0, 2)
+    assert (found.waited.pods, found.waited.longest) == (1, 4.0)
+    assert "Of 2 pods it is not known how long they waited" in markdown.written(Report(again.record, 60.0).blocks())

@@ -52,12 +52,15 @@ class Shadow:
         self._passed_over: set[str] = set()
         """UIDs of pods that had their places when somebody began to watch."""
         self._gated: set[str] = set()
+        self._beginning = False
+        """Whether what is noted came about while nobody watched."""
         self._moved = True
         self._audited = self._sampled = float("-inf")
 
     def begin(self, world: World, now: float) -> None:
         """Begin to watch a world; of what came about since an earlier watch it is noted what is left of it."""
         self._watch_from(now)
+        self._beginning = True
         for pod in world.pods.values():
             uid = world.first_uid(pod)
             if uid not in self._open and place_of(world, pod) is not None:
@@ -65,6 +68,7 @@ class Shadow:
             else:
                 self._note(world, pod, now)
         self._note_gone(world, now)
+        self._beginning = False
 
     def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> Taken:
         """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.take_in`."""
@@ -166,11 +170,21 @@ class Shadow:
             course.placed = None if place is None else now
         course.place = place
         if pod.node_name and course.bound is None:
-            course.bound = now
+            self._bound(course, pod, now)
         if place is not None:
             self._miss_no_more(uid, now)
         if pod.terminal:
             self._left(course, now)
+
+    def _bound(self, course: PodCourse, pod: Pod, now: float) -> None:
+        """Note that a pod is bound; if that came about while nobody watched, when its kubelet took note of it."""
+        course.bound = now
+        if not self._beginning:
+            return
+        course.unseen = pod.start_time is None
+        if pod.start_time is not None:
+            course.bound = min(max(float(pod.start_time), course.arrived), now)
+            course.placed = course.bound if course.placed in {None, now} else course.placed
 
     def _arrived(self, uid: str, pod: Pod, now: float) -> PodCourse:
         """Begin the course of a pod; one that no gate held back arrived when it was created."""
@@ -197,6 +211,7 @@ class Shadow:
 
     def _left(self, course: PodCourse, now: float) -> None:
         course.left = now
+        course.unseen |= self._beginning and course.bound is None
         del self._open[course.uid]
         self._miss_no_more(course.uid, now)
 

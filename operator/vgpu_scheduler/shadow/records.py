@@ -58,6 +58,8 @@ class PodCourse(msgspec.Struct, gc=False):
         What this scheduler would have chosen in that moment; None where nobody could look.
     left
         When it ended, or was gone; None while it is there.
+    unseen
+        Whether it was bound, or went, while nobody watched, and nothing tells when.
     """
 
     uid: str
@@ -70,6 +72,7 @@ class PodCourse(msgspec.Struct, gc=False):
     bound: float | None = None
     choice: Choice | None = None
     left: float | None = None
+    unseen: bool = False
 
     def waited(self, now: float) -> float:
         """Return for how many seconds it has waited, up to now if it waits still."""

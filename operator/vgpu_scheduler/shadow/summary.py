@@ -99,8 +99,10 @@ class Summary:
     ----------
     arrived, placed, waiting, gave_up
         Pods that came, were bound, wait at the end, and went without having been bound.
+    unseen
+        Of the pods that came, those that were bound or went while nobody watched, and of which nothing tells when.
     waited
-        How long those waited that were bound.
+        How long those waited that were bound, but for those.
     missed
         The pods that waited although they would have fitted, at least for as long as patience is; the longest first.
     over, leaked, stalled
@@ -116,6 +118,7 @@ class Summary:
     placed: int
     waiting: int
     gave_up: int
+    unseen: int
     waited: Waits
     choices: Choices
     missed: tuple[MissedRoom, ...]
@@ -151,8 +154,9 @@ def summed_up(record: Record, patience: float) -> Summary:
         arrived=len(pods),
         placed=len(bound),
         waiting=sum(each.bound is None and each.left is None for each in pods),
-        gave_up=sum(each.bound is None and each.left is not None for each in pods),
-        waited=Waits.of(each.waited(now) for each in bound),
+        gave_up=sum(each.bound is None and each.left is not None and not each.unseen for each in pods),
+        unseen=sum(each.unseen for each in pods),
+        waited=Waits.of(each.waited(now) for each in bound if not each.unseen),
         choices=Choices.of(pods),
         missed=tuple(sorted(missed, key=lambda each: -each.lasted(now))),
         over=_of(wrong, faults.OVER),

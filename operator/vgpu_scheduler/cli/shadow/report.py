@@ -117,10 +117,16 @@ class Report:
 def _opening(summary: Summary) -> str:
     gaps = summary.until - summary.since - summary.watched
     without = f", {_lasted(gaps)} of which nobody watched" if gaps >= 1.0 else ""
+    unseen = ""
+    if summary.unseen:
+        unseen = (
+            f" Of {counted(summary.unseen, 'pod')} it is not known how long they waited: they were bound, or went, while"
+            " nobody watched."
+        )
     return (
         f"From {_time(summary.since)} to {_time(summary.until)}: {_lasted(summary.until - summary.since)}{without}."
         f" {counted(summary.arrived, 'pod')} of {summary.beside} asked for cards: {summary.placed} were bound,"
-        f" {summary.waiting} wait at the end, and {summary.gave_up} went without having been bound."
+        f" {summary.waiting} wait at the end, and {summary.gave_up} went without having been bound.{unseen}"
     )
 
 
