@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions
 from vgpu_scheduler.shadow import Line, Place, Record, ShadowOptions
+from vgpu_scheduler.ui import LiveCluster
 
 HAMI = "hami-scheduler"
 OPTIONS = ShadowOptions(patience=0.5, audit_every=0.0, sample_every=0.0)
@@ -188,3 +190,25 @@ def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:
     Keeper(tmp_path).save(Record(HAMI))
     answer = run("shadow", "--beside", "volcano", "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
     assert "it holds what was seen of hami-scheduler" in answer.stderr
+
+
+async def test_a_watch_begins_anew_after_the_machine_has_slept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.cli.shadow.following._LOOK_EVERY", 0.05)
+    slept = [timedelta(0)]
+    now = LiveCluster.now
+    monkeypatch.setattr(LiveCluster, "now", lambda live: now(live) + slept[0])
+    with DevCluster.thread() as devcluster:
+        kubeconfig = str(devcluster.kubeconfig(tmp_path / "kubeconfig"))
+
+        async def happening(scene: Scene) -> None:
+            await scene.until(lambda: scene.record.missed)
+            slept[0] = timedelta(hours=8)
+            await scene.until(lambda: len(scene.record.missed) == 2)
+            await scene.cluster.create(asking("y"))
+            await scene.until(lambda: scene.course("y"))
+
+        record = await watched(kubeconfig, tmp_path / "state", happening, node("a"), asking("x"))
+    assert len(record.watches) == 2
+    assert record.watched < 60.0
+    assert all(missed.lasted(record.until) < 60.0 for missed in record.missed)
+    assert [line.began for line in Keeper(tmp_path / "state").lines()].count(True) == 2

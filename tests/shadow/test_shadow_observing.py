@@ -133,24 +133,6 @@ def test_room_that_is_gone_is_missed_no_more_and_may_come_again() -> None:
     assert watched.course("kept").fitted == START + 1
 
 
-def test_a_time_without_a_look_is_none_in_which_somebody_watched() -> None:
-    cluster = one_node()
-    watched = Watched(cluster)
-    cluster.add_pod("kept", 9000, START)
-    watched.see(START + 1)
-    watched.see(START + 100)
-    cluster.add_pod("y", 1000, START + 8000)
-    watched.see(START + 8000)  # the laptop has slept
-    watched.see(START + 8100)
-    record = watched.record
-    assert [(watch.since, watch.until) for watch in record.watches] == [
-        (START, START + 100),
-        (START + 8000, START + 8100),
-    ]
-    times = [(missed.since, missed.until) for missed in record.missed if missed.pod == "default/kept"]
-    assert times == [(START + 1, START + 100), (START + 8000, None)]
-
-
 def test_two_pods_are_not_told_of_for_the_same_room() -> None:
     cluster = one_node(1)
     watched = Watched(cluster)

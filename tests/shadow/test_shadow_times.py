@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 from tests.cli.live_cluster import run
-from tests.shadow.clusters import START, Cluster, stamp
+from tests.shadow.clusters import HAMI, START, Cluster, stamp
 from tests.shadow.watched import Watched
 
 from vgpu_scheduler.cli.shadow import markdown
 from vgpu_scheduler.cli.shadow.keeping import Keeper
 from vgpu_scheduler.cli.shadow.report import Report
-from vgpu_scheduler.shadow import summed_up
+from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.shadow import histories, summed_up
 
 
 def one_card() -> Cluster:
@@ -97,3 +98,47 @@ def test_a_pod_that_was_bound_while_nobody_watched_waited_for_as_long_as_its_obj
     assert (found.placed, found.gave_up, found.unseen) == (2, 0, 2)
     assert (found.waited.pods, found.waited.longest) == (1, 4.0)
     assert "Of 2 pods it is not known how long they waited" in markdown.written(Report(again.record, 60.0).blocks())
+
+
+def test_a_time_in_which_the_machine_slept_is_none_in_which_somebody_watched() -> None:
+    cluster = one_card()
+    watched = Watched(cluster, gap=120.0)
+    cluster.add_pod("kept", 9000, START + 10)
+    watched.see(START + 10)
+    watched.see(START + 100)
+    cluster.add_pod("x", 3000, START + 200)
+    cluster.announce("x", "a", ["GPU-a-0"], 3000)
+    cluster.bind("x", "a")
+    watched.see(START + 8000)  # the laptop has slept
+    watched.see(START + 8100)
+    cluster.announce("kept", "a", ["GPU-a-0"], 9000)
+    cluster.bind("kept", "a")
+    watched.see(START + 8110)
+    record = watched.record
+    assert [(watch.since, watch.until) for watch in record.watches] == [
+        (START, START + 100),
+        (START + 8000, START + 8110),
+    ]
+    assert [(missed.since, missed.until) for missed in record.missed] == [
+        (START + 10, START + 100),
+        (START + 8000, START + 8110),
+    ]
+    assert [course.pod for course in record.pods.values()] == ["default/kept"]
+    first, second = histories(watched.lines, record.until, {"Pod": decode_pod, "Node": decode_node}, HAMI)
+    assert first.ended <= START + 100
+    assert second.began == START + 8000
+
+
+def test_what_comes_before_somebody_begins_anew_is_not_noted() -> None:
+    cluster = one_card()
+    watched = Watched(cluster, gap=120.0)
+    cluster.add_pod("x", 3000, START + 10)
+    watched.see(START + 10)
+    cluster.announce("x", "a", ["GPU-a-0"], 3000)
+    cluster.bind("x", "a")
+    for obj, gone in cluster.happened():
+        watched.shadow.take_in(watched.world, obj, gone=gone, now=START + 8000)
+    watched.shadow.replaced(watched.world, watched.world, START + 8000)
+    watched.shadow.end(watched.world, START + 8000)
+    assert watched.course("x").bound is None
+    assert watched.record.until == START + 10.0

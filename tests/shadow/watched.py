@@ -28,25 +28,33 @@ def world_of(cluster: Cluster) -> World:
 class Watched:
     """A cluster that is looked at after everything that happens."""
 
-    def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None) -> None:
+    def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None, gap: float = 1e9) -> None:
         self.cluster = cluster
         self.lines: list[Line] = []
         self.chronicle = Chronicle(self.lines.append)
         self.clock = Clock(record.until if record is not None else 0.0)
         now = self.clock.change(now)
-        self.chronicle.begin(cluster.all(), now)
-        list(cluster.happened())
-        self.world = world_of(cluster)
-        self.shadow = Shadow(record or Record(HAMI), ShadowOptions(patience=60.0, audit_every=0.0, sample_every=60.0))
+        self.options = ShadowOptions(patience=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
+        self.shadow = Shadow(record or Record(HAMI), self.options)
+        self._begin(now)
+        self.anew = 0
+
+    def _begin(self, now: float) -> None:
+        list(self.cluster.happened())
+        self.chronicle.begin(self.cluster.all(), now)
+        self.world = world_of(self.cluster)
         self.shadow.begin(self.world, now)
         self.shadow.look(self.world, self.clock.look(now))
-        self.anew = 0
 
     @property
     def record(self) -> Record:
         return self.shadow.record
 
     def see(self, now: float) -> None:
+        """See what has happened; where nobody has looked for too long, begin anew, as the command does."""
+        if self.shadow.slept(now):
+            self._begin(self.clock.change(now))
+            return
         for obj, gone in self.cluster.happened():
             now = self.clock.change(now)
             self.chronicle.note(obj, gone=gone, now=now)

@@ -23,14 +23,15 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     patience
         Seconds that something has to last before it is worth a word.
     gap
-        Seconds without a look after which nobody has watched: the machine slept.
+        Seconds without a look after which nobody has watched: the machine slept. What is known is old then, and nothing
+        is noted until somebody begins anew.
     audit_every, sample_every
         Seconds between two looks at books and locks, and at how the cluster stands. Who waits is looked at whenever
         something has moved, and as often as books are: locks grow old by themselves.
     """
 
     patience: float = 60.0
-    gap: float = 300.0
+    gap: float = 120.0
     audit_every: float = 30.0
     sample_every: float = 60.0
 
@@ -60,7 +61,7 @@ class Shadow:
     def begin(self, world: World, now: float) -> None:
         """Begin to watch a world; of what came about since an earlier watch it is noted what is left of it."""
         self._watch_from(now)
-        self._beginning = True
+        self._moved = self._beginning = True
         for pod in world.pods.values():
             uid = world.first_uid(pod)
             if uid not in self._open and place_of(world, pod) is not None:
@@ -72,7 +73,8 @@ class Shadow:
 
     def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> Taken:
         """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.take_in`."""
-        self._note_gap(now)
+        if self.slept(now):
+            return take_in(world, obj, gone=gone)
         if obj["kind"] == POD and not gone:
             self._foresee(world, obj, now)
         taken = take_in(world, obj, gone=gone)
@@ -86,7 +88,8 @@ class Shadow:
 
     def replaced(self, before: World, world: World, now: float) -> None:
         """Take in that a world stands for the cluster from now on that was made anew of its objects."""
-        self._note_gap(now)
+        if self.slept(now):
+            return
         for pod in world.pods.values():
             self._choose_before(before, world, pod, now)
             self._note(world, pod, now)
@@ -95,7 +98,8 @@ class Shadow:
 
     def look(self, world: World, now: float) -> None:
         """Look at who waits, and at times at books, locks and what is given out."""
-        self._note_gap(now)
+        if self.slept(now):
+            return
         self.record.watches[-1].until = now
         world.review_locks(datetime.fromtimestamp(now, UTC))
         is_due = now - self._audited >= self._options.audit_every
@@ -115,10 +119,9 @@ class Shadow:
         self._audited = self._sampled = float("-inf")
         self.look(world, now)
 
-    def _note_gap(self, now: float) -> None:
-        if now - self.record.until > self._options.gap:
-            self._watch_from(now)
-            self._moved = True
+    def slept(self, now: float) -> bool:
+        """Tell whether so long nobody has looked that somebody has to begin anew."""
+        return now - self.record.until > self._options.gap
 
     def _watch_from(self, now: float) -> None:
         """Begin a watch; what lasted when the one before ended may have ended with it."""

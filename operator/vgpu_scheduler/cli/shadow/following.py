@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
 from vgpu_scheduler.cli.shadow.keeping import Keeper
 from vgpu_scheduler.cli.snapshot import without_private_parts
 from vgpu_scheduler.engine import EngineOptions
@@ -24,6 +24,8 @@ _LOOK_EVERY: Final = 1.0
 _SAVE_EVERY: Final = 60.0
 _PAUSE: Final = 3.0
 """How much longer than a look takes there is none, so that changes are taken in meanwhile."""
+_LONGEST_PAUSE: Final = 30.0
+_OPEN_AGAIN: Final = 5.0
 
 
 def beside_options(options: EngineOptions, name: str) -> EngineOptions:
@@ -57,13 +59,15 @@ class Telling:
     def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
         """Take in a change."""
         at = self.clock.change(now.timestamp())
-        self.chronicle.note(obj, gone=gone, now=at)
+        if not self.shadow.slept(at):
+            self.chronicle.note(obj, gone=gone, now=at)
         return self.shadow.take_in(world, obj, gone=gone, now=at)
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
         """Take in that the world was made anew."""
         at = self._changed()
-        self.chronicle.note_all(view.objects, at)
+        if not self.shadow.slept(at):
+            self.chronicle.note_all(view.objects, at)
         self.shadow.replaced(before, after, at)
 
     def begin(self, world: World, view: ClusterView) -> None:
@@ -72,9 +76,11 @@ class Telling:
         self.chronicle.begin(view.objects, at)
         self.shadow.begin(world, at)
 
-    def look(self, world: World, _view: ClusterView) -> None:
-        """Look at what there is now."""
-        self.shadow.look(world, self.clock.look(self.now().timestamp()))
+    def look(self, world: World, _view: ClusterView) -> bool:
+        """Look at what there is now; tell whether there is no need to begin anew."""
+        at = self.clock.look(self.now().timestamp())
+        self.shadow.look(world, at)
+        return not self.shadow.slept(at)
 
     def end(self, world: World, _view: ClusterView) -> None:
         """Look at everything for the last time."""
@@ -119,30 +125,47 @@ async def follow(
     live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
     current = await live.open()
     await current.ask(telling.begin)
-    following = asyncio.create_task(live.run())
+    await current.ask(telling.look)
+    told()
     ending = asyncio.create_task(_ended(seconds))
     try:
-        await current.ask(telling.look)
-        told()
-        saved = asyncio.get_running_loop().time()
-        pause = _LOOK_EVERY
-        while not (ending.done() or following.done()):
+        await _watch(live, telling, ending, lambda: keeper.save(record))
+        while not ending.done():
+            live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
+            try:
+                current = await live.open()
+            except ApiUnreachableError:  # the network wakes up later than the machine
+                await asyncio.wait({ending}, timeout=_OPEN_AGAIN)
+                continue
+            await current.ask(telling.begin)
+            await _watch(live, telling, ending, lambda: keeper.save(record))
+    finally:
+        ending.cancel()
+
+
+async def _watch(live: LiveCluster, telling: Telling, ending: asyncio.Task[None], save: Callable[[], None]) -> None:
+    """Look again and again, until the time is over, or the machine has slept and somebody has to begin anew."""
+    current, loop = live.current, asyncio.get_running_loop()
+    following = asyncio.create_task(live.run())
+    try:
+        saved, pause, awake = loop.time(), 0.0, True
+        while awake and not (ending.done() or following.done()):
             await asyncio.wait({ending, following}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            began = asyncio.get_running_loop().time()
-            await current.ask(telling.look)
-            pause = max(_LOOK_EVERY, _PAUSE * (asyncio.get_running_loop().time() - began))
-            if asyncio.get_running_loop().time() - saved >= _SAVE_EVERY:
-                await current.ask(lambda *_: keeper.save(record))
-                saved = asyncio.get_running_loop().time()
+            began = loop.time()
+            if not current.trouble:  # else it is old what there is to be seen
+                awake = await current.ask(telling.look)
+            pause = max(_LOOK_EVERY, min(_PAUSE * (loop.time() - began), _LONGEST_PAUSE))
+            if loop.time() - saved >= _SAVE_EVERY:
+                await current.ask(lambda *_: save())
+                saved = loop.time()
         if following.done():
             await following
     finally:
-        for task in (following, ending):
-            task.cancel()
+        following.cancel()
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(following, ending, return_exceptions=True)
+            await asyncio.gather(following, return_exceptions=True)
         await current.ask(telling.end)
-        await current.ask(lambda *_: keeper.save(record))
+        await current.ask(lambda *_: save())
         current.close()
 
 

@@ -120,8 +120,8 @@ def _opening(summary: Summary) -> str:
     unseen = ""
     if summary.unseen:
         unseen = (
-            f" Of {counted(summary.unseen, 'pod')} it is not known how long they waited: they were bound, or went, while"
-            " nobody watched."
+            f" Of {counted(summary.unseen, 'pod')} it is not known how long they waited: they were bound, or went,"
+            " while nobody watched."
         )
     return (
         f"From {_time(summary.since)} to {_time(summary.until)}: {_lasted(summary.until - summary.since)}{without}."
