@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.live_cluster import run
 from tests.shadow.clusters import HAMI, START, Cluster, stamp
 from tests.shadow.watched import Watched
@@ -142,3 +143,22 @@ def test_what_comes_before_somebody_begins_anew_is_not_noted() -> None:
     watched.shadow.end(watched.world, START + 8000)
     assert watched.course("x").bound is None
     assert watched.record.until == START + 10.0
+
+
+@pytest.mark.parametrize("ends_at_once", [False, True])
+def test_what_was_announced_and_bound_later_is_no_leak(*, ends_at_once: bool) -> None:
+    cluster = one_card()
+    watched = Watched(cluster)
+    for name in ("slow", "never"):
+        cluster.add_pod(name, 3000, START + 10)
+        cluster.announce(name, "a", ["GPU-a-0"], 3000)
+    for second in range(11, 102, 10):  # its volume is being made
+        watched.see(START + second)
+    leaked = {fault.object for fault in summed_up(watched.record, 60.0).leaked}
+    assert leaked == {"Pod default/slow", "Pod default/never"}
+    cluster.bind("slow", "a")
+    if ends_at_once:
+        cluster.delete("Pod", "slow")
+    cluster.delete("Pod", "never")
+    watched.see(START + 103)
+    assert {fault.object for fault in summed_up(watched.record, 60.0).leaked} == {"Pod default/never"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -11,11 +11,12 @@ from vgpu_scheduler.doctor import CHECKS, ClusterSnapshot, Expected, Finding, Se
 from vgpu_scheduler.shadow.records import Fault
 from vgpu_scheduler.whatif import World
 
+_UNBOUND: Final = "allocation-unbound"
 OVER: Final = frozenset({"card-over-capacity"})
 """More of a card was given out than it has."""
 LEAKED: Final = frozenset(
     {
-        "allocation-unbound",
+        _UNBOUND,
         "allocation-phantom",
         "allocation-orphan",
         "allocation-elsewhere",
@@ -51,8 +52,16 @@ def find(world: World, now: float, patience: float) -> list[Finding]:
     return [finding for check in _CHECKS for finding in check.run(seen)]
 
 
-def follow(faults: list[Fault], findings: Iterable[Finding], now: float, patience: float) -> None:
-    """Note which faults last, which are over, and which are new; forget those that are over and not worth a word."""
+def follow(
+    faults: list[Fault], findings: Iterable[Finding], now: float, patience: float, was_bound: Callable[[Fault], bool]
+) -> None:
+    """Note which faults last, which are over, and which are new; forget those that are over and not worth a word.
+
+    Parameters
+    ----------
+    was_bound
+        Tells whether the pod of a fault was bound since the fault came: what is announced and bound later is no leak.
+    """
     lasting = {(fault.id, fault.object, fault.about): fault for fault in faults if fault.lasts}
     for finding in findings:
         fault = lasting.pop((finding.diagnosis.id, str(finding.ref), finding.about), None)
@@ -62,7 +71,10 @@ def follow(faults: list[Fault], findings: Iterable[Finding], now: float, patienc
         fault.message, fault.seen = finding.message, now
     for fault in lasting.values():
         fault.lasts = False
-    faults[:] = [fault for fault in faults if fault.lasts or _is_worth_a_word(fault, patience)]
+    bound = {id(fault) for fault in lasting.values() if fault.id == _UNBOUND and was_bound(fault)}
+    faults[:] = [
+        fault for fault in faults if fault.lasts or (id(fault) not in bound and _is_worth_a_word(fault, patience))
+    ]
 
 
 def named(faults: Iterable[Fault], patience: float) -> list[Fault]:

@@ -9,7 +9,7 @@ import msgspec
 from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.records import MissedRoom, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.shadow.records import Fault, MissedRoom, PodCourse, Record, Sample, Watch
 from vgpu_scheduler.shadow.standing import choose, concerns, place_of, room_for_waiting, waits
 from vgpu_scheduler.whatif import Taken, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
@@ -109,7 +109,8 @@ class Shadow:
         if is_due:
             self._audited = now
             patience = self._options.patience
-            faults.follow(self.record.faults, faults.find(world, now, patience), now, patience)
+            found = faults.find(world, now, patience)
+            faults.follow(self.record.faults, found, now, patience, lambda fault: self._was_bound(world, fault))
         if now - self._sampled >= self._options.sample_every:
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))
@@ -122,6 +123,14 @@ class Shadow:
     def slept(self, now: float) -> bool:
         """Tell whether so long nobody has looked that somebody has to begin anew."""
         return now - self.record.until > self._options.gap
+
+    def _was_bound(self, world: World, fault: Fault) -> bool:
+        """Tell whether the pod of a fault was bound since the fault came."""
+        pod = world.pods.get(fault.object.removeprefix(f"{POD} "))
+        return (pod is not None and bool(pod.node_name)) or any(
+            f"{POD} {course.pod}" == fault.object and course.bound is not None and course.bound >= fault.since
+            for course in self.record.pods.values()
+        )
 
     def _watch_from(self, now: float) -> None:
         """Begin a watch; what lasted when the one before ended may have ended with it."""
