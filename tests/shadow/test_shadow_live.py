@@ -159,6 +159,25 @@ def test_what_broke_off_costs_no_more_than_itself(tmp_path: Path) -> None:
         assert [line.at for line in Keeper(tmp_path).lines()] == [1.0, 3.0]
 
 
+def test_what_is_torn_before_others_costs_no_more_than_itself(tmp_path: Path) -> None:
+    lengths, file = [0], tmp_path / "history.jsonl.gz"
+    for at in range(40):
+        keeper = Keeper(tmp_path)
+        for _ in range(200):
+            keeper.write(Line(float(at), {"kind": "x" * at, "metadata": {"name": str(hash((at, _)))}}))
+        keeper.save(Record(HAMI))
+        lengths.append(file.stat().st_size)
+    whole = file.read_bytes()
+    end = lengths[8]
+    for torn in (1, 5, 100, end - lengths[7] - 3):
+        file.write_bytes(whole[: end - torn] + whole[end:])
+        again = Keeper(tmp_path)
+        assert {line.at for line in again.lines()} == {*map(float, range(40))} - {7.0}
+        assert again.torn == 1
+    report = run("shadow", "report", "--state", str(tmp_path)).stdout
+    assert "1 part of what happened could not be read" in report
+
+
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     (tmp_path / "record.json").write_text('{"beside": "x", "version": 99}')

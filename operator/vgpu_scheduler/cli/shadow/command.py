@@ -35,6 +35,7 @@ from vgpu_scheduler.intake import (
     VOLUMES,
     Kind,
 )
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
 from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
 from vgpu_scheduler.shadow import Horizon, Record, ShadowOptions, histories, one_hour, whole_time
@@ -135,5 +136,8 @@ def _options(keeper: Keeper, cluster: ClusterOptions, record: Record) -> EngineO
 def _reported(record: Record, patience: float, keeper: Keeper, options: EngineOptions) -> Report:
     seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
     found: list[Horizon] = [each for make in (one_hour, whole_time) if (each := make(seen, options)) is not None]
-    untold = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
+    untold: tuple[str, ...] = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
+    if keeper.torn:
+        parts = f"{counted(keeper.torn, 'part')} of what happened could not be read, for it was not written whole"
+        untold += (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
     return Report(record, patience, found, untold)

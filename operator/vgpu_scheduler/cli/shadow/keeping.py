@@ -10,7 +10,6 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -27,6 +26,8 @@ _AT_ONCE: Final = 2**16
 """Bytes that are read at once."""
 _GZIP: Final = 31
 """What zlib calls that format."""
+_BEGINS: Final = gzip.compress(b"", mtime=0)[:8]
+"""With what a member begins: there is no other sign of it behind one that is torn."""
 
 
 class StateError(Exception):
@@ -40,12 +41,17 @@ class Keeper:
     ----------
     folder
         Is made where it is not there.
+
+    Attributes
+    ----------
+    torn
+        How many members of the history were not written whole, as far as it was read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lines: list[bytes] = []
-        self._mended = False
+        self.torn = 0
 
     def load(self) -> Record | None:
         """Return the record of the folder; None where there is none.
@@ -86,8 +92,6 @@ class Keeper:
         """Write the record and the lines."""
         if self._lines:
             self._folder.mkdir(parents=True, exist_ok=True)
-            if not self._mended:
-                self._mend()
             with (self._folder / _HISTORY).open("ab") as file:
                 file.write(gzip.compress(b"\n".join(self._lines) + b"\n", mtime=0))
                 _reach_disk(file)
@@ -103,36 +107,37 @@ class Keeper:
             _reach_disk(file)
         new.replace(self._folder / name)
 
-    def _mend(self) -> None:
-        """Cut off what was not written whole, before something is written behind it."""
-        file = self._folder / _HISTORY
-        if file.exists():
-            os.truncate(file, sum(length for length, _ in self._members()))
-        self._mended = True
-
     def lines(self) -> Iterator[Line]:
-        """Yield the lines that were written whole."""
-        for _, text in self._members():
+        """Yield the lines that were written whole; ``torn`` says of how many members that was not true."""
+        self.torn = 0
+        for member in self._members():
+            reader = zlib.decompressobj(wbits=_GZIP)
+            try:
+                text = reader.decompress(member)
+            except zlib.error:
+                text = b""
+            self.torn += not reader.eof or bool(reader.unused_data)  # the latter: hardly begun
+            if not reader.eof:
+                continue
             for line in text.splitlines():
                 yield msgspec.json.decode(line, type=Line)
 
-    def _members(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the members that were written whole: how long each is, and what it says."""
+    def _members(self) -> Iterator[bytes]:
+        """Yield the members, each from the bytes with which it begins to those with which the next one does."""
         name = self._folder / _HISTORY
         if not name.exists():
             return
-        with name.open("rb") as file, suppress(zlib.error):
-            rest = b""
-            while True:
-                member, length, text = zlib.decompressobj(wbits=_GZIP), 0, b""
-                while not member.eof:
-                    part = rest or file.read(_AT_ONCE)
-                    if not part:
-                        return
-                    text += member.decompress(part)
-                    rest = member.unused_data
-                    length += len(part) - len(rest)
-                yield length, text
+        rest = b""
+        with name.open("rb") as file:
+            while part := file.read(_AT_ONCE):
+                first, *more = (rest + part).split(_BEGINS)
+                if more:
+                    yield from (each for each in (first, *(_BEGINS + each for each in more[:-1])) if each)
+                    rest = _BEGINS + more[-1]
+                else:
+                    rest = first
+        if rest:
+            yield rest
 
 
 def _reach_disk(file: BinaryIO) -> None:
