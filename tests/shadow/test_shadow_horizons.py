@@ -121,6 +121,10 @@ def test_an_interval_comes_of_blocks_that_are_drawn_anew() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.low < 10.0 < found.high < found.low + 0.5
+    wide = resampled(np.arange(400), 1000.0 * values, seed=1)
+    assert wide.low is not None
+    assert wide.high is not None
+    assert wide.high - wide.low == pytest.approx(2 * 1.645 * 1000.0 / 20.0, rel=0.08)  # 90 %; 95 % are a fifth wider
     few = resampled(np.arange(400) // 100, values, seed=1)
     assert (few.low, few.high) == (None, None)
 

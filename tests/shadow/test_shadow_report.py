@@ -87,6 +87,16 @@ def report(horizons: tuple[Horizon, ...] = ()) -> Report:
     return Report(record(), 60.0, horizons, () if horizons else ("Nothing to replay.",))
 
 
+def test_intervals_say_how_sure_they_are_and_rows_what_nobody_saw() -> None:
+    text = page.written(
+        report((Horizon("one hour", 5, 9, 30.0, 10.0, Interval(20.0, 15.0, 25.0), 1.0, 2.0, 4, 5),)).blocks()
+    )
+    assert "on average (with 90 % interval): one hour" in text
+    assert "less, with 90 % interval" in text
+    assert "95 %" not in text
+    assert "Nobody saw what was between two looks" in text
+
+
 def test_a_printed_time_names_a_look() -> None:
     seen = record()
     seen.missed = [MissedRoom("1", "default/waits", START + 10.1234, Place("a", ("GPU-0",)), START + 99)]

@@ -6,12 +6,13 @@ hold. Nothing here talks to a cluster or looks at a clock.
 
 from vgpu_scheduler.shadow.chronicle import Chronicle, Line, histories, objects_at
 from vgpu_scheduler.shadow.clock import Clock
-from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
+from vgpu_scheduler.shadow.horizons import LEVEL, Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, Fault, MissedRoom, Place, PodCourse, Record, Sample, Watch
 from vgpu_scheduler.shadow.summary import Summary, summed_up
 
 __all__ = [
+    "LEVEL",
     "Choice",
     "Chronicle",
     "Clock",

@@ -37,7 +37,9 @@ _MOST_HOURS: Final = 48
 _SAMPLES: Final = 1000
 _FEWEST_BLOCKS: Final = 6
 """With fewer of them, what is drawn anew says nothing of what was not seen."""
-_LOW, _HIGH = 2.5, 97.5
+LEVEL: Final = 90
+"""Of 100 samples drawn anew, in how many a mean lies in its interval; as in a back-test."""
+_LOW, _HIGH = (100 - LEVEL) / 2, (100 + LEVEL) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Hour(History):
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A mean, and between which values it lies in 95 of 100 samples drawn anew; None where too little was seen."""
+    """A mean, and between which values it lies in 90 of 100 samples drawn anew; None where too little was seen."""
 
     mean: float
     low: float | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.shadow import Fault, Horizon, MissedRoom, Record, Sample, Summary, summed_up
+from vgpu_scheduler.shadow import LEVEL, Fault, Horizon, MissedRoom, Record, Sample, Summary, summed_up
 from vgpu_scheduler.whatif import number
 
 _MOST_ROWS: Final = 20
@@ -132,6 +132,7 @@ def _opening(summary: Summary) -> str:
 
 def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
     waited, stand = summary.waited, summary.stand
+    less = f"a pod would have waited less, on average (with {LEVEL} % interval)"
     yield Table(
         ("in this time", "value"),
         (
@@ -147,7 +148,7 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
             ("cards that were over", str(len({(each.object, each.about) for each in summary.over}))),
             ("cards that leaked: objects that keep them", str(len({each.object for each in summary.leaked}))),
             ("locks that stalled", str(len({(each.object, each.about) for each in summary.stalled}))),
-            *((f"a pod would have waited less, on average: {each.name}", _saved(each)) for each in horizons),
+            *((f"{less}: {each.name}", _saved(each)) for each in horizons),
         ),
     )  # fmt: skip
 
@@ -165,8 +166,9 @@ def _missed(summary: Summary) -> Iterator[Block]:
         yield Text(f"None for {_lasted(summary.patience)} or more.")
         return
     yield Text(
-        "Each of these had room at every look in its time, beside the others, in the order in which this scheduler"
-        " serves pods. The node and the cards are those that would have taken it at first."
+        "At each look from that time on, for so long, this scheduler found room for the pod, beside the others, in the"
+        " order in which it serves pods. Nobody saw what was between two looks, and a time in which nobody watched ends"
+        " the row. The node and the cards are those that would have taken it at first."
     )
     yield _table(
         ("pod", "since", "for", "node", "cards", "meanwhile"),
@@ -240,7 +242,7 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
     yield Text(_ASSUMED)
     if horizons:
         yield Table(
-            ("horizon", "pods", "they waited", "would have waited", "less, with 95 % interval", "placed",
+            ("horizon", "pods", "they waited", "would have waited", f"less, with {LEVEL} % interval", "placed",
              "would be placed", "cards given out", "would be given out"),
             tuple(
                 (each.name, str(each.pods), f"{number(each.waited)} s", f"{number(each.would_wait)} s", _saved(each),
