@@ -10,7 +10,7 @@ from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.history import Arrived, Decided, Departed, Series, replay
 from vgpu_scheduler.shadow import objects_at, one_hour, whole_time
-from vgpu_scheduler.shadow.horizons import _given, as_it_was, hours, resampled
+from vgpu_scheduler.shadow.horizons import _given, as_it_was, hours, resampled, some_hours
 
 
 @pytest.mark.parametrize("seed", seeds(2, 20))
@@ -90,6 +90,20 @@ def test_a_pod_stays_in_an_hour_as_long_as_it_did_though_its_end_was_seen_later(
     assert found.would_be_given == pytest.approx(sum(ran) / 7200, abs=0.01)
     assert (found.placed, found.would_be_placed) == (1, 2)
     assert found.waited == pytest.approx(np.mean([3600 - 60, 120]), abs=0.1)
+
+
+def test_no_more_hours_are_replayed_of_many_watches_than_of_one() -> None:
+    cluster = Cluster()
+    cluster.add_node("a", 1)
+    watched = Watched(cluster)
+    cluster.add_pod("x", 30_000, START + 60)
+    watched.see(START + 60)
+    watched.see(START + 20 * 3600)
+    for watches, most in ((2, 40), (3, 48), (4, 48)):
+        found = some_hours([watched.history()] * watches)
+        assert len(found) == watches
+        assert sum(map(len, found)) == most
+        assert all(found)
 
 
 def test_cards_that_were_given_out_are_means_over_the_time_that_is_meant() -> None:

@@ -116,24 +116,26 @@ def one_hour(histories: Sequence[History], options: EngineOptions, seed: int = 0
 
     Of more than 48 hours, 48 are replayed that are as far from each other as they can be.
     """
-    return _horizon("one hour", histories, _some_hours, options, seed)
+    return _horizon("one hour", histories, some_hours, options, seed)
 
 
-def _whole(history: History) -> Sequence[History]:
-    return (history,)
+def _whole(histories: Iterable[History]) -> list[list[History]]:
+    return [[history] for history in histories]
 
 
-def _some_hours(history: History) -> Sequence[History]:
-    found = list(hours(history))
-    if len(found) <= _MOST_HOURS:
-        return found
-    return [found[int(at)] for at in np.linspace(0, len(found) - 1, _MOST_HOURS)]
+def some_hours(histories: Iterable[History]) -> list[list[Hour]]:
+    """Return of each history the hours that are replayed: of all together, no more than 48."""
+    found = [list(hours(history)) for history in histories]
+    count = sum(map(len, found))
+    chosen = set(np.linspace(0, count - 1, min(count, _MOST_HOURS)).astype(int).tolist())
+    numbers = iter(range(count))
+    return [[hour for hour in theirs if next(numbers) in chosen] for theirs in found]
 
 
 def _horizon(
     name: str,
-    histories: Iterable[History],
-    parts: Callable[[History], Sequence[History]],
+    histories: Sequence[History],
+    parts: Callable[[Sequence[History]], Sequence[Sequence[History]]],
     options: EngineOptions,
     seed: int,
 ) -> Horizon | None:
@@ -141,9 +143,9 @@ def _horizon(
     rows: list[tuple[int, float, float]] = []  # block, seconds that a pod waited, and would have waited
     placed = would_be = block = 0
     given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
-    for history in histories:
+    for history, some in zip(histories, parts(histories), strict=True):
         theirs = replay(as_it_was(history), options).series
-        for part in parts(history):
+        for part in some:
             ours, stays = replay(part, options), part.stays()
             for course in ours.pods:
                 stay = stays.get(course.uid, Stay())
