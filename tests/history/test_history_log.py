@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, in_group, node, pod_object
 from tests.history.recorded import BEGAN, fleet, history, options, played, waiting
@@ -30,7 +32,7 @@ from vgpu_scheduler.history import (
 )
 from vgpu_scheduler.history.encoding import LogError, Row, RowReader, rows_of
 from vgpu_scheduler.history.joining import joined
-from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, close_left_open, prune, read_part
+from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, Retention, close_left_open, prune, read_part
 from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.trimming import Trimmer
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Namespace, Pod, decode_node, decode_pod, decode_quota
@@ -137,6 +139,7 @@ def test_what_is_no_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"a\.parquet: it cannot be read: its end is missing"):
         read_part(text)
     other = LogFile(tmp_path, replace(HEADER, format=99, program="9.9"))
+    other.write([Row(BEGAN, "seen")])
     path = other.close()
     with pytest.raises(LogError, match=r"of format 99, written by version 9\.9; this program reads format 1"):
         read_part(path)
@@ -147,11 +150,76 @@ def test_what_is_no_log_is_named(tmp_path: Path) -> None:
         read_part(file.close())
 
 
+KEEPS_TWO = Retention(2, hours=1.0, megabytes=64)
+
+
+def some_file(folder: Path, began: float, run: str = "run", number: int = 1) -> Path:
+    """Write a file that holds something, and close it."""
+    file = LogFile(folder, replace(HEADER, began=began, run=run, number=number))
+    file.write([Row(began, "seen")])
+    return file.close()
+
+
 def test_the_oldest_files_are_deleted(tmp_path: Path) -> None:
     for number in range(4):
-        LogFile(tmp_path, replace(HEADER, began=BEGAN + number, number=number)).close()
-    prune(tmp_path, 2)
+        some_file(tmp_path, BEGAN + number, number=number)
+    prune(tmp_path, KEEPS_TWO)
     assert [read_part(path).header.number for path in sorted(tmp_path.iterdir())] == [2, 3]
+
+
+def test_what_a_full_disk_leaves_pushes_out_no_file(tmp_path: Path) -> None:
+    kept = [some_file(tmp_path, BEGAN + number, number=number) for number in range(2)]
+    whole = some_file(tmp_path / "other", BEGAN)
+    for number in range(6):
+        file = LogFile(tmp_path, replace(HEADER, began=BEGAN + 60 * number + 60, run="full", number=number))
+        file.write(rows_of([Changed(BEGAN, "Node", fleet(1)[0])], first=True))
+        file.abandon()
+        size = file.path.stat().st_size
+        os.truncate(file.path, (0, 100, size - 200)[number % 3])
+    nothing = LogFile(tmp_path, replace(HEADER, began=BEGAN + 900, run="nothing"))
+    pq.write_table(pq.read_table(whole).slice(0, 0), nothing.path.with_suffix(CLOSED))
+    nothing.abandon()
+
+    assert close_left_open(tmp_path) == []
+    prune(tmp_path, KEEPS_TWO)
+
+    assert sorted(tmp_path.glob("*.*")) == kept
+
+
+def test_a_file_that_cannot_be_closed_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LogFile(tmp_path, HEADER)
+    file.write([Row(BEGAN, "seen")])
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        file.close()
+    assert list(tmp_path.iterdir()) == [file.path]
+    assert read_part(file.path).problem == ""
+
+
+def test_a_stream_that_cannot_be_begun_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.ipc.new_stream", full)
+    with pytest.raises(OSError, match="No space left"):
+        LogFile(tmp_path, HEADER)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_loop_pushes_out_no_file(tmp_path: Path) -> None:
+    some_file(tmp_path, BEGAN - 3600.0, number=0)
+    whole = [some_file(tmp_path, BEGAN + 3600.0 * number, number=number) for number in (1, 2)]
+    for number in range(6):
+        some_file(tmp_path, BEGAN + 7200.0 + 60.0 * (number + 1), run=f"crash-{number}")
+    prune(tmp_path, KEEPS_TWO)
+    assert len(list(tmp_path.iterdir())) == 2 + 6
+    assert all(path.exists() for path in whole)
+    prune(tmp_path, replace(KEEPS_TWO, files=1))
+    assert [path.stem.split("-", 1)[1] for path in tmp_path.iterdir()] == ["crash-5-000001"]
 
 
 # What is kept --------------------------------------------------------------------------------------------------------

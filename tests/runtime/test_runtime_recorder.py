@@ -260,6 +260,21 @@ def test_a_full_disk_is_no_concern_of_the_leader(world: World, monkeypatch: pyte
     assert met(past) >= {"uid-two", "uid-three"}
 
 
+def test_after_a_full_disk_no_file_is_left_that_holds_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: LogFile, rows: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LogFile, "write", full)
+    world.recorder.begin()
+    for number in range(3):
+        world.come(f"pod-{number}")
+        wait_for(lambda number=number: world.recorder.stats.failed == number + 1)
+        world.clock.pass_(61)
+    world.recorder.end()
+
+    assert list(world.folder.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_is_no_concern_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     world = World(tmp_path / "file", monkeypatch)

@@ -7,13 +7,14 @@ older ones can be deleted, and what one lacks ends with it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from vgpu_scheduler.history.encoding import FORMAT, LogError, Row, RowReader
 from vgpu_scheduler.history.events import Event
@@ -25,6 +26,7 @@ __all__ = [
     "LogFile",
     "NoArrowError",
     "Part",
+    "Retention",
     "check_arrow",
     "close_left_open",
     "prune",
@@ -35,6 +37,8 @@ CLOSED, OPEN = ".parquet", ".arrows"
 """How the names of files end that are closed, and of those that are written to."""
 _KEY: Final = b"vgpu-scheduler.history"
 _TMP: Final = ".tmp"
+_TIME: Final = "%Y%m%dT%H%M%SZ"
+"""How the name of a file says when it begins."""
 
 
 class NoArrowError(Exception):
@@ -72,7 +76,7 @@ class Header:
     @property
     def name(self) -> str:
         """The name of the file, without its ending: in the order of time."""
-        return f"{datetime.fromtimestamp(self.began, UTC):%Y%m%dT%H%M%SZ}-{self.run}-{self.number:06d}"
+        return f"{datetime.fromtimestamp(self.began, UTC):{_TIME}}-{self.run}-{self.number:06d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,11 @@ class LogFile:
         directory.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("xb")
         options = arrow.ipc.IpcWriteOptions(compression="zstd")
-        self._stream = arrow.ipc.new_stream(self._file, self._schema, options=options)
+        try:
+            self._stream = arrow.ipc.new_stream(self._file, self._schema, options=options)
+        except BaseException:
+            self.discard()
+            raise
 
     @property
     def size(self) -> int:
@@ -196,20 +204,43 @@ class LogFile:
         with suppress(OSError, ValueError):
             self._file.close()
 
+    def discard(self) -> None:
+        """Delete it: nothing whole was written to it."""
+        self.abandon()
+        with suppress(OSError):
+            self.path.unlink()
+
 
 def _closed(path: Path) -> Path:
-    """Make a Parquet file of what is whole of a stream, and delete the stream."""
+    """Make a Parquet file of what is whole of a stream, and delete the stream.
+
+    Of a stream of which nothing is whole, no file is made.
+    """
     arrow = _arrow()
     target = path.with_suffix(CLOSED)
     unfinished = target.with_suffix(CLOSED + _TMP)
-    with path.open("rb") as file:
-        stream = arrow.ipc.open_stream(file)
-        with arrow.parquet.ParquetWriter(unfinished, stream.schema, compression="zstd") as writer:
-            for batch in _whole_batches(stream):
-                writer.write_batch(batch)
-    unfinished.replace(target)
-    path.unlink()
+    written = 0
+    try:
+        with path.open("rb") as file, unfinished.open("wb") as output:
+            for stream in _stream_of(arrow, file):
+                with arrow.parquet.ParquetWriter(output, stream.schema, compression="zstd") as writer:
+                    for batch in _whole_batches(stream):
+                        writer.write_batch(batch)
+                        written += batch.num_rows
+            output.flush()
+            os.fsync(output.fileno())
+        if written:
+            unfinished.replace(target)
+        path.unlink()
+    finally:
+        unfinished.unlink(missing_ok=True)
     return target
+
+
+def _stream_of(arrow: Any, file: BinaryIO) -> Iterator[Any]:
+    """Yield the stream that a file holds; nothing where its schema was torn."""
+    with suppress(arrow.ArrowInvalid, OSError):
+        yield arrow.ipc.open_stream(file)
 
 
 def _whole_batches(stream: Any) -> Iterator[Any]:
@@ -221,8 +252,15 @@ def _whole_batches(stream: Any) -> Iterator[Any]:
 
 
 def close_left_open(directory: Path) -> list[str]:
-    """Close the files of runs that have ended without that; return what went wrong, a sentence each."""
+    """Close the files of runs that have ended without that; return what went wrong, a sentence each.
+
+    Closed files that hold nothing are deleted.
+    """
     problems = []
+    for path in sorted(directory.glob(f"*{CLOSED}")):
+        with suppress(OSError, ValueError):
+            if not _arrow().parquet.read_metadata(path).num_rows:
+                path.unlink()
     for path in sorted(directory.glob(f"*{OPEN}")):
         try:
             _closed(path)
@@ -234,7 +272,24 @@ def close_left_open(directory: Path) -> list[str]:
     return problems
 
 
-def prune(directory: Path, keep: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of a log is kept.
+
+    Attributes
+    ----------
+    files
+        How many files that were closed because they were old or large enough.
+    hours, megabytes
+        When they are. Other files, of runs that ended early, count by the part of either that they have.
+    """
+
+    files: int
+    hours: float
+    megabytes: float
+
+
+def prune(directory: Path, retention: Retention) -> None:
     """Delete the oldest closed files, so that no more are left than these.
 
     Raises
@@ -242,9 +297,47 @@ def prune(directory: Path, keep: int) -> None:
     OSError
         If one cannot be deleted.
     """
-    files = sorted(directory.glob(f"*{CLOSED}"))
-    for path in files[: max(len(files) - keep, 0)]:
-        path.unlink(missing_ok=True)
+    newer, after = 0.0, None
+    for path in sorted(directory.glob(f"*{CLOSED}"), reverse=True):
+        if newer >= retention.files:
+            path.unlink(missing_ok=True)
+        else:
+            newer += _weight(path, after, retention)
+            after = path
+
+
+def _weight(path: Path, after: Path | None, retention: Retention) -> float:
+    """Return for how much a file counts of one that was closed because it was old or large enough.
+
+    Parameters
+    ----------
+    after
+        The one that follows it; None for the last, which counts as a whole one.
+    """
+    one, other = _Named.of(path), None if after is None else _Named.of(after)
+    if one is None or other is None or (one.run, one.number + 1) == (other.run, other.number):
+        return 1.0
+    hours = (other.began - one.began).total_seconds() / 3600.0
+    size = path.stat().st_size / 2**20
+    return min(max(hours / retention.hours, size / retention.megabytes), 1.0)
+
+
+class _Named(NamedTuple):
+    """What the name of a file says."""
+
+    began: datetime
+    run: str
+    number: int
+
+    @classmethod
+    def of(cls, path: Path) -> _Named | None:
+        """Return what a name says, None if it is no name of a log's file."""
+        time, _, rest = path.stem.partition("-")
+        run, _, number = rest.rpartition("-")
+        try:
+            return cls(datetime.strptime(time, _TIME).replace(tzinfo=UTC), run, int(number))
+        except ValueError:
+            return None
 
 
 def read_part(path: Path) -> Part:

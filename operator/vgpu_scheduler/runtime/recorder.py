@@ -25,6 +25,7 @@ from vgpu_scheduler.history import (
     Missed,
     NoArrowError,
     Recording,
+    Retention,
     Row,
     check_arrow,
     close_left_open,
@@ -307,6 +308,9 @@ class _Files:
             self._stats.written += len(picture)
             self._wrote_at = self._last
         except (OSError, ValueError) as error:
+            if self._file is not None:
+                self._file.discard()
+                self._file = None
             self._give_up(error)
 
     def _write(self) -> None:
@@ -344,7 +348,8 @@ class _Files:
             return
         try:
             file.close()
-            prune(self._directory, self._settings.keep_files)
+            kept = self._settings
+            prune(self._directory, Retention(kept.keep_files, kept.file_hours, kept.file_megabytes))
         except (OSError, ValueError) as error:
             self._failed(f"{file.path}: {error}")
 

@@ -162,7 +162,8 @@ class HistorySettings(SettingsSection):
     file_hours: Annotated[float, Field(gt=0, le=8760)] = 24.0
     """Hours after which it is."""
     keep_files: Annotated[int, Field(ge=1, le=100_000)] = 30
-    """How many closed files are kept in the folder, the newest ones."""
+    """How many closed files are kept in the folder, the newest ones; one that a restart ended early counts in part, by
+    its hours or megabytes."""
     hash_names: bool = False
     """Write hashes for the names of namespaces and pods."""
     hash_key_file: Path | None = None
