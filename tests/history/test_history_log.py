@@ -150,6 +150,19 @@ def test_what_is_no_log_is_named(tmp_path: Path) -> None:
         read_part(file.close())
 
 
+def test_a_closed_file_of_many_batches_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.history.log._GROUP_ROWS", 150)
+    past = played(3, pods=150)
+    file = written(tmp_path, past, batch=1)
+    open_bytes = file.size
+
+    path = file.close()
+
+    assert pq.read_metadata(path).num_row_groups == 2
+    assert path.stat().st_size < open_bytes / 10
+    assert as_rows(read_part(path).events) == as_rows(past.events)
+
+
 KEEPS_TWO = Retention(2, hours=1.0, megabytes=64)
 
 

@@ -39,6 +39,10 @@ _KEY: Final = b"vgpu-scheduler.history"
 _TMP: Final = ".tmp"
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 """How the name of a file says when it begins."""
+_GROUP_ROWS: Final = 100_000
+"""Rows of a row group of a closed file, at most as many as are in one batch more."""
+_GROUP_BYTES: Final = 64 * 2**20
+"""Bytes of one in memory, likewise."""
 
 
 class NoArrowError(Exception):
@@ -224,9 +228,9 @@ def _closed(path: Path) -> Path:
         with path.open("rb") as file, unfinished.open("wb") as output:
             for stream in _stream_of(arrow, file):
                 with arrow.parquet.ParquetWriter(output, stream.schema, compression="zstd") as writer:
-                    for batch in _whole_batches(stream):
-                        writer.write_batch(batch)
-                        written += batch.num_rows
+                    for table in _large_tables(arrow, stream):
+                        writer.write_table(table, row_group_size=table.num_rows)
+                        written += table.num_rows
             output.flush()
             os.fsync(output.fileno())
         if written:
@@ -241,6 +245,20 @@ def _stream_of(arrow: Any, file: BinaryIO) -> Iterator[Any]:
     """Yield the stream that a file holds; nothing where its schema was torn."""
     with suppress(arrow.ArrowInvalid, OSError):
         yield arrow.ipc.open_stream(file)
+
+
+def _large_tables(arrow: Any, stream: Any) -> Iterator[Any]:
+    """Yield the batches of a stream together, so many that each becomes one row group of a good size."""
+    batches: list[Any] = []
+    rows = size = 0
+    for batch in _whole_batches(stream):
+        batches.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield arrow.Table.from_batches(batches).combine_chunks()
+            batches, rows, size = [], 0, 0
+    if batches:
+        yield arrow.Table.from_batches(batches).combine_chunks()
 
 
 def _whole_batches(stream: Any) -> Iterator[Any]:
