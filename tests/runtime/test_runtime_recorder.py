@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,10 +58,6 @@ class World:
     def seconds(self) -> float:
         return self.clock.now().timestamp()
 
-    def end(self) -> None:
-        self.recorder.end()
-        self.recorder.close()
-
     def see(self, found: Pod) -> None:
         self.version += 1
         self.observer.observe(PODS, msgspec.structs.replace(found, resource_version=self.version))
@@ -91,6 +88,10 @@ class World:
         assert known is not None
         self.observer.gone(PODS, known)
         self.decide()
+
+    def end(self) -> None:
+        self.recorder.end()
+        self.recorder.ended()
 
     def written(self) -> tuple[History, list[str], list[Part]]:
         parts = [read_part(path) for path in sorted(self.folder.iterdir())]
@@ -130,7 +131,7 @@ def test_what_happens_is_written_and_replays_to_the_same_decisions(world: World)
     past, problems, parts = world.written()
 
     assert problems == []
-    assert [part.path.suffix for part in parts] == [".parquet"]
+    assert [part.path.suffix for part in parts] == [".arrows"]  # the next leader closes it
     assert parts[0].header.settings == {"node_policy": "binpack"}
     assert [each.pod.name for each in past.arrived] == ["one", "two", "three", "four", "five", "six"]
     assert [each.uid for each in past.events if isinstance(each, Departed)] == ["uid-two", "uid-old"]
@@ -183,7 +184,7 @@ def test_files_are_closed_by_age_and_the_oldest_deleted(tmp_path: Path, monkeypa
     past, problems, parts = world.written()
 
     assert problems == []
-    assert len(parts) == 2
+    assert [part.path.suffix for part in parts] == [".parquet", ".parquet", ".arrows"]
     assert len(past.first) + len(list(past.arrived)) >= 5  # what was there is in the first file that is left
     assert check(past, world.engine.options).differences == []
 
@@ -270,7 +271,7 @@ def test_after_a_full_disk_no_file_is_left_that_holds_nothing(world: World, monk
         world.come(f"pod-{number}")
         wait_for(lambda number=number: world.recorder.stats.failed == number + 1)
         world.clock.pass_(61)
-    world.recorder.end()
+    world.end()
 
     assert list(world.folder.iterdir()) == []
 
@@ -304,8 +305,27 @@ def test_a_run_that_was_killed_is_closed_by_the_next_one(world: World, monkeypat
     later.recorder.begin()
     later.end()
 
-    assert {path.suffix for path in world.folder.iterdir()} == {".parquet"}
-    assert len(list(world.folder.iterdir())) == 2
+    assert [path.suffix for path in sorted(world.folder.iterdir())] == [".parquet", ".arrows"]
+
+
+def test_nobody_waits_for_a_disk_when_a_leader_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+    real = LogFile.finish
+
+    def hang(self: LogFile) -> None:
+        hangs.set()
+        assert goes_on.wait(20)
+        real(self)
+
+    monkeypatch.setattr(LogFile, "finish", hang)
+    world.recorder.begin()
+    world.come("one")
+    world.recorder.end()
+    assert hangs.wait(20)  # it came back, and the thread is not done
+    goes_on.set()
+    world.recorder.ended()
+    past, _, _ = world.written()
+    assert [each.pod.name for each in past.arrived] == ["one"]
 
 
 def test_the_settings_that_decide_are_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

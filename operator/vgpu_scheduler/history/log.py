@@ -190,6 +190,18 @@ class LogFile:
             self._stream.write_batch(self._arrow.record_batch(arrays, schema=self._schema))
             self._file.flush()
 
+    def finish(self) -> None:
+        """Write its end, and leave the stream as it is.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        with suppress(ValueError):  # closed already
+            self._stream.close()
+        self._file.close()
+
     def close(self) -> Path:
         """Close it, and make a Parquet file of it, which is smaller; return that.
 
@@ -198,9 +210,7 @@ class LogFile:
         OSError
             If it cannot be written; what was written is there still.
         """
-        with suppress(ValueError):  # closed already
-            self._stream.close()
-        self._file.close()
+        self.finish()
         return _closed(self.path)
 
     def abandon(self) -> None:

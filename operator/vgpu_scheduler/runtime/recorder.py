@@ -51,7 +51,7 @@ _SEEN_EVERY: Final = 60.0
 _TRY_AGAIN_AFTER: Final = 60.0
 """Seconds for which nothing is tried again where a file could not be written."""
 _ENDS_WITHIN: Final = 10.0
-"""Seconds that the last file may take to be closed."""
+"""Seconds for which the end of a process waits for the last rows to be written."""
 _EVER: Final = 2**63
 """A version that no object exceeds."""
 _DECISIVE: Final = frozenset({
@@ -113,7 +113,7 @@ class Recorder:
         self._leading = False
         self._lost = 0
         self._wake = threading.Event()
-        self._stop = False
+        self._stop = threading.Event()
         self.stats = RecorderStats()
         recording = Recording(engine.dialects, engine.scheduler_names, engine.coexist_with)
         self._files = _Files(settings, decisive, run, recording, self.stats, hashed)
@@ -123,22 +123,23 @@ class Recorder:
 
     def begin(self) -> None:
         """Write from now on: first what there is."""
-        self._leading, self._stop = True, False
+        self._leading, self._stop = True, threading.Event()
+        self._wake.clear()
         self._ahead = self._clock.now().timestamp() - self._clock.monotonic()
         self._put_picture()
-        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(self._stop, self._thread), name="history", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Take nothing more in; what waits is written, and the file closed, meanwhile."""
-        self._leading, self._stop = False, True
+        """Take in nothing more, and have the thread write what waits; nobody waits for it here."""
+        self._leading = False
+        self._stop.set()
         self._wake.set()
 
-    def close(self) -> None:
-        """Wait until the file is closed, for some seconds: what was written is there without that, too."""
+    def ended(self) -> None:
+        """Wait until all is written, for some seconds at most; the loop has this called by another thread."""
         if self._thread is not None:
             self._thread.join(_ENDS_WITHIN)
-            self._thread = None
 
     def seen(self, kind: str, value: Versioned) -> None:
         """Take in an object that was observed."""
@@ -188,14 +189,17 @@ class Recorder:
 
     # The thread ------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, stop: threading.Event, before: threading.Thread | None) -> None:
+        """Write until it is to end; first the thread that wrote before has to be done."""
         try:
+            if before is not None:
+                before.join()
             self._files.tidy()
-            while not self._stop:
+            while not stop.is_set():
                 self._wake.wait(_PACE)
                 self._write_queue()
             self._write_queue()
-            self._files.close(self._now())
+            self._files.finish(self._now())
         except Exception:  # the leader goes on, whatever becomes of its log
             log.exception("history: nothing more is written")
             self.stats.failed += 1
@@ -283,11 +287,17 @@ class _Files:
             self._close()
             self._open()
 
-    def close(self, now: float) -> None:
-        """Write the rest, and close the file."""
+    def finish(self, now: float) -> None:
+        """Write the rest, and the end of the stream; the next leader closes the file, for that may take its time."""
         self._rows.append(Row(max(now, self._last), "seen"))
         self._write()
-        self._close()
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.finish()
+        except (OSError, ValueError) as error:
+            self._failed(f"{file.path}: {error}")
 
     def _open(self) -> None:
         """Begin a file with what is there now."""

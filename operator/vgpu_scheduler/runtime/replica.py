@@ -187,9 +187,9 @@ class Replica:
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
             await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
-            await end(watchers, patience=1.0)  # they have nothing to tidy up
             if self._recorder is not None:
-                await asyncio.to_thread(self._recorder.close)
+                await asyncio.to_thread(self._recorder.ended)
+            await end(watchers, patience=1.0)  # they have nothing to tidy up
 
     def _observe(self, kind: str, answer: Encoded) -> None:
         """Take in an object that an answer shows."""
