@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.engine.builders import allocation, asks, in_group
+from tests.engine.builders import allocation, asks, card, in_group, node
 from tests.history.recorded import BEGAN, HOUR, PREEMPTS, fleet, history, options, played, waiting
 from tests.policy.resources import policy
 from tests.seeds import seeds
@@ -248,3 +248,14 @@ def test_how_the_cards_stood() -> None:
     assert series.given.tolist() == [0.5, 1.5, 1.0]
     assert series.stranded.tolist() == [0.5, 0.5, 0.0]
     assert series.whole.tolist() == [1.0, 0.0, 1.0]
+
+
+def test_cards_out_of_service_are_not_given_out() -> None:
+    sick = node("node-0", [card("node-0-gpu-0", index=0), card("node-0-gpu-1", index=1, healthy=False)])
+    well = node("node-0", [card("node-0-gpu-0", index=0), card("node-0-gpu-1", index=1)])
+    pods = [Arrived(BEGAN, waiting(name, resources=asks(1, 8000, 100))) for name in "ab"]
+
+    series = replay(history([well], [*pods, Changed(BEGAN + 60, "Node", sick)]), options()).series
+
+    assert series.cards.tolist() == [2.0, 1.0]
+    assert series.given.tolist() == [2.0, 1.0]

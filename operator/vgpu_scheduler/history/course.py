@@ -81,7 +81,7 @@ class Series:
     times
         Seconds since the epoch, rising.
     cards
-        How many cards are in service.
+        How many cards are in service; what is not counts in none of these.
     given
         What of them is given out, in cards.
     stranded

@@ -73,12 +73,13 @@ class Gauge:
         for dialect in self._dialects:
             matrix = self._state.matrix(dialect.name)
             for device, (_, used) in zip(matrix.devices(row), matrix.usage(row), strict=True):
+                if not device.healthy or device.cordoned:
+                    continue  # out of service, and whoever holds it gets nothing of it
                 part = _part(dialect.inventory, device, used)
+                cards += 1
                 given += part
-                if device.healthy and not device.cordoned:
-                    cards += 1
-                    whole += not any(used)
-                    stranded += 1.0 - part if any(used) else 0.0
+                whole += not any(used)
+                stranded += 1.0 - part if any(used) else 0.0
         return _Stand(cards, given, stranded, whole)
 
 
