@@ -89,6 +89,7 @@ class Bench:
         self.on_answer: Callable[[Pod, Answer], None] = lambda *_: None
         self.heard: list[tuple[str, str, str, float]] = []
         self.attempts: list[BindAttempt] = []
+        self.withdrawn: list[str] = []
         hooks = BinderHooks(
             on_step=self._step,
             on_attempt=self._attempted,
@@ -104,6 +105,7 @@ class Bench:
             lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
             port,
+            self.withdrawn.append,
         )
         self.binder = Binder(self.context, chosen, hooks)
         self.wake = asyncio.Event()

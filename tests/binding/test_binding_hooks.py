@@ -82,6 +82,7 @@ async def test_a_hook_that_fails_keeps_nothing_for_a_pod_that_is_not_bound(
         await b.until(lambda: not b.engine.state.in_flight(made.uid))
         await b.until(lambda: raised)
         assert b.engine.state.reservation(made.uid) is None
+        assert b.withdrawn == [made.uid]
         assert b.engine.state.ledger() == b.engine.state.rebuild().ledger() == {}
         assert b.engine.state.was_removed(made.uid) is (status == 404)
         assert b.engine.queue.place(made.uid) is (None if status == 404 else QueueName.BACKOFF)

@@ -14,7 +14,18 @@ from tests.engine.builders import OURS, allocation, asks, cards, make_engine, no
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.history import Arrived, Changed, Departed, History, LogFile, Part, joined, read_part, replay
+from vgpu_scheduler.history import (
+    Arrived,
+    Changed,
+    Departed,
+    History,
+    LogFile,
+    Part,
+    Withdrawn,
+    joined,
+    read_part,
+    replay,
+)
 from vgpu_scheduler.history.checking import check
 from vgpu_scheduler.intake import CLUSTER_POLICIES, NODES, PODS, Observer
 from vgpu_scheduler.kube import Pod
@@ -156,6 +167,35 @@ def test_a_pod_that_is_gone_unbound_departs(world: World) -> None:
     past, _, _ = world.written()
 
     assert [type(each) for each in past.events] == [Arrived, Departed]
+
+
+def test_a_decision_that_was_not_carried_out_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path / "history", monkeypatch)
+    for name in ("a", "b"):
+        world.observer.observe(NODES, node(name, cards(name, 1)))
+    whole = asks(1, 8000, 100)
+    world.recorder.begin()
+    world.clock.pass_(1)
+    world.see(pod("x", whole))
+    world.recorder.decided(world.engine.attempt_group(world.seconds()))
+    world.engine.unreserve("uid-x", world.seconds())  # its Binding failed
+    world.recorder.withdrawn("uid-x")
+    world.clock.pass_(0.2)  # it backs off
+    world.see(pod("y", whole))
+    world.decide()
+    world.clock.pass_(5)
+    world.engine.queue.tick(world.seconds())
+    world.decide()
+    world.end()
+
+    past, problems, _ = world.written()
+
+    assert problems == []
+    assert [each.uid for each in past.events if isinstance(each, Withdrawn)] == ["uid-x"]
+    assert [(each.uid, each.node) for each in past.decided] == [("uid-x", "a"), ("uid-y", "a"), ("uid-x", "b")]
+    found = check(past, world.engine.options)
+    assert (found.decisions, found.same, found.differences, found.lacked) == (3, 3, [], {})
+    assert past.stays()["uid-x"].placed == [each.at for each in past.decided][-1]
 
 
 def test_nothing_is_written_by_who_does_not_lead(world: World) -> None:

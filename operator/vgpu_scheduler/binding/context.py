@@ -76,6 +76,8 @@ class BindContext:
         Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
     port
         Tells what was observed, and is told when pods are to be decided again.
+    withdrawn
+        Told of each pod whose decision is not carried out, by UID; never raises.
     """
 
     api: ApiClient
@@ -85,6 +87,7 @@ class BindContext:
     may_write: Callable[[float], bool]
     observe: Callable[[str, Encoded], None]
     port: EventPort = field(default_factory=EventPort)
+    withdrawn: Callable[[str], None] = lambda _: None
 
     async def request(
         self, method: str, path: str, body: object, seconds: float, content_type: str = "application/json"

@@ -61,6 +61,7 @@ class BindLanes:
         self._reporter = context.reporter
         self._clock = context.clock
         self._port = context.port
+        self._withdrawn = context.withdrawn
         self._locker = locker
         self._options = options
         self._patience = options.patience
@@ -272,6 +273,7 @@ class BindLanes:
                 self._lanes[member.node].remove([member])
                 self.moved(member.node)
             self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
+            self._withdrawn(member.uid)
             self._port.decide_again()
 
     def leave(self, uid: str) -> bool:

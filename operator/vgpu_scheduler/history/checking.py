@@ -74,7 +74,7 @@ def check(history: History, options: EngineOptions, on_event: Callable[[], None]
     on_event
         Is called after each event.
     """
-    checking = _Checking(options)
+    checking = _Checking(options, _taken_back(history))
     first: list[tuple[float, Event]] = [(history.began, event) for event in history.first]
     for at, event in (*first, *((event.at, event) for event in history.events)):
         checking.take(event, at)
@@ -82,10 +82,23 @@ def check(history: History, options: EngineOptions, on_event: Callable[[], None]
     return checking.agreement()
 
 
+def _taken_back(history: History) -> set[tuple[str, float]]:
+    """Return the decisions that were not carried out, each by pod and time."""
+    last: dict[str, float] = {}
+    found = set()
+    for event in history.events:
+        if isinstance(event, Decided) and event.node:
+            last[event.uid] = event.at
+        elif isinstance(event, Withdrawn) and event.uid in last:
+            found.add((event.uid, last.pop(event.uid)))
+    return found
+
+
 class _Checking:
     """A cluster to which everything happens as it did."""
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, taken_back: set[tuple[str, float]]) -> None:
+        self._taken_back = taken_back
         self._cluster = VirtualCluster(options)
         self._engine = self._cluster.engine
         self._waiting: dict[str, Pod] = {}
@@ -114,7 +127,9 @@ class _Checking:
         elif isinstance(event, Decided):
             self._decide(event, now)
         elif isinstance(event, Withdrawn):
-            if (known := self._engine.state.pod(event.uid)) is not None:
+            if event.uid in self._waiting:
+                self._engine.unreserve(event.uid, now)
+            elif (known := self._engine.state.pod(event.uid)) is not None:
                 self._see(as_created(known), now)
         elif isinstance(event, Removed):
             self._cluster.remove(event.kind, event.value, now)
@@ -140,6 +155,8 @@ class _Checking:
         elif event.by and pod is not None:
             same = self._compare(event, pod, self._asked(pod, now))
         self._evicted.update(event.evicted)
+        if same and (event.uid, event.at) in self._taken_back:
+            return  # it holds its place until then, and is never bound
         if event.node:
             self._waiting.pop(event.uid, None)
             if same:

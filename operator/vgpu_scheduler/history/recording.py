@@ -10,7 +10,7 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.history.encoding import title_of
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
 from vgpu_scheduler.history.trimming import Trimmer
 from vgpu_scheduler.history.virtual import POD, as_created
 from vgpu_scheduler.kube import Pod, Versioned
@@ -113,6 +113,11 @@ class Recording:
             elif decision.preemption is not None:
                 evicted = tuple(victim.uid for victim in decision.preemption.victims)
                 yield Decided(at, pod.uid, "", {}, pod.scheduler_name, evicted)
+
+    def withdrawn(self, at: float, uid: str) -> Iterator[Event]:
+        """Take in that what was decided of a pod is not carried out: its Binding failed, or its turn did not come."""
+        if self._decided.pop(uid, None) is not None:
+            yield Withdrawn(at, uid)
 
     def _seen_pod(self, at: float, pod: Pod) -> Iterator[Event]:
         before = self._pods.get(pod.uid)

@@ -158,6 +158,10 @@ class Recorder:
         if decisions[0].outcome is Outcome.PLACED or any(each.preemption is not None for each in decisions):
             self._put(Recording.decided, decisions)
 
+    def withdrawn(self, uid: str) -> None:
+        """Take in that what was decided of a pod is not carried out."""
+        self._put(Recording.withdrawn, uid)
+
     def _put(self, take: _Take, *what: Any) -> None:
         if not self._leading:
             return

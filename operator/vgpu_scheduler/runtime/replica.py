@@ -126,7 +126,10 @@ class Replica:
         port = EventPort()
         self._recorder = recorder
         self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem, listener=recorder)
-        context = BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe, port)
+        withdrawn = {} if recorder is None else {"withdrawn": recorder.withdrawn}
+        context = BindContext(
+            api, engine, self._reporter, clock, self._elector.may_write, self._observe, port, **withdrawn
+        )
         timeout = min(bind.timeout, lease.duration / 3)
         self._binder = Binder(
             context,
