@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, in_group, node, pod_object
@@ -161,6 +163,41 @@ def test_a_closed_file_of_many_batches_is_small(tmp_path: Path, monkeypatch: pyt
     assert pq.read_metadata(path).num_row_groups == 2
     assert path.stat().st_size < open_bytes / 10
     assert as_rows(read_part(path).events) == as_rows(past.events)
+
+
+def crafted(folder: Path, header: bytes, at: Any = BEGAN) -> Path:
+    """Write a closed file with any header, and one row."""
+    path = some_file(folder, BEGAN)
+    table = pq.read_table(path).replace_schema_metadata({b"vgpu-scheduler.history": header})
+    pq.write_table(table.set_column(0, "at", pa.array([at], pa.float64())), path)
+    return path
+
+
+@pytest.mark.parametrize(("header", "message"), [
+    ("[]", "header: Expected `object`"),
+    ("{", "header: Input data was truncated"),
+    (json.dumps({**asdict(HEADER), "began": "x"}), r"header: Expected `float`, got `str` - at `\$.began`"),
+    (json.dumps({**asdict(HEADER), "began": 1e300}), r"header: began: 1e\+300 is no time"),
+    (json.dumps({**asdict(HEADER), "format": 99, "settings": 7}), "it is of format 99"),
+])  # fmt: skip
+def test_a_header_that_cannot_be_understood_is_named(tmp_path: Path, header: str, message: str) -> None:
+    with pytest.raises(LogError, match=rf"run-000001\.parquet: {message}"):
+        read_part(crafted(tmp_path, header.encode()))
+
+
+def test_a_header_of_a_later_version_may_say_more(tmp_path: Path) -> None:
+    found = read_part(crafted(tmp_path, json.dumps({**asdict(HEADER), "more": 1}).encode()))
+    assert found.header == HEADER
+
+
+@pytest.mark.parametrize(("at", "message"), [
+    (None, "rows 1 to 1: at: it is missing in one"),
+    (float("nan"), "row 1: seen: at: nan is no time"),
+    (float("inf"), "row 1: seen: at: inf is no time"),
+])  # fmt: skip
+def test_a_row_without_a_time_is_named(tmp_path: Path, at: float | None, message: str) -> None:
+    with pytest.raises(LogError, match=message):
+        read_part(crafted(tmp_path, json.dumps(asdict(HEADER)).encode(), at))
 
 
 KEEPS_TWO = Retention(2, hours=1.0, megabytes=64)

@@ -26,8 +26,10 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
 from vgpu_scheduler.state import STORAGE_KINDS
 
-__all__ = ["FORMAT", "KINDS", "LogError", "Row", "RowReader", "rows_of", "title_of"]
+__all__ = ["FORMAT", "KINDS", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
 
+_END_OF_TIME: Final = 253_402_300_800.0
+"""When the year 10000 begins."""
 FORMAT: Final = 1
 """Of the rows: it rises with each change that an older reader would misunderstand."""
 
@@ -97,6 +99,11 @@ _encode: Final[Callable[[Any], bytes]] = msgspec.msgpack.Encoder().encode
 _decisions: Final = msgspec.msgpack.Decoder(_Decision)
 _gaps: Final = msgspec.msgpack.Decoder(_Gap)
 _policies: Final = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+def is_time(at: float) -> bool:
+    """Tell whether it is a time of this era, in seconds since the epoch."""
+    return 0.0 <= at < _END_OF_TIME
 
 
 def title_of(value: Versioned) -> str:
@@ -175,6 +182,8 @@ class RowReader:
 
     def _event(self, row: Row) -> Event | None:
         event, at = row.event, row.at
+        if not is_time(at):
+            raise ValueError(f"at: {at} is no time")
         if event == "seen":
             return None
         if event in {"departed", "withdrawn"}:

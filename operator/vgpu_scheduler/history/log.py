@@ -16,7 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from vgpu_scheduler.history.encoding import FORMAT, LogError, Row, RowReader
+import msgspec
+
+from vgpu_scheduler.history.encoding import FORMAT, LogError, Row, RowReader, is_time
 from vgpu_scheduler.history.events import Event
 
 __all__ = [
@@ -387,6 +389,9 @@ def read_part(path: Path) -> Part:
     header = _header(path, schema)
     reader, first, events, ended, number = RowReader(), list[Event](), list[Event](), header.began, 0
     for batch in batches:
+        for name, column in zip(Row._fields, batch.columns, strict=True):
+            if column.null_count:
+                raise LogError(f"{path}: rows {number + 1} to {number + batch.num_rows}: {name}: it is missing in one")
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             row, number = Row(*values), number + 1
             try:
@@ -420,8 +425,24 @@ def _header(path: Path, schema: Any) -> Header:
     names = [each.name for each in schema]
     if raw is None or names != list(Row._fields):
         raise LogError(f"{path}: it is no log of vgpu-scheduler")
-    found = json.loads(raw)
-    if found.get("format") != FORMAT:
-        told = f"it is of format {found.get('format')}, written by version {found.get('program') or 'unknown'}"
-        raise LogError(f"{path}: {told}; this program reads format {FORMAT}")
-    return Header(**found)
+    for field_ in schema:
+        if field_.type != _schema(_arrow(), Header(0.0, "", 0)).field(field_.name).type:
+            raise LogError(f"{path}: column {field_.name}: it is of type {field_.type}")
+    try:
+        written = msgspec.json.decode(raw, type=_Written)
+        if written.format != FORMAT:
+            told = f"it is of format {written.format}, written by version {written.program or 'unknown'}"
+            raise LogError(f"{path}: {told}; this program reads format {FORMAT}")
+        header = msgspec.json.decode(raw, type=Header)
+    except msgspec.DecodeError as error:
+        raise LogError(f"{path}: header: {error}") from None
+    if not is_time(header.began):
+        raise LogError(f"{path}: header: began: {header.began} is no time")
+    return header
+
+
+class _Written(msgspec.Struct):
+    """By which program a header was written."""
+
+    format: int = 0
+    program: str = ""
