@@ -406,6 +406,18 @@ def test_files_of_one_run_go_on() -> None:
     assert [type(each) for each in found.events] == [Arrived, Decided, Departed]
 
 
+def test_a_second_decision_for_the_same_node_counts_in_each_file() -> None:
+    first = [Changed(BEGAN, "Node", fleet(1)[0])]
+    one = part(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
+    picture = [replace(first[0], at=BEGAN + 9), Arrived(BEGAN + 9, waiting("p"))]
+    other = part(2, BEGAN + 9, picture, [Decided(BEGAN + at, "uid-p", "node-0") for at in (9, 60)])
+
+    found, _ = joined([one, other])
+
+    assert [each.at - BEGAN for each in found.decided] == [2, 60]
+    assert found.stays()["uid-p"].placed == BEGAN + 60
+
+
 def test_what_differs_after_a_gap_has_happened() -> None:
     one_node, other_node = fleet(2)
     quota = decode_quota({"metadata": {"name": "q", "namespace": "n", "uid": "q", "resourceVersion": "3"}, "spec": {}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
+from typing import TypeGuard
 
 from vgpu_scheduler.history.encoding import title_of
 from vgpu_scheduler.history.events import (
@@ -130,7 +131,7 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
             decided = {event.uid for event in part.events if isinstance(event, Decided) and event.at <= at}
             news = [Missed(at, 0, why), *known.differences(part.first, decided, at)]
         for event in (*news, *part.events):
-            if isinstance(event, Decided) and event.node and known.pods.get(event.uid) == event.node:
+            if _is_repeated(event, part) and known.pods.get(event.uid) == event.node:
                 continue  # each file begins with the decisions that were not carried out yet
             known.take(event)
             events.append(event)
@@ -138,6 +139,11 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
     began, ended = first.header.began, max(part.ended for part in parts)
     beginning = tuple(event for event in first.first if isinstance(event, Arrived | Changed))
     return History(began, ended, beginning, tuple(events)), problems
+
+
+def _is_repeated(event: Event, part: Part) -> TypeGuard[Decided]:
+    """Tell whether a file begins with a decision that an older one may have."""
+    return isinstance(event, Decided) and bool(event.node) and event.at <= part.header.began
 
 
 def _goes_on(before: Part, part: Part) -> bool:
