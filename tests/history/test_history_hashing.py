@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
-from tests.engine.builders import OURS, asks, pod_object
+import pytest
+from tests.engine.builders import OURS, asks, cards, node, pod_object
 from tests.history.recorded import BEGAN, PREEMPTS, fleet, options, played, waiting
 from tests.policy.resources import policy
 
-from vgpu_scheduler.history import Arrived, Changed, History, replay, rows_of
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.history import Arrived, Changed, History, Recording, replay, rows_of
 from vgpu_scheduler.history.checking import check
 from vgpu_scheduler.history.hashing import Hasher
 from vgpu_scheduler.kube import Namespace, decode_budget, decode_pod, decode_quota
+from vgpu_scheduler.whatif import make_dialect
 
 KEY = b"a key"
 NAME = "kubernetes.io/metadata.name"
@@ -22,6 +25,16 @@ def hashed(past: History, key: bytes = KEY) -> History:
     hasher = Hasher(key, {"vgpu-system"})
     first = tuple(each for each in hasher.events(past.first) if isinstance(each, Changed | Arrived))
     return replace(past, first=first, events=tuple(hasher.events(past.events)))
+
+
+@pytest.mark.parametrize("listed", ["hami", "volcano", "koordinator"])
+def test_locks_of_nodes_name_nobody(listed: str) -> None:
+    every = Dialects([make_dialect(name) for name in ("hami", "volcano", "koordinator")])
+    locks = {lock.annotation for lock in every.node_side.locks} | {"hami.io/mutex.lock", "volcano.sh/node-vgpu-lock"}
+    found = node("n", cards("n", 1), annotations=dict.fromkeys(locks, "x,secret,secret"))
+    (event,) = Recording(Dialects([make_dialect(listed)]), [OURS]).seen(BEGAN, "Node", found)
+    (row,) = rows_of(Hasher(b"k").events([event]))
+    assert b"secret" not in row.body
 
 
 def test_a_replay_gives_the_same_decisions() -> None:

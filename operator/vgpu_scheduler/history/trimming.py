@@ -6,6 +6,7 @@ anything may be written: those of the ecosystems that are read here are kept, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ _DOMAINS: Final = frozenset({
 """Of annotations that say how pods are placed and belong together, wherever they are read."""
 _SINGLE: Final = frozenset({"kubernetes.io/config.mirror"})
 _HANDSHAKE: Final = "handshake"
+_LOCK: Final = re.compile(r"[/.-]lock(\.|$)")
+"""Of locks of nodes, in which pods are named, those of ecosystems that are not listed included."""
 _RECORDS: Final = frozenset({"vgpu-scheduler.io/decision"})
 """What is written to be shown: it decides nothing, and names policies."""
 _MOST_NAMES: Final = 4096
@@ -79,7 +82,7 @@ class Trimmer:
 
     def _is_noise(self, name: str) -> bool:
         """Tell whether an annotation of a node says that somebody is alive, or who is served now."""
-        return name in self._locks or name == LAST_ALLOCATED or _HANDSHAKE in name
+        return name in self._locks or name == LAST_ALLOCATED or _HANDSHAKE in name or _LOCK.search(name) is not None
 
     def _content(self, content: Mapping[str, Any]) -> dict[str, Any]:
         metadata = content.get("metadata")
