@@ -20,8 +20,7 @@ from typing import Final
 
 import numpy as np
 from tests.engine.builders import make_engine
-from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, waiting
-from tests.history.test_history_log import written
+from tests.history.recorded import BEGAN, HOUR, Playing, picture, play, waiting, written
 
 from benchmarks.cluster import CARDS, registered_node
 from benchmarks.page import publish

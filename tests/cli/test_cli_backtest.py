@@ -12,8 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from tests.engine.builders import allocation, asks, cards, node_object, pod_object
-from tests.history.recorded import BEGAN, fleet, history, played, waiting
-from tests.history.test_history_log import written
+from tests.history.recorded import BEGAN, fleet, history, played, waiting, written
 from tests.policy.resources import policy
 
 from vgpu_scheduler.cli import main

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.history.recorded import BEGAN, played
-from tests.history.test_history_log import written
+from tests.history.recorded import BEGAN, played, written
 
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.history import Header

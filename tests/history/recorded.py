@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +17,18 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History
+from vgpu_scheduler.history import (
+    Arrived,
+    Changed,
+    Decided,
+    Departed,
+    Event,
+    Header,
+    History,
+    LogFile,
+    Row,
+    rows_of,
+)
 from vgpu_scheduler.kube import Node, Pod, decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.policy import PolicyResource
@@ -138,6 +150,17 @@ def play(playing: Playing, came: Iterable[tuple[float, Pod]], hours: float) -> N
             playing.events.append(Arrived(now, pod))
             playing.observe(pod, now)
         due = playing.decide(now)
+
+
+def written(folder: Path, past: History, header: Header | None = None, batch: int = 7) -> LogFile:
+    """Write a history in small batches, and do not close the file."""
+    file = LogFile(folder, header or Header(BEGAN, "run", 1, "test", {"preemption": True}))
+    file.write(rows_of(past.first, first=True))
+    events = list(past.events)
+    for number in range(0, len(events), batch):
+        file.write(rows_of(events[number : number + batch]))
+    file.write([Row(past.ended, "seen")])
+    return file
 
 
 PREEMPTS = policy("preempts", {"preemption": {"mayPreempt": True}})

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, in_group, node, pod_object
-from tests.history.recorded import BEGAN, fleet, history, options, played, waiting
+from tests.history.recorded import BEGAN, fleet, history, options, played, waiting, written
 from tests.policy.resources import policy, policy_object
 
 from vgpu_scheduler.dialects import Dialects
@@ -26,7 +26,6 @@ from vgpu_scheduler.history import (
     Decided,
     Departed,
     Event,
-    History,
     Missed,
     Removed,
     Withdrawn,
@@ -46,17 +45,6 @@ HEADER = Header(BEGAN, "run", 1, "test", {"preemption": True})
 
 def recording() -> Recording:
     return Recording(Dialects([hami_dialect()]), [OURS])
-
-
-def written(folder: Path, past: History, header: Header = HEADER, batch: int = 7) -> LogFile:
-    """Write a history in small batches, and do not close the file."""
-    file = LogFile(folder, header)
-    file.write(rows_of(past.first, first=True))
-    events = list(past.events)
-    for number in range(0, len(events), batch):
-        file.write(rows_of(events[number : number + batch]))
-    file.write([Row(past.ended, "seen")])
-    return file
 
 
 def as_rows(events: Iterable[Event]) -> list[Any]:
