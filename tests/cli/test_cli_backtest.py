@@ -18,7 +18,7 @@ from tests.policy.resources import policy
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.backtest import working
 from vgpu_scheduler.cli.backtest.sources import Source, find
-from vgpu_scheduler.history import Arrived, Decided, Header, replay
+from vgpu_scheduler.history import Arrived, Changed, Decided, Header, replay
 from vgpu_scheduler.kube import rfc3339
 
 HEADER = Header(BEGAN, "run", 1, "0.1.0", {"scoring": {"device_weight": 3}})
@@ -61,6 +61,14 @@ def test_it_says_first_whether_decisions_come_out_the_same(log: Path) -> None:
 
 
 @pytest.mark.long
+def test_pods_that_were_there_already_are_counted_apart(log: Path) -> None:
+    past = history(fleet(1), [Decided(BEGAN + 10, "uid-early", "node-0")])
+    past = replace(past, first=(*past.first, Changed(BEGAN, "Pod", waiting("early"))))
+    written(Path("other"), past, HEADER).close()
+    first = run("--log", "other").stdout.splitlines()[0]
+    assert first.endswith(": 0 pods arrived, 0 were placed, and 1 of those that were there already.")
+
+
 def test_several_processes_come_to_the_same_as_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("--log", str(log), "--policy", "new.yaml", "-o", "json")
     alone = run(*asked)

@@ -194,6 +194,7 @@ def test_whom_it_meets_in_the_beginning_comes_again_too() -> None:
 
     old = next(each for each in course.pods if each.uid == "uid-old")
     assert old.evictions == 1
+    assert old.started == BEGAN - 500
     assert old.departed == BEGAN + 150 + 800  # it runs anew what it ran in all
 
 

@@ -256,7 +256,8 @@ class _Replay:
         if life is None and comes_again:  # it ran already when the history began
             began = self._history.began if victim.start_time is None else float(victim.start_time)
             self._stays[first] = replace(stay, placed=began)
-            course = PodCourse(first, victim.key, victim.namespace, victim.priority, self._cluster.asked(victim), began)
+            asked = self._cluster.asked(victim)
+            course = PodCourse(first, victim.key, victim.namespace, victim.priority, asked, began, started=began)
             life = self._lives[first] = _Life(as_created(victim), course, None)
         if life is None:
             return

@@ -79,9 +79,13 @@ class Report:
         return sum(isinstance(each, Arrived) for each in (*history.first, *history.events))
 
     @property
-    def placed(self) -> int:
-        """How many pods the history placed."""
-        return sum(stay.placed is not None for stay in self.found.history.stays().values())
+    def placed(self) -> tuple[int, int]:
+        """How many pods the history placed: of those that arrived, and of others, which were there in the beginning."""
+        history = self.found.history
+        arrived = {each.pod.uid for each in (*history.first, *history.events) if isinstance(each, Arrived)}
+        placed = [uid for uid, stay in history.stays().items() if stay.placed is not None]
+        of_arrived = sum(uid in arrived for uid in placed)
+        return of_arrived, len(placed) - of_arrived
 
     @property
     def lacked(self) -> Mapping[str, int]:
@@ -107,7 +111,7 @@ class Report:
                 "to": rfc3339(self.ended),
                 "files": self.found.files,
                 "arrived": self.arrived,
-                "placed": self.placed,
+                "placed": sum(self.placed),
                 "problems": list(self.found.problems),
             },
             "agreement": agreement,

@@ -75,9 +75,11 @@ def markdown(report: Report) -> str:
 def _history(report: Report) -> str:
     seconds = (report.ended - report.began).total_seconds()
     long = f"{seconds / 86400:.1f} days" if seconds >= 2 * 86400 else _duration(seconds)
+    placed, there = report.placed
+    others = f", and {there} of those that were there already" if there else ""
     return (
         f"{counted(report.found.files, 'file')}, {long} from {report.began:%Y-%m-%d %H:%M} to"
-        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {report.placed} were placed."
+        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {placed} were placed{others}."
     )
 
 
