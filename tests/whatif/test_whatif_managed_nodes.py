@@ -51,7 +51,11 @@ def test_a_node_that_is_labelled_as_is_said_takes_the_pod(seed: int) -> None:
     found = explain_pod(made, waiting)
     managed = [each for each in found.remedies if each.kind is RemedyKind.MANAGE_NODE]
     large = {each["metadata"]["name"] for each in nodes if _fits(each, memory, len(asked))}
-    assert {each.node for each in managed} == (set() if found.answer.node else large)
+    offered = {each.node for each in managed}
+    if found.answer.node:
+        assert not offered
+    else:  # of a group some pods may go to a node that is managed already
+        assert large <= offered if len(asked) > 1 else large == offered
     for remedy in managed:
         changed = {each["metadata"]["name"]: each for each in remedy.objects}
         again, waiting = world_of(selector, *(changed.get(each["metadata"]["name"], each) for each in nodes), *asked)
