@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import hypothesis.strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 from tests.engine.builders import ALLOCATED_NODE, allocation
 from tests.simulation.cluster import ANNOUNCING, OTHERS, SimCard
 from tests.simulation.machine import picks
@@ -25,6 +25,12 @@ _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 
 class CardsMachine(RestoringMachine):
     """What others can do to cards."""
+
+    @precondition(lambda self: self.engine.unresolved(self.now))
+    @rule(number=st.integers(1, 8))
+    def departed_pods_are_read(self, number: int) -> None:
+        """Have pods be read only where there are any: that one is gone then is rare."""
+        self._read_departed(number)
 
     @initialize(shapes=st.lists(st.sampled_from(PALETTE), max_size=8), bound=st.integers(0, 8))
     def begin(self, shapes: list[Shape], bound: int) -> None:
