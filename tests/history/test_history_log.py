@@ -33,8 +33,9 @@ from vgpu_scheduler.history import (
 )
 from vgpu_scheduler.history.encoding import LogError, Row, RowReader, rows_of
 from vgpu_scheduler.history.joining import joined
-from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, Retention, close_left_open, prune, read_part
+from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, close_left_open, read_part
 from vgpu_scheduler.history.recording import Recording
+from vgpu_scheduler.history.retention import Retention, prune
 from vgpu_scheduler.history.trimming import Trimmer
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Namespace, Pod, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Decision, Outcome

@@ -22,14 +22,13 @@ from vgpu_scheduler.history.log import (
     LogFile,
     NoArrowError,
     Part,
-    Retention,
     check_arrow,
     close_left_open,
-    prune,
     read_part,
 )
 from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.replaying import replay, with_policies
+from vgpu_scheduler.history.retention import Retention, prune
 from vgpu_scheduler.history.virtual import VirtualCluster, as_created
 
 __all__ = [

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -23,15 +23,14 @@ from vgpu_scheduler.history.events import Event
 
 __all__ = [
     "CLOSED",
+    "NAME_TIME",
     "OPEN",
     "Header",
     "LogFile",
     "NoArrowError",
     "Part",
-    "Retention",
     "check_arrow",
     "close_left_open",
-    "prune",
     "read_part",
 ]
 
@@ -39,7 +38,7 @@ CLOSED, OPEN = ".parquet", ".arrows"
 """How the names of files end that are closed, and of those that are written to."""
 _KEY: Final = b"vgpu-scheduler.history"
 _TMP: Final = ".tmp"
-_TIME: Final = "%Y%m%dT%H%M%SZ"
+NAME_TIME: Final = "%Y%m%dT%H%M%SZ"
 """How the name of a file says when it begins."""
 _GROUP_ROWS: Final = 100_000
 """Rows of a row group of a closed file, at most as many as are in one batch more."""
@@ -82,7 +81,7 @@ class Header:
     @property
     def name(self) -> str:
         """The name of the file, without its ending: in the order of time."""
-        return f"{datetime.fromtimestamp(self.began, UTC):{_TIME}}-{self.run}-{self.number:06d}"
+        return f"{datetime.fromtimestamp(self.began, UTC):{NAME_TIME}}-{self.run}-{self.number:06d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,74 +299,6 @@ def close_left_open(directory: Path) -> list[str]:
         with suppress(OSError):
             path.unlink()
     return problems
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How much of a log is kept.
-
-    Attributes
-    ----------
-    files
-        How many files that were closed because they were old or large enough.
-    hours, megabytes
-        When they are. Other files, of runs that ended early, count by the part of either that they have.
-    """
-
-    files: int
-    hours: float
-    megabytes: float
-
-
-def prune(directory: Path, retention: Retention) -> None:
-    """Delete the oldest closed files, so that no more are left than these.
-
-    Raises
-    ------
-    OSError
-        If one cannot be deleted.
-    """
-    newer, after = 0.0, None
-    for path in sorted(directory.glob(f"*{CLOSED}"), reverse=True):
-        if newer >= retention.files:
-            path.unlink(missing_ok=True)
-        else:
-            newer += _weight(path, after, retention)
-            after = path
-
-
-def _weight(path: Path, after: Path | None, retention: Retention) -> float:
-    """Return for how much a file counts of one that was closed because it was old or large enough.
-
-    Parameters
-    ----------
-    after
-        The one that follows it; None for the last, which counts as a whole one.
-    """
-    one, other = _Named.of(path), None if after is None else _Named.of(after)
-    if one is None or other is None or (one.run, one.number + 1) == (other.run, other.number):
-        return 1.0
-    hours = (other.began - one.began).total_seconds() / 3600.0
-    size = path.stat().st_size / 2**20
-    return min(max(hours / retention.hours, size / retention.megabytes), 1.0)
-
-
-class _Named(NamedTuple):
-    """What the name of a file says."""
-
-    began: datetime
-    run: str
-    number: int
-
-    @classmethod
-    def of(cls, path: Path) -> _Named | None:
-        """Return what a name says, None if it is no name of a log's file."""
-        time, _, rest = path.stem.partition("-")
-        run, _, number = rest.rpartition("-")
-        try:
-            return cls(datetime.strptime(time, _TIME).replace(tzinfo=UTC), run, int(number))
-        except ValueError:
-            return None
 
 
 def read_part(path: Path) -> Part:
