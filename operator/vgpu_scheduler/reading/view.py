@@ -53,13 +53,15 @@ _OBSERVED: Final[Sequence[Kind[Any]]] = [
     VOLUME_CLAIMS,
     VOLUMES,
     *STORAGE,
+    BUDGETS,
+    *POD_GROUPS,
 ]
+DECODED_KINDS: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
+"""The kinds that decisions depend on, with what decodes their objects."""
 LIST_PATHS: Final[Mapping[str, str]] = {
     NAMESPACES.name: NAMESPACES.path,
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     **{kind.name: kind.path for kind in _OBSERVED},
-    BUDGETS.name: BUDGETS.path,
-    **{kind.name: kind.path for kind in POD_GROUPS},
 }
 """Where the objects of each kind are listed."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}

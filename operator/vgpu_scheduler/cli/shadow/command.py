@@ -20,31 +20,13 @@ from vgpu_scheduler.cli.shadow.following import beside_options, follow
 from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
 from vgpu_scheduler.cli.shadow.report import Report
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.intake import (
-    BUDGETS,
-    CLUSTER_POLICIES,
-    NAMESPACES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    POLICIES,
-    QUOTAS,
-    SELECTING,
-    STORAGE,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    Kind,
-)
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
 from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
+from vgpu_scheduler.reading.view import DECODED_KINDS
 from vgpu_scheduler.shadow import Horizon, Record, ShadowOptions, histories, one_hour, whole_time
 
-_KINDS: Final[tuple[Kind[Any], ...]] = (
-    *(NODES, PODS, NAMESPACES, QUOTAS, POLICIES, CLUSTER_POLICIES, BUDGETS, VOLUME_CLAIMS, VOLUMES),
-    *(*STORAGE, *SELECTING, *POD_GROUPS),
-)
-_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in _KINDS}
+_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in DECODED_KINDS}
 _WRITERS: Final = {"markdown": markdown.written, "html": page.written}
 
 
