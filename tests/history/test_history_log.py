@@ -96,6 +96,16 @@ def test_all_kinds_of_events_and_policies_come_back() -> None:
     assert as_rows([found[-1]]) == as_rows([events[-1]])
 
 
+def test_who_waits_in_the_beginning_is_told_from_the_pods_of_other_schedulers() -> None:
+    announced = msgspec.structs.replace(waiting("theirs"), scheduler_name="default-scheduler")
+    first = [Changed(BEGAN, "Pod", announced), Arrived(BEGAN, waiting("ours"))]
+
+    reader = RowReader()
+    found = [reader.event(row) for row in rows_of(first, first=True)]
+
+    assert [type(each) for each in found] == [Changed, Arrived]
+
+
 def test_pods_that_ask_the_same_share_one_spec_again() -> None:
     reader = RowReader()
     first, second = (reader.event(row) for row in rows_of([Arrived(BEGAN, waiting(name)) for name in "ab"]))

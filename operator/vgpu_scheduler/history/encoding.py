@@ -26,8 +26,10 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyResource, decode_policy
 from vgpu_scheduler.state import STORAGE_KINDS
 
-__all__ = ["FORMAT", "KINDS", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
+__all__ = ["FIRST", "FORMAT", "KINDS", "LogError", "Row", "RowReader", "is_time", "rows_of", "title_of"]
 
+FIRST: Final = frozenset({"first", "waiting"})
+"""Rows that say what was there in the beginning."""
 _END_OF_TIME: Final = 253_402_300_800.0
 """When the year 10000 begins."""
 FORMAT: Final = 1
@@ -59,8 +61,8 @@ class Row(NamedTuple):
         Seconds since the epoch.
     event
         What happened: ``arrived``, ``departed``, ``changed``, ``removed``, ``decided``,
-        ``withdrawn``, ``missed``; ``first`` for what
-        was there in the beginning, and ``seen`` for nothing, up to which all is written.
+        ``withdrawn``, ``missed``; ``waiting`` for a pod that waited to be placed in the beginning, ``first`` for
+        whatever else was there then, and ``seen`` for nothing, up to which all is written.
     kind, name
         Of the object: ``namespace/name``, or the name of one without a namespace.
     uid
@@ -126,7 +128,7 @@ def rows_of(events: Iterable[Event], *, first: bool = False) -> Iterator[Row]:
 
 def _row(event: Event, *, first: bool) -> Row:
     if isinstance(event, Arrived):
-        name = "first" if first else "arrived"
+        name = "waiting" if first else "arrived"
         return Row(event.at, name, "Pod", event.pod.key, event.pod.uid, "", _encode(event.pod))
     if isinstance(event, Departed | Withdrawn):
         return Row(event.at, "departed" if isinstance(event, Departed) else "withdrawn", "Pod", uid=event.uid)
@@ -194,10 +196,10 @@ class RowReader:
         if event == "missed":
             gap = _gaps.decode(row.body)
             return Missed(at, gap.events, gap.why)
-        if event not in {"arrived", "first", "changed", "removed"}:
+        if event not in {"arrived", "waiting", "first", "changed", "removed"}:
             raise LogError(f"there is no event {event!r}")
         value = self._value(row.kind, row.body)
-        if isinstance(value, Pod) and (event == "arrived" or (event == "first" and not row.node)):
+        if isinstance(value, Pod) and event in {"arrived", "waiting"}:
             return Arrived(at, value)
         return Removed(at, row.kind, value) if event == "removed" else Changed(at, row.kind, value)
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from vgpu_scheduler.history.encoding import FORMAT, LogError, Row, RowReader, is_time
+from vgpu_scheduler.history.encoding import FIRST, FORMAT, LogError, Row, RowReader, is_time
 from vgpu_scheduler.history.events import Event
 
 __all__ = [
@@ -331,7 +331,7 @@ def read_part(path: Path) -> Part:
                 raise LogError(f"{path}: row {number}: {error}") from None
             ended = max(ended, row.at)
             if event is not None:
-                (first if row.event == "first" else events).append(event)
+                (first if row.event in FIRST else events).append(event)
     return Part(path, header, ended, first, events, problem)
 
 
