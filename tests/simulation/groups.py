@@ -221,10 +221,11 @@ class GroupsMachine(RestoringMachine):
             REACHED["room kept while others are there"] += 1
 
     def teardown(self) -> None:
-        """Keep no room any more: a new process would not know of it."""
+        """Keep no room any more, nor that of pods which are given back: a new process would not know of it."""
         if hasattr(self, "engine"):
-            for uid in list(self.engine.preemptions.waiting):
-                self.engine.preemptions.withdraw(uid)
+            self._settle_all()
+            for hold in list(self.engine.state.holds):
+                self.engine.preemptions.withdraw(hold.uid)
         super().teardown()
 
     # What must hold --------------------------------------------------------------------------------------------------

@@ -345,15 +345,19 @@ class SchedulerMachine(BindingWorld):
     def check_cluster(self) -> None:
         """Check what holds in the world of one machine."""
 
-    def teardown(self) -> None:
-        """Deliver everything, settle everything, sweep: what is known is what a new process would know."""
-        if not hasattr(self, "engine"):
-            return
+    def _settle_all(self) -> None:
+        """Leave nothing under way: answers come, and whoever has none yet is given back."""
         self._deliver_all()
         while self.answers:
             self._settle(*self.answers.pop())
         for uid in sorted(self.in_flight):
             self._unreserve(uid)
+
+    def teardown(self) -> None:
+        """Deliver everything, settle everything, sweep: what is known is what a new process would know."""
+        if not hasattr(self, "engine"):
+            return
+        self._settle_all()
         self._deliver_all()
         self._sweep()
         old, departed = self.engine, self._departed()

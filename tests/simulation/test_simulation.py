@@ -164,6 +164,17 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
     assert REACHED["placed"] > FEW_RUNS
 
 
+def test_room_of_pods_that_are_given_back_in_the_end_is_not_kept() -> None:
+    machine = GroupsMachine()
+    machine.begin(sizes=[2, 2, 2], shape=(1, 8000, 0), bound=1)
+    machine.back_up()
+    machine.leader_after_leader(number=3, picks=[(0, False)])
+    machine.store_is_restored()
+    machine.decide(number=1, seen=False)
+    assert machine.in_flight
+    machine.teardown()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1200)  # an interrupted run looks like a wrong one
 @pytest.mark.parametrize(
