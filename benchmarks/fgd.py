@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.whatif.traces import Fleet, Room, Spot, TracePod, TypicalPod
+from vgpu_scheduler.whatif.traces import CardLocation, Fleet, Room, TracePod, TypicalPod
 
 _NEVER: Final = -1
 _TEN: Final = 10.0  # thousandths of a card in a percent of it
@@ -50,9 +50,9 @@ class FgdPlacer:
         )
         self._version = np.zeros(len(fleet.nodes), dtype=np.int64)
         self._known: dict[TracePod, tuple[Ints, Ints, Ints]] = {}
-        self._placed: dict[int, tuple[TracePod, Spot]] = {}
+        self._placed: dict[int, tuple[TracePod, CardLocation]] = {}
 
-    def place(self, number: int, pod: TracePod) -> Spot | None:
+    def place(self, number: int, pod: TracePod) -> CardLocation | None:
         """Place a pod; None where it fits nowhere."""
         if pod not in self._known:
             nodes = len(self._fleet.nodes)
@@ -67,7 +67,7 @@ class FgdPlacer:
         if node < 0:
             return None
         chosen = tuple(index for index in range(self._models.shape[1]) if cards[node] >> index & 1)
-        spot = Spot(int(node), chosen)
+        spot = CardLocation(int(node), chosen)
         self._placed[number] = (pod, spot)
         self._book(pod, spot, 1)
         return spot
@@ -76,7 +76,7 @@ class FgdPlacer:
         """Take a pod away."""
         self._book(*self._placed.pop(number), -1)
 
-    def _book(self, pod: TracePod, spot: Spot, sign: int) -> None:
+    def _book(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
         room, node, cards = self._room, spot.node, list(spot.cards)
         room.cpu[node] -= sign * pod.cpu
         room.memory[node] -= sign * pod.memory

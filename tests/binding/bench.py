@@ -14,12 +14,12 @@ from tests.engine.builders import OURS, allocation, make_engine, pod_object
 from vgpu_devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
 from vgpu_scheduler.binding import (
-    Answer,
     BindAttempt,
     BindContext,
     Binder,
     BinderHooks,
     BinderOptions,
+    BindingAnswer,
     EventSource,
     Reporter,
     Step,
@@ -86,7 +86,7 @@ class Bench:
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         self.on_attempt: Callable[[BindAttempt], None] = lambda _: None
-        self.on_answer: Callable[[Pod, Answer], None] = lambda *_: None
+        self.on_answer: Callable[[Pod, BindingAnswer], None] = lambda *_: None
         self.heard: list[tuple[str, str, str, float]] = []
         self.attempts: list[BindAttempt] = []
         self.withdrawn: list[str] = []
@@ -117,7 +117,7 @@ class Bench:
         self.heard.append(("attempt", attempt.pod.name, attempt.answer.value, attempt.ended - attempt.decided))
         self.on_attempt(attempt)
 
-    def _answered(self, pod: Pod, answer: Answer, took: float) -> None:
+    def _answered(self, pod: Pod, answer: BindingAnswer, took: float) -> None:
         self.heard.append(("answer", pod.name, answer.value, took))
         self.on_answer(pod, answer)
 

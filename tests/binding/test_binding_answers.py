@@ -13,7 +13,7 @@ from tests.engine.builders import allocation, asks, pod_object
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import Answer, Step, classify
+from vgpu_scheduler.binding import BindingAnswer, Step, classify
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import decode_pod
@@ -31,20 +31,20 @@ def lock_of(name: str) -> str:
 @pytest.mark.parametrize(
     ("status", "answer", "retry_after"),
     [
-        (201, Answer.BOUND, 0.0),
-        (404, Answer.GONE, 0.0),
-        (409, Answer.CONFLICT, 0.0),
-        (429, Answer.THROTTLED, 1.0),
-        (400, Answer.REFUSED, 0.0),
-        (401, Answer.REFUSED, 0.0),
-        (403, Answer.REFUSED, 0.0),
-        (422, Answer.REFUSED, 0.0),
-        (500, Answer.UNKNOWN, 0.0),
-        (503, Answer.UNKNOWN, 0.0),
-        (504, Answer.UNKNOWN, 0.0),
+        (201, BindingAnswer.BOUND, 0.0),
+        (404, BindingAnswer.GONE, 0.0),
+        (409, BindingAnswer.CONFLICT, 0.0),
+        (429, BindingAnswer.THROTTLED, 1.0),
+        (400, BindingAnswer.REFUSED, 0.0),
+        (401, BindingAnswer.REFUSED, 0.0),
+        (403, BindingAnswer.REFUSED, 0.0),
+        (422, BindingAnswer.REFUSED, 0.0),
+        (500, BindingAnswer.UNKNOWN, 0.0),
+        (503, BindingAnswer.UNKNOWN, 0.0),
+        (504, BindingAnswer.UNKNOWN, 0.0),
     ],
 )
-def test_the_table(status: int, answer: Answer, retry_after: float) -> None:
+def test_the_table(status: int, answer: BindingAnswer, retry_after: float) -> None:
     result = classify(ApiResponse(status, json.dumps({"message": "why"}).encode()))
     assert (result.answer, result.retry_after) == (answer, retry_after)
     assert result.message == ("" if status == 201 else f"{status}: why")
@@ -55,7 +55,7 @@ def test_the_server_says_when_to_come_again() -> None:
 
 
 def test_no_answer_at_all() -> None:
-    assert classify(None).answer is Answer.UNKNOWN
+    assert classify(None).answer is BindingAnswer.UNKNOWN
 
 
 # On a server ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tests.engine.builders import pod_object
 from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.eviction_record import EvictionRecord, Recorded
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, RecordOutcome
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyKey, PreemptionRules, crds
@@ -48,7 +48,7 @@ async def test_a_policy_of_a_namespace_does_not_name_the_pods_of_others(api: Api
     context = cast(BindContext, SimpleNamespace(api=api, clock=clock, may_write=lambda _: True))
     victim = decode_pod(pod_object("secret", node="n"))
     rules = PreemptionRules(may_preempt=True, quotas=tuple((key, 5) for key in KEYS.values()))
-    assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is Recorded.YES
+    assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is RecordOutcome.YES
     named: dict[str, Any] = {}
     for whose, key in KEYS.items():
         (entry,) = (await api.request("GET", policy_path(*key))).json()["status"]["evictions"]

@@ -17,7 +17,7 @@ from tests.engine.builders import cards, engine_with, node
 from vgpu_scheduler.engine import EventPort
 from vgpu_scheduler.kube import Pod, decode_pod, decode_quota
 from vgpu_scheduler.model import ConditionReason, Decision, EventReason
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
 CLUSTER = Path(__file__).parents[1] / "whatif" / "cluster.yaml"
@@ -198,7 +198,7 @@ async def in_a_cluster(case: Case) -> list[tuple[object, str]]:
     pod = {**case.pod, "metadata": metadata}
     pod["spec"] = {**pod["spec"], "schedulerName": "vgpu-scheduler"}
     engine, told = engine_with([node("a", cards("a", 1))], [decode_pod(pod)]), ConditionRemedies()
-    loop = SchedulingLoop(engine, Hands(told, told, told), told, Metrics().attempts, EventPort())  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(told, told, told), told, Metrics().attempts, EventPort())  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     for _ in range(20):
         await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from tests.ui.doors import ADMIN, EVERYTHING, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.ui.access import Certificate
-from vgpu_scheduler.ui.sight import OTHERS
+from vgpu_scheduler.ui.visibility import OTHERS
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"

@@ -21,7 +21,7 @@ from tests.whatif.traces import NODES, PODS
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.commands.simulate import simulate
 from vgpu_scheduler.cli.traces import command
-from vgpu_scheduler.whatif.traces import CONTENDERS, Spot
+from vgpu_scheduler.whatif.traces import CONTENDERS, CardLocation
 
 TABLE = """\
 WORKLOAD  POLICY            AT 100%  AT 110%  AT 130%  FRAGMENTED  REJECTED  IDLE NODES  IDLE CARDS
@@ -183,7 +183,7 @@ def test_a_terminal_shows_how_far_it_is() -> None:
 
 
 def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "replay", lambda arrivals, *_: [Spot(0, ())] * len(arrivals.pods))
+    monkeypatch.setattr(command, "replay", lambda arrivals, *_: [CardLocation(0, ())] * len(arrivals.pods))
     result = run("--trace", "trace", "--workload", "small", "--policy", "hami")
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: small, hami, seed 42: the audit found what cannot be: TracePod(")

@@ -9,7 +9,7 @@ import numpy as np
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, verdict
 from vgpu_scheduler.dialects.hami import RegisteredDevice, Vendor, encode_register_json, hami_dialect
-from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
+from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames, ShareNames
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Amounts, Placement
@@ -23,8 +23,8 @@ UNIT_CAPACITIES = {"MLU": (400, 512), "Mthreads": (64, 384), "AWSNeuron": (12, 2
 REGISTERED = {"AMD": (304, 196288), "XPU": (100, 98304)}
 """Compute and memory of cards that have others than most."""
 MIG = (
-    MigProfile("1g.10gb", 9728, 14, 1, tuple(Span(start, 1) for start in range(7))),
-    MigProfile("3g.40gb", 40192, 42, 4, (Span(0, 4), Span(4, 4))),
+    MigProfile("1g.10gb", 9728, 14, 1, tuple(SliceSpan(start, 1) for start in range(7))),
+    MigProfile("3g.40gb", 40192, 42, 4, (SliceSpan(0, 4), SliceSpan(4, 4))),
 )
 MODES = ("hami-core", "hami-core", "mps", "mig", "mig by templates")
 """What cards of NVIDIA may be; those by templates are registered without profiles."""

@@ -20,7 +20,7 @@ from vgpu_scheduler.dialects.hami.mig import (
     SLICES,
     MigAllocation,
     MigProfile,
-    Span,
+    SliceSpan,
     decode_allocations,
     encode_allocations,
     pieces_of,
@@ -34,9 +34,9 @@ from vgpu_scheduler.state import State
 _SLICES = slice(SCHEMA.slices.start, SCHEMA.slices.stop)
 
 A30 = (
-    MigProfile("1g.6gb", 5952, 25, 1, tuple(Span(start, 1) for start in range(4))),
-    MigProfile("2g.12gb", 12032, 50, 2, (Span(0, 2), Span(2, 2))),
-    MigProfile("4g.24gb", 24192, 100, 4, (Span(0, 4),)),
+    MigProfile("1g.6gb", 5952, 25, 1, tuple(SliceSpan(start, 1) for start in range(4))),
+    MigProfile("2g.12gb", 12032, 50, 2, (SliceSpan(0, 2), SliceSpan(2, 2))),
+    MigProfile("4g.24gb", 24192, 100, 4, (SliceSpan(0, 4),)),
 )
 OTHER_KEYS = {"containerIndex": 0, "deviceIndex": 0, "gpuUUID": "mig-0", "profile": "1g.6gb"}
 
@@ -67,7 +67,7 @@ def test_pieces_in_the_order_of_preference() -> None:
 
 
 def test_the_smaller_profile_then_fewer_slices_then_the_first_listed() -> None:
-    one = (Span(0, 1),)
+    one = (SliceSpan(0, 1),)
     listed = [MigProfile(name, memory, 0, slices, one) for name, memory, slices in
               (("b", 20, 2), ("a", 20, 2), ("c", 20, 1), ("d", 10, 9), ("3g.x", 30, 3))]  # fmt: skip
     assert [piece.profile for piece in pieces_of(listed)] == ["d", "c", "b", "a", "3g.x"]
@@ -79,10 +79,10 @@ def test_cards_in_other_modes_have_no_pieces() -> None:
 
 
 def test_placements_without_slices_are_none_and_those_beyond_a_card_are_refused() -> None:
-    empty = MigProfile("1g.6gb", 5952, 25, 1, (Span(2, 0), Span(1, 1)))
+    empty = MigProfile("1g.6gb", 5952, 25, 1, (SliceSpan(2, 0), SliceSpan(1, 1)))
     assert [(piece.start, piece.size) for piece in devices(mig("x", (empty,)))[0].pieces] == [(1, 1)]
     assert devices(mig("x", (MigProfile("1g.6gb", 1, 1, 1, None),)))[0].pieces == ()
-    for span in (Span(SLICES, 1), Span(0, SLICES + 1)):
+    for span in (SliceSpan(SLICES, 1), SliceSpan(0, SLICES + 1)):
         with pytest.raises(CodecError, match=r"1g\.6gb.*beyond"):
             devices(mig("x", (MigProfile("1g.6gb", 1, 1, 1, (span,)),)))
 
@@ -107,7 +107,7 @@ def test_only_allowed_profiles_are_given_out() -> None:
 texts = st.text('abcXYZ019-. µ<>&"', min_size=1, max_size=8)
 numbers = st.integers(0, 9)
 entries = st.builds(
-    MigAllocation, numbers, numbers, texts, texts, st.builds(Span, numbers, st.integers(1, 9)),
+    MigAllocation, numbers, numbers, texts, texts, st.builds(SliceSpan, numbers, st.integers(1, 9)),
     st.none() | st.tuples(texts, numbers, numbers),
 )  # fmt: skip
 

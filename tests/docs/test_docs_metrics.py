@@ -14,11 +14,11 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, po
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import (
-    Answer,
     BindAttempt,
     BindContext,
     Binder,
     BinderOptions,
+    BindingAnswer,
     EventSource,
     Evictor,
     Reporter,
@@ -29,7 +29,7 @@ from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.metrics import add_metrics, add_preemption, add_requests, binder_hooks
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.telemetry import OTHER, Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
@@ -74,7 +74,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
-    loop = SchedulingLoop(engine, Hands(binder, evictor, reporter), clock, metrics.attempts, EventPort())
+    loop = SchedulingLoop(engine, DecisionHandlers(binder, evictor, reporter), clock, metrics.attempts, EventPort())
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
     decision = engine.attempt(0.0)
@@ -82,9 +82,9 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     loop._record(decision, 0.0002)
     metrics.attempts.preempted(2)
     engine.closed_nodes.rejected.counts["OutOfcpu"] += 1
-    hooks.on_answer(asking, Answer.BOUND, 0.002)
-    hooks.on_attempt(BindAttempt(asking, "a", Answer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))
-    hooks.on_attempt(BindAttempt(asking, "a", Answer.BOUND, 15, 0.0, 2.0, 2.0, 2.0, 3.0))
+    hooks.on_answer(asking, BindingAnswer.BOUND, 0.002)
+    hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))
+    hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.BOUND, 15, 0.0, 2.0, 2.0, 2.0, 3.0))
     yield from text_string_to_metric_families(metrics.render().decode())
 
 

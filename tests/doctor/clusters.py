@@ -16,7 +16,7 @@ from vgpu_scheduler.doctor import (
     FACTS,
     ROLE_FACTS,
     ClusterSnapshot,
-    Expected,
+    ExpectedSettings,
     Finding,
     Rbac,
     Report,
@@ -31,7 +31,7 @@ from vgpu_scheduler.policy import crds
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SYSTEM, KUBE_SYSTEM = "vgpu-system", "kube-system"
-EXPECTED = Expected(source="the test", options=EngineOptions((hami_dialect(),)))
+EXPECTED = ExpectedSettings(source="the test", options=EngineOptions((hami_dialect(),)))
 SERVER = Server("https://example", (1, 36), NOW, NOW)
 PLUGIN_FOLDER = {"hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
 
@@ -157,7 +157,10 @@ def _joined(*parts: Objects) -> Objects:
 
 
 def see(
-    objects: Objects, expected: Expected = EXPECTED, server: Server = SERVER, missing: Mapping[str, str] | None = None
+    objects: Objects,
+    expected: ExpectedSettings = EXPECTED,
+    server: Server = SERVER,
+    missing: Mapping[str, str] | None = None,
 ) -> ClusterSnapshot:
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}

@@ -54,7 +54,7 @@ from tests.policy.policy_cases import Case
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, Expected, Report
+from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, ExpectedSettings, Report
 from vgpu_scheduler.kube import parse_label_selector
 from vgpu_scheduler.policy import PolicyDefaults
 
@@ -63,7 +63,7 @@ def names(report: Report) -> set[str]:
     return {finding.diagnosis.id for finding in report.findings}
 
 
-def expecting(**options: Any) -> Expected:
+def expecting(**options: Any) -> ExpectedSettings:
     return replace(EXPECTED, options=replace(EXPECTED.options, **options))
 
 

@@ -16,7 +16,7 @@ from tests.whatif.workloads import kubeflow_job, ray_cluster, train_job, trainin
 
 from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.whatif import Written, made_by, with_job_sets
+from vgpu_scheduler.whatif import FileObject, made_by, with_job_sets
 
 Obj = dict[str, Any]
 CARD = 30_000
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(OLDER, reason="what the pods look like does not 
 
 def objects_of(workload: Obj, *others: Obj) -> tuple[list[Obj], list[Obj]]:
     """Return the PodGroups and the pods of a workload, each of which takes a card, as they are created."""
-    found = with_job_sets([Written(obj) for obj in (*others, workload)])
+    found = with_job_sets([FileObject(obj) for obj in (*others, workload)])
     made = made_by(found[-1])
     groups = [obj for obj in (*found[:-1], *made.groups) if obj["kind"] == "PodGroup"]
     pods = []

@@ -26,7 +26,7 @@ from vgpu_scheduler.history import (
     Decided,
     Departed,
     Event,
-    Missed,
+    MissedEvents,
     Removed,
     Withdrawn,
     replay,
@@ -85,7 +85,7 @@ def test_all_kinds_of_events_and_policies_come_back() -> None:
         Departed(BEGAN, "uid"),
         Decided(BEGAN, "uid", "node", {"a": "b"}, OURS, ("one", "two")),
         Withdrawn(BEGAN, "uid"),
-        Missed(BEGAN, 3, "the disk was full"),
+        MissedEvents(BEGAN, 3, "the disk was full"),
         Arrived(BEGAN, waiting("p")),
     ]
 
@@ -444,7 +444,7 @@ def test_what_differs_after_a_gap_has_happened() -> None:
     assert len(problems) == 1
     assert "nothing was written for 87 s" in problems[0]
     assert found.events[7:] == (
-        Missed(at, 0, "between 1 and 1"),
+        MissedEvents(at, 0, "between 1 and 1"),
         Departed(at, "uid-p2"),
         Removed(at, "ResourceQuota", quota),
         Changed(at, "Node", other_node),

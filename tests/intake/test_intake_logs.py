@@ -14,7 +14,7 @@ from tests.intake.watching import NODES, Watcher, until
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.intake import KopfSource, supervised
-from vgpu_scheduler.telemetry.logs import KopfInPlainWords
+from vgpu_scheduler.telemetry.logs import KopfMessageFilter
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def log() -> Iterator[StringIO]:
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    handler.addFilter(KopfInPlainWords(logging.INFO))
+    handler.addFilter(KopfMessageFilter(logging.INFO))
     handler.addFilter(lambda record: record.name != "aiohttp.server")  # that is the API server of this test
     root = logging.getLogger()
     level = root.level

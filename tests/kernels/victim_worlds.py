@@ -12,8 +12,8 @@ from vgpu_scheduler.kernels import (
     NEVER_BELOW,
     NO_PRIORITY,
     CardAsk,
-    Costs,
     DeviceColumns,
+    EvictionCosts,
     Occupants,
     SetScratch,
     cheapest_at_least,
@@ -74,7 +74,7 @@ def by_kernel(
     may_use = np.array([card.may_use for card in cards], dtype=np.bool_)
     ask = CardAsk(priority, np.array(needed, dtype=np.int64), np.array(percent, dtype=np.int64), may_use)
     count = len(nodes)
-    into = Costs(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
+    into = EvictionCosts(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
     scratch = SetScratch(np.zeros((2**MOST_SETS, DIMENSIONS), dtype=np.int64), np.zeros(2**MOST_SETS, dtype=np.int64))
     rows = np.arange(count)
     take_off_waiting(rows, occupants, ask, columns)

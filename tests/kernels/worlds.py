@@ -19,7 +19,7 @@ from tests.naive.hami_quota import Quota, total
 from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit, Rules, Wish
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, QuotaRemainder, card_order
-from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, SliceSpan, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
@@ -79,7 +79,7 @@ def matrix_of(nodes: Nodes) -> DeviceMatrix:
         for card in cards:
             number = matrix.position(row, card.uuid)
             assert number is not None
-            slices = slices_of(Span(held.start, held.size) for held in card.in_use)
+            slices = slices_of(SliceSpan(held.start, held.size) for held in card.in_use)
             weight = sum(1 if held.template < 0 else placed(held.template, 0)[0] for held in card.in_use)
             matrix.charge(number, (card.used, card.used_memory, card.used_cores, weight, *slices), 1)
     matrix.ensure_rows(len(nodes))
@@ -92,12 +92,12 @@ def device(card: Card) -> Device:
     if card.mode == "mig":
         pieces = pieces_of(
             [
-                MigProfile(p.name, p.memory, p.cores, p.slices, tuple(Span(*place) for place in p.placements))
+                MigProfile(p.name, p.memory, p.cores, p.slices, tuple(SliceSpan(*place) for place in p.placements))
                 for p in card.profiles
             ]
         )
         pieces = pieces or template_pieces([tuple(("", size, 1) for size in sizes) for sizes in card.templates])
-        total = (*total, max(card.count, 1), *slices_of(Span(piece.start, piece.size) for piece in pieces))
+        total = (*total, max(card.count, 1), *slices_of(SliceSpan(piece.start, piece.size) for piece in pieces))
     return Device(
         card.uuid,
         card.vendor,

@@ -17,8 +17,8 @@ from tests.whatif.traces import random_nodes, random_pods
 from vgpu_scheduler.cli.traces.reading import Trace, read_trace
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
-    Contender,
     Fleet,
+    NamedPolicies,
     churning_run,
     measure,
     replay,
@@ -74,7 +74,7 @@ def test_policies_are_paired_with_fgd() -> None:
 
 def test_a_policy_that_keeps_pods_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     denying = {"devices": {"types": {"deny": ["T4", "A10"]}}}
-    shy = Contender("shy", [{"kind": "ClusterVGPUPolicy", "metadata": {"name": "shy"}, "spec": denying}])
+    shy = NamedPolicies("shy", [{"kind": "ClusterVGPUPolicy", "metadata": {"name": "shy"}, "spec": denying}])
     monkeypatch.setattr(packing, "CONTENDERS", {**CONTENDERS, "shy": shy})
     with pytest.raises(packing.PackingError, match=r"one, shy: \d+ pods were rejected that had room"):
         packing.compare(small(), ["shy"], range(1), None, lambda _: None)

@@ -12,7 +12,7 @@ from vgpu_scheduler.allocators import Strategy
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
 from vgpu_scheduler.model import OrderKind
-from vgpu_scheduler.policy import Bound, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
+from vgpu_scheduler.policy import Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, UpperBound, key_of
 from vgpu_scheduler.policy.translate import node_rule, unread
 from vgpu_scheduler.scorers import DEFAULT_WEIGHTS, BinpackScorer, WeightedScorer
 
@@ -110,9 +110,9 @@ def test_the_tightest_limit_wins_and_a_tenant_cannot_lift() -> None:
         policy("other", {"priority": 9, "limits": {"coresPerPod": 150}}),
     )
     limits = made.resolve(pod()).limits
-    assert limits.memory == Bound(24 * GIB, "ClusterVGPUPolicy cluster")
-    assert limits.devices == Bound(1, "VGPUPolicy a/tenant")
-    assert limits.cores == Bound(150, "ClusterVGPUPolicy other")
+    assert limits.memory == UpperBound(24 * GIB, "ClusterVGPUPolicy cluster")
+    assert limits.devices == UpperBound(1, "VGPUPolicy a/tenant")
+    assert limits.cores == UpperBound(150, "ClusterVGPUPolicy other")
 
 
 def test_limits_of_a_lower_namespaced_policy_do_not_hold() -> None:
@@ -120,7 +120,7 @@ def test_limits_of_a_lower_namespaced_policy_do_not_hold() -> None:
         policy("high", {"priority": 2, "limits": {"devicesPerPod": 4}}, "a"),
         policy("low", {"priority": 1, "limits": {"devicesPerPod": 1}}, "a"),
     )
-    assert made.resolve(pod()).limits.devices == Bound(4, "VGPUPolicy a/high")
+    assert made.resolve(pod()).limits.devices == UpperBound(4, "VGPUPolicy a/high")
 
 
 def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() -> None:

@@ -28,7 +28,7 @@ from vgpu_scheduler.intake import PODS, Observer
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import BoundedCache, Decision
 from vgpu_scheduler.runtime.collecting import release_memory
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
 ALIVE = 30
@@ -92,7 +92,7 @@ class World:
         self.reporter = Reporter(self, EventSource("s", "i", "https://example.com"), self)  # type: ignore[arg-type]
         port = EventPort()
         attempts = Metrics().attempts
-        self.loop = SchedulingLoop(self.engine, Hands(self, self, self.reporter), self, attempts, port)  # type: ignore[arg-type]
+        self.loop = SchedulingLoop(self.engine, DecisionHandlers(self, self, self.reporter), self, attempts, port)  # type: ignore[arg-type]
         self.observer = Observer(self.engine, self.monotonic, port, self.reporter.problem)
         self.placed = 0
         for name in "ab":

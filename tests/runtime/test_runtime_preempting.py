@@ -16,7 +16,7 @@ from tests.whatif.preempting_worlds import random_objects
 
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterView, keep_room, make_world, settings_from_file
-from vgpu_scheduler.whatif import WhoGoes, explain_pod
+from vgpu_scheduler.whatif import PreemptionOutlook, explain_pod
 
 Object = dict[str, Any]
 POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
@@ -52,7 +52,7 @@ def random_world(rng: np.random.Generator, world: str) -> list[Object]:
     return made
 
 
-def who_goes(objects: list[Object]) -> WhoGoes | None:
+def who_goes(objects: list[Object]) -> PreemptionOutlook | None:
     """Return what explain says of the pod of a world, as the cluster is before it comes."""
     classes = [{"kind": "PriorityClass", "metadata": {"name": f"class-{n}"}, "value": n} for n in range(11)]
     settings = settings_from_file(None, {"preemption": True})
@@ -80,7 +80,7 @@ async def test_the_operator_evicts_whom_explain_names(tmp_path: Path, count: int
             await cluster.create(*(obj for obj in objects if obj["metadata"]["name"] != "asked"))
         await asyncio.sleep(1.0)
         there = await cluster.objects()
-        expected: dict[str, WhoGoes] = {}
+        expected: dict[str, PreemptionOutlook] = {}
         for world, objects in worlds.items():
             (asked,) = (obj for obj in objects if obj["metadata"]["name"] == "asked")
             found = who_goes([*there[world], asked])

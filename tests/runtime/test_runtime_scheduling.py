@@ -18,7 +18,7 @@ from vgpu_scheduler.binding import EventSource, Reporter
 from vgpu_scheduler.engine import Cycle, Engine, EventPort, QueueName
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import ConditionReason, Decision
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
 
@@ -54,7 +54,7 @@ class Heard:
 
 
 def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
-    return SchedulingLoop(engine, Hands(heard, heard, heard), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
+    return SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
 
 
 async def turns(loop: SchedulingLoop, number: int = 20) -> None:
@@ -184,7 +184,7 @@ async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
     heard, api = Heard(), SilentApi()
     reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), heard)  # type: ignore[arg-type]
     reporter.start()
-    loop = SchedulingLoop(engine, Hands(heard, heard, reporter), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, reporter), heard, Metrics().attempts, heard.port)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     while engine.queue.counts()[QueueName.UNSCHEDULABLE] < number:
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.shadow.clusters import FewLines
 from tests.shadow.watched import Watched
 
-from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder
 from vgpu_scheduler.shadow import Record
 
 SEED, STEPS, PACE = 7, 120, 8.0
@@ -21,7 +21,7 @@ def write_example(folder: Path) -> Record:
     for _ in range(STEPS):
         played.step()
         watched.see(played.now)
-    keeper = Keeper(folder)
+    keeper = ShadowFolder(folder)
     for line in watched.lines:
         keeper.write(line)
     keeper.save(watched.record)

@@ -17,11 +17,11 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod
 
 from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import connect
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
 from vgpu_scheduler.cli.shadow.following import follow
-from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions
-from vgpu_scheduler.shadow import Line, Place, Record, ShadowOptions
+from vgpu_scheduler.shadow import LogEntry, Place, Record, ShadowOptions
 from vgpu_scheduler.ui import LiveCluster
 
 HAMI = "hami-scheduler"
@@ -61,7 +61,7 @@ async def watched(
 ) -> Record:
     """Have something happen on a cluster that is watched."""
     api, own = await connect(kubeconfig, None, "test"), await connect(kubeconfig, None, "shadow")
-    options, keeper = ClusterOptions(kubeconfig, None, "vgpu-system", None), Keeper(folder)
+    options, keeper = ClusterOptions(kubeconfig, None, "vgpu-system", None), ShadowFolder(folder)
     cluster, record = Lived(api, options), keeper.load() or Record(HAMI)
     await cluster.create(*objects)
     begun = asyncio.Event()
@@ -139,39 +139,39 @@ async def test_what_is_of_the_whole_cluster_is_followed_too(tmp_path: Path, monk
 
         monkeypatch.setattr("vgpu_scheduler.ui.watching._LOOK_AGAIN", 0.1)
         await watched(kubeconfig, tmp_path / "state", happening, node("a"), asking("x"))
-    kinds = [line.object["kind"] for line in Keeper(tmp_path / "state").lines() if line.object is not None]
+    kinds = [line.object["kind"] for line in ShadowFolder(tmp_path / "state").lines() if line.object is not None]
     assert {"Node", "Pod", "ClusterVGPUPolicy"} <= set(kinds)
 
 
 def test_what_broke_off_costs_no_more_than_itself(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
+    keeper = ShadowFolder(tmp_path)
     for at in (1.0, 2.0):
-        keeper.write(Line(at, began=True))
+        keeper.write(LogEntry(at, began=True))
         keeper.save(Record(HAMI))
     file = tmp_path / "history.jsonl.gz"
     whole = file.read_bytes()
     for torn in range(1, 30):
         file.write_bytes(whole[:-torn])
-        again = Keeper(tmp_path)
+        again = ShadowFolder(tmp_path)
         assert [line.at for line in again.lines()][:1] == [1.0]
-        again.write(Line(3.0, began=True))
+        again.write(LogEntry(3.0, began=True))
         again.save(Record(HAMI))
-        assert [line.at for line in Keeper(tmp_path).lines()] == [1.0, 3.0]
+        assert [line.at for line in ShadowFolder(tmp_path).lines()] == [1.0, 3.0]
 
 
 def test_what_is_torn_before_others_costs_no_more_than_itself(tmp_path: Path) -> None:
     lengths, file = [0], tmp_path / "history.jsonl.gz"
     for at in range(40):
-        keeper = Keeper(tmp_path)
+        keeper = ShadowFolder(tmp_path)
         for _ in range(200):
-            keeper.write(Line(float(at), {"kind": "x" * at, "metadata": {"name": str(hash((at, _)))}}))
+            keeper.write(LogEntry(float(at), {"kind": "x" * at, "metadata": {"name": str(hash((at, _)))}}))
         keeper.save(Record(HAMI))
         lengths.append(file.stat().st_size)
     whole = file.read_bytes()
     end = lengths[8]
     for torn in (1, 5, 100, end - lengths[7] - 3):
         file.write_bytes(whole[: end - torn] + whole[end:])
-        again = Keeper(tmp_path)
+        again = ShadowFolder(tmp_path)
         assert {line.at for line in again.lines()} == {*map(float, range(40))} - {7.0}
         assert again.torn == 1
     report = run("shadow", "report", "--state", str(tmp_path)).stdout
@@ -179,7 +179,7 @@ def test_what_is_torn_before_others_costs_no_more_than_itself(tmp_path: Path) ->
 
 
 def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
+    keeper = ShadowFolder(tmp_path)
     (tmp_path / "record.json").write_text('{"beside": "x", "version": 99}')
     with pytest.raises(StateError, match="version 99"):
         keeper.load()
@@ -206,7 +206,7 @@ def test_what_is_asked_for_wrongly_is_said(arguments: list[str], said: str) -> N
 
 
 def test_a_folder_of_another_scheduler_is_refused(tmp_path: Path) -> None:
-    Keeper(tmp_path).save(Record(HAMI))
+    ShadowFolder(tmp_path).save(Record(HAMI))
     answer = run("shadow", "--beside", "volcano", "--state", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
     assert "it holds what was seen of hami-scheduler" in answer.stderr
 
@@ -230,4 +230,4 @@ async def test_a_watch_begins_anew_after_the_machine_has_slept(tmp_path: Path, m
     assert len(record.watches) == 2
     assert record.watched < 60.0
     assert all(missed.lasted(record.until) < 60.0 for missed in record.missed)
-    assert [line.began for line in Keeper(tmp_path / "state").lines()].count(True) == 2
+    assert [line.began for line in ShadowFolder(tmp_path / "state").lines()].count(True) == 2

@@ -7,9 +7,9 @@ from tests.seeds import seeds
 from tests.shadow.clusters import START, Cluster, FewLines, stamp
 from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
-from vgpu_scheduler.shadow import MissedRoom, Place, faults, objects_at
+from vgpu_scheduler.shadow import MissedPlacement, Place, faults, objects_at
 from vgpu_scheduler.whatif import World, simulate
-from vgpu_scheduler.whatif.turns import queue_of
+from vgpu_scheduler.whatif.queue_order import queue_of
 
 PATIENCE = 60.0
 
@@ -159,7 +159,7 @@ def test_what_is_about_to_be_bound_is_no_leak() -> None:
 
 def proven(watched: Watched) -> int:
     """Prove what is claimed of pods that wait: on the cluster as it was recorded, the engine places them there."""
-    claims: dict[float, list[MissedRoom]] = {}
+    claims: dict[float, list[MissedPlacement]] = {}
     for missed in watched.record.missed:
         claims.setdefault(missed.since, []).append(missed)
     for since, claimed in claims.items():

@@ -14,7 +14,7 @@ from vgpu_scheduler.shadow import (
     Fault,
     Horizon,
     Interval,
-    MissedRoom,
+    MissedPlacement,
     Place,
     PodCourse,
     Record,
@@ -50,8 +50,8 @@ def record() -> Record:
         Fault("lock-stale", "Node b", "lock", "stale", START + 80, START + 80),
     ]
     missed = [
-        MissedRoom("1", "default/waits", START + 10, other),
-        MissedRoom("2", "default/same", START, here, START + 9),
+        MissedPlacement("1", "default/waits", START + 10, other),
+        MissedPlacement("2", "default/same", START, here, START + 9),
     ]
     watches = [Watch(START, START + 60), Watch(START + 80, START + 100)]
     return Record(
@@ -99,7 +99,7 @@ def test_intervals_say_how_sure_they_are_and_rows_what_nobody_saw() -> None:
 
 def test_a_printed_time_names_a_look() -> None:
     seen = record()
-    seen.missed = [MissedRoom("1", "default/waits", START + 10.1234, Place("a", ("GPU-0",)), START + 99)]
+    seen.missed = [MissedPlacement("1", "default/waits", START + 10.1234, Place("a", ("GPU-0",)), START + 99)]
     text = markdown.written(Report(seen, 60.0, ()).blocks())
     assert "2026-01-01T00:00:10.124Z" in text  # not before it
     assert "2026-01-01T00:01:20.000Z" in text

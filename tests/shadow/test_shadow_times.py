@@ -11,7 +11,7 @@ from tests.shadow.clusters import HAMI, START, Cluster, stamp
 from tests.shadow.watched import Watched
 
 from vgpu_scheduler.cli.shadow import markdown
-from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder
 from vgpu_scheduler.cli.shadow.report import Report
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.shadow import histories, summed_up
@@ -46,7 +46,7 @@ def test_the_cluster_at_a_printed_time_is_that_in_which_the_claim_holds(tmp_path
     watched.see(START + 200.3)
     first, second = watched.record.missed
     assert second.since > first.since
-    keeper = Keeper(tmp_path)
+    keeper = ShadowFolder(tmp_path)
     for line in watched.lines:
         keeper.write(line)
     keeper.save(watched.record)

@@ -12,8 +12,8 @@ from vgpu_scheduler.engine import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.history import History
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Placement
-from vgpu_scheduler.shadow import Chronicle, Clock, Line, Record, Shadow, ShadowOptions, histories
-from vgpu_scheduler.whatif import Taken, World, make_dialect
+from vgpu_scheduler.shadow import ChangeLog, Clock, LogEntry, Record, Shadow, ShadowOptions, histories
+from vgpu_scheduler.whatif import ChangeResult, World, make_dialect
 
 Object = dict[str, Any]
 OPTIONS = EngineOptions([make_dialect("hami")], scheduler_names=(SCHEDULER_NAME, HAMI), coexist_with=(HAMI,))
@@ -30,8 +30,8 @@ class Watched:
 
     def __init__(self, cluster: Cluster, now: float = START, record: Record | None = None, gap: float = 1e9) -> None:
         self.cluster = cluster
-        self.lines: list[Line] = []
-        self.chronicle = Chronicle(self.lines.append)
+        self.lines: list[LogEntry] = []
+        self.chronicle = ChangeLog(self.lines.append)
         self.clock = Clock(record.until if record is not None else 0.0)
         now = self.clock.change(now)
         self.options = ShadowOptions(patience=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
@@ -58,7 +58,7 @@ class Watched:
         for obj, gone in self.cluster.happened():
             now = self.clock.change(now)
             self.chronicle.note(obj, gone=gone, now=now)
-            if self.shadow.take_in(self.world, obj, gone=gone, now=now) is Taken.NOT:
+            if self.shadow.take_in(self.world, obj, gone=gone, now=now) is ChangeResult.NOT:
                 before, self.world = self.world, world_of(self.cluster)
                 self.shadow.replaced(before, self.world, now)
                 self.anew += 1

@@ -14,7 +14,7 @@ from tests.kube.objects import Obj
 from tests.simulation.makers import OTHER_CARDS, OtherCard
 from tests.simulation.things import SimThing, key_of
 
-from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
+from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
 from vgpu_scheduler.kube import MANAGER, Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Amounts, Placement
@@ -25,9 +25,9 @@ ANNOUNCING = "announcing-scheduler"
 MIG: Mapping[str, Any] = {
     "mode": "mig",
     "mig_profiles": (
-        MigProfile("1g.2gb", 1984, 25, 1, tuple(Span(start, 1) for start in range(4))),
-        MigProfile("2g.4gb", 3968, 50, 2, (Span(0, 2), Span(2, 2))),
-        MigProfile("4g.8gb", 7936, 100, 4, (Span(0, 4),)),
+        MigProfile("1g.2gb", 1984, 25, 1, tuple(SliceSpan(start, 1) for start in range(4))),
+        MigProfile("2g.4gb", 3968, 50, 2, (SliceSpan(0, 2), SliceSpan(2, 2))),
+        MigProfile("4g.8gb", 7936, 100, 4, (SliceSpan(0, 4),)),
     ),
 }
 """How a card of 8000 MiB is registered that is given out in pieces."""

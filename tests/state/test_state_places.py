@@ -12,7 +12,7 @@ from tests.kube.objects import node
 
 from vgpu_scheduler.kube import NodeSelector, NodeSelectorTerm, Operator, Requirement, decode_node
 from vgpu_scheduler.state import NodeTable
-from vgpu_scheduler.state.places import Item, Places, from_size
+from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology, Item, from_size
 
 Move = tuple[int, int, int]
 
@@ -44,7 +44,7 @@ class World:
 
     def __init__(self) -> None:
         self.nodes = NodeTable()
-        self.places = Places()
+        self.places = AmountsByTopology()
         self.things: list[tuple[NodeSelector | None, Item]] = []
         self._named = 0
 

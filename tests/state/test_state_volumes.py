@@ -14,14 +14,14 @@ from tests.state.volumes_world import MOVES, Move, World
 
 from vgpu_scheduler.kube import decode_pod, decode_volume, decode_volume_claim
 from vgpu_scheduler.model import Usage, VolumePlan
-from vgpu_scheduler.state import State, Volumes, Wanted, from_size
+from vgpu_scheduler.state import State, VolumeRequirement, Volumes, from_size
 
 numbers = st.integers(0, 60)
 moves = st.lists(st.tuples(st.integers(0, MOVES - 1), numbers, numbers, numbers), max_size=40)
 
 
-def wanted_of(volumes: Volumes) -> list[Wanted]:
-    return [Wanted.by(claim) for claim in volumes.objects.claims]
+def wanted_of(volumes: Volumes) -> list[VolumeRequirement]:
+    return [VolumeRequirement.by(claim) for claim in volumes.objects.claims]
 
 
 def told(state: State) -> object:
@@ -47,13 +47,13 @@ def scratch(state: State) -> State:
     return twin
 
 
-def walked(volumes: Volumes, wanted: Wanted) -> list[tuple[int, str]]:
+def walked(volumes: Volumes, wanted: VolumeRequirement) -> list[tuple[int, str]]:
     """Look at every volume for those that will do for a claim."""
     free = (volume for volume in volumes.objects.volumes if volumes.reference(volume) is None)
     return sorted((volume.capacity, volume.name) for volume in free if wanted.accepts(volume))
 
 
-def indexed(volumes: Volumes, wanted: Wanted, labels: list[dict[str, str]]) -> set[tuple[int, str]]:
+def indexed(volumes: Volumes, wanted: VolumeRequirement, labels: list[dict[str, str]]) -> set[tuple[int, str]]:
     """Return those that are found at some nodes."""
     lists = [items for each in labels for items in volumes.free(wanted).at(each)]
     return {item for items in lists for item in items[from_size(items, wanted.size) :]}
@@ -167,7 +167,7 @@ def deciding(known: Volumes, name: str, **plan: Any) -> None:
 
 def test_what_several_reservations_have_decided_lasts_until_the_last_is_given_back() -> None:
     known, mine = kept(volume("v", size="2Gi")), decode_volume_claim(MINE)
-    free = known.free(Wanted.by(mine))
+    free = known.free(VolumeRequirement.by(mine))
     assert free
     for name in ("one", "two"):
         deciding(known, name, matched={"ns/mine": "v"}, provisioned=("ns/other",))
@@ -208,7 +208,7 @@ def test_what_is_written_goes_before_what_was_decided() -> None:
 def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpu_scheduler.state.free_volumes._KIND", 2**30)  # two are kept of what is as heavy as that
     known = kept(volume("v", size="9Gi"))
-    wanted = [Wanted.by(decode_volume_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
+    wanted = [VolumeRequirement.by(decode_volume_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
     first, second = known.free(wanted[0]), known.free(wanted[1])
     assert known.free(wanted[0]) is first
     known.free(wanted[2])
@@ -218,7 +218,7 @@ def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkey
 
 def test_claims_that_differ_in_size_alone_share_what_is_kept_up() -> None:
     known = kept(volume("v", size="9Gi"))
-    small, large = (Wanted.by(decode_volume_claim(claim(size=size))) for size in ("1Gi", "20Gi"))
+    small, large = (VolumeRequirement.by(decode_volume_claim(claim(size=size))) for size in ("1Gi", "20Gi"))
     assert known.free(small) is known.free(large)
     assert indexed(known, small, [{}])
     assert not indexed(known, large, [{}])

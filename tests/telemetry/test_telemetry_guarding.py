@@ -10,7 +10,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.runtime.test_runtime_scheduling import Heard, turns
 
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.telemetry import AttemptMetrics, Metrics, catalogue, guarded, guarded_async
 
 
@@ -48,7 +48,7 @@ def test_to_record_an_attempt_never_fails(what: str, caplog: pytest.LogCaptureFi
 async def test_decisions_go_on_while_metrics_fail() -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("fits"), pod("large", asks(1, 9000))])
     heard = Heard()
-    loop = SchedulingLoop(engine, Hands(heard, heard, heard), heard, broken_attempts(), heard.port)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, DecisionHandlers(heard, heard, heard), heard, broken_attempts(), heard.port)  # type: ignore[arg-type]
     await turns(loop)
     assert [decision.pod for decision in heard.submitted] == ["default/fits"]
     assert len(heard.said) == 1

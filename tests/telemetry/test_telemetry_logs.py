@@ -12,11 +12,11 @@ from pathlib import Path
 import kopf
 import pytest
 
-from vgpu_scheduler.telemetry import Keyed
-from vgpu_scheduler.telemetry.logs import JsonFormatter, KopfInPlainWords, configure
+from vgpu_scheduler.telemetry import KeyedMessage
+from vgpu_scheduler.telemetry.logs import JsonFormatter, KopfMessageFilter, configure
 
 KOPF = "\n".join(path.read_text() for path in Path(kopf.__file__).parent.rglob("*.py"))
-BOUND = Keyed("Successfully bound pod to node", pod="default/x", node="n1", evaluatedNodes=3, feasibleNodes=2)
+BOUND = KeyedMessage("Successfully bound pod to node", pod="default/x", node="n1", evaluatedNodes=3, feasibleNodes=2)
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def record(name: str, level: int, message: object, *args: object) -> logging.Log
 
 def test_keys_are_written_as_klog_writes_them() -> None:
     assert str(BOUND) == ('"Successfully bound pod to node" pod="default/x" node="n1" evaluatedNodes=3 feasibleNodes=2')
-    assert str(Keyed("a", err='two\nlines and "quotes", µ')) == '"a" err="two\\nlines and \\"quotes\\", µ"'
+    assert str(KeyedMessage("a", err='two\nlines and "quotes", µ')) == '"a" err="two\\nlines and \\"quotes\\", µ"'
 
 
 def test_a_message_is_put_together_only_where_it_is_written() -> None:
-    class Unwritten(Keyed):
+    class Unwritten(KeyedMessage):
         def __str__(self) -> str:
             raise AssertionError
 
@@ -68,7 +68,9 @@ def test_a_line_is_a_line_in_json_and_traces_are_kept(root: logging.Logger, form
     try:
         int("wrong")
     except ValueError:
-        logging.getLogger("vgpu_scheduler.x").exception(Keyed("Error scheduling pod; retrying", pod="a/b", err="e"))
+        logging.getLogger("vgpu_scheduler.x").exception(
+            KeyedMessage("Error scheduling pod; retrying", pod="a/b", err="e")
+        )
     logging.getLogger("vgpu_scheduler.x").debug("left out")
     lines = stream.getvalue().splitlines()
     assert "ValueError: invalid literal" in lines[-1]
@@ -145,11 +147,11 @@ WORDS = [
 @pytest.mark.parametrize(("name", "level", "message", "becomes", "worded"), WORDS)
 def test_what_kopf_says_in_plain_words(name: str, level: int, message: str, becomes: int, worded: str | None) -> None:
     written = record(name, level, message)
-    assert KopfInPlainWords(logging.INFO).filter(written) is (becomes >= logging.INFO)
+    assert KopfMessageFilter(logging.INFO).filter(written) is (becomes >= logging.INFO)
     assert (written.levelno, written.levelname) == (becomes, logging.getLevelName(becomes))
     assert written.getMessage() == (message if worded is None else worded)
     again = record(name, level, message)
-    assert KopfInPlainWords(logging.DEBUG).filter(again)
+    assert KopfMessageFilter(logging.DEBUG).filter(again)
 
 
 @pytest.mark.parametrize(

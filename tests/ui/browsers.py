@@ -13,7 +13,7 @@ import aiohttp
 from yarl import URL
 
 from vgpu_scheduler.reading import ClusterView, keep_room, make_world, settings_from_file
-from vgpu_scheduler.ui import CurrentWorld, Window, serve
+from vgpu_scheduler.ui import CurrentWorld, PageSetup, serve
 
 Object = dict[str, Any]
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -71,11 +71,11 @@ def current_of(objects: Iterable[Object]) -> CurrentWorld:
 
 @asynccontextmanager
 async def served(
-    objects: Iterable[Object], *, entered: bool = True, change: Callable[[Window], Window] = lambda window: window
+    objects: Iterable[Object], *, entered: bool = True, change: Callable[[PageSetup], PageSetup] = lambda window: window
 ) -> AsyncIterator[Browser]:
     """Serve the objects of a cluster."""
     current = current_of(objects)
-    window = change(Window(current, lambda: current.view))
+    window = change(PageSetup(current, lambda: current.view))
     runner, address = await serve(window, 0)
     try:
         async with browser_at(address, entered=entered) as browser:

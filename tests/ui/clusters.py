@@ -16,7 +16,7 @@ from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions, make_world, read_live_cluster
-from vgpu_scheduler.ui import LiveCluster, Window, serve
+from vgpu_scheduler.ui import LiveCluster, PageSetup, serve
 from vgpu_scheduler.whatif import usage
 
 Object = dict[str, Any]
@@ -128,7 +128,7 @@ async def followed(kubeconfig: str, *objects: Object, prepare: Prepare | None = 
     found.live = LiveCluster(own, options)
     current = await found.live.open()
     following = asyncio.create_task(found.live.run())
-    runner, address = await serve(Window(current, found.live.view, found.live.deletable, found.live.facts), 0)
+    runner, address = await serve(PageSetup(current, found.live.view, found.live.deletable, found.live.facts), 0)
     try:
         async with browser_at(address) as found.browser:
             yield found

@@ -16,9 +16,9 @@ from tests.ui.browsers import Browser, Object, view_of
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.reading import keep_room, make_world, settings_from_file
-from vgpu_scheduler.ui import CurrentWorld, Window, serve_guarded
-from vgpu_scheduler.ui.access import Bounds, DeployedGuard, Doors, Proxies, Reviews
-from vgpu_scheduler.ui.veil import Names
+from vgpu_scheduler.ui import CurrentWorld, PageSetup, serve_guarded
+from vgpu_scheduler.ui.access import Bounds, DeployedGuard, PageAddresses, Proxies, Reviews
+from vgpu_scheduler.ui.name_redaction import Names
 
 HOST = "page.test"
 ADMIN, NOBODY = "administrator", "nobody"
@@ -148,11 +148,11 @@ async def deployed(
     homes = {str(obj["metadata"].get("namespace") or "") for obj in view.objects} - {""}
     clock = Clock()
     (port,) = free_ports(1)
-    doors = Doors(frozenset({HOST, f"127.0.0.1:{port}"}), is_tls=True, proxies=proxies)
+    doors = PageAddresses(frozenset({HOST, f"127.0.0.1:{port}"}), is_tls=True, proxies=proxies)
     guard = DeployedGuard(Reviews(people, clock), doors, names, lambda: homes, clock, lambda: clock() + 1e9)
     guard.stream_lasts = lasts or guard.stream_lasts
     bounds = Bounds(most, quiet)
-    runner = await serve_guarded(Window(current, lambda: view, look=look), guard, ("127.0.0.1", port), tls, bounds)
+    runner = await serve_guarded(PageSetup(current, lambda: view, look=look), guard, ("127.0.0.1", port), tls, bounds)
     address = f"{'https' if tls else 'http'}://127.0.0.1:{port}/"
     try:
         async with aiohttp.ClientSession(

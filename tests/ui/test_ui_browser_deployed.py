@@ -14,7 +14,7 @@ from tests.ui.test_ui_browser import PICTURES, RULES, SCHEMES, SIZES, Shown, chr
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.ui.access import Certificate
-from vgpu_scheduler.ui.sight import OTHERS
+from vgpu_scheduler.ui.visibility import OTHERS
 
 __all__ = ["chromium"]
 

@@ -15,10 +15,10 @@ from tests.cli.live_cluster import run
 from tests.ui.browsers import NOW, Browser, current_of, served
 from tests.whatif.test_whatif_remedies import node, running
 
-from vgpu_scheduler.ui import Window
-from vgpu_scheduler.ui.meter import DAY, Metered
-from vgpu_scheduler.ui.pages.namespaces import Asked, NamespacesPage, namespaces_page
-from vgpu_scheduler.ui.sight import Sight
+from vgpu_scheduler.ui import PageSetup
+from vgpu_scheduler.ui.pages.namespaces import NamespaceQuery, NamespacesPage, namespaces_page
+from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import HeldHours, WorldError
 
 Object = dict[str, Any]
@@ -31,7 +31,7 @@ def objects() -> list[Object]:
     return [node("a"), held]
 
 
-def saying(*answers: Sequence[HeldHours] | Exception) -> Callable[[Window], Window]:
+def saying(*answers: Sequence[HeldHours] | Exception) -> Callable[[PageSetup], PageSetup]:
     """Have a Prometheus answer, and then no more."""
     left = list(answers)
 
@@ -108,17 +108,17 @@ async def test_a_prometheus_that_does_not_answer_is_said_and_takes_nothing_else_
 
 
 async def test_a_tenant_sees_its_own_hours_and_no_address() -> None:
-    told = Metered([HeldHours("default", "A", 3.0, 0.5), HeldHours("other", "A", 1.0, 0.25)])
+    told = PrometheusReading([HeldHours("default", "A", 3.0, 0.5), HeldHours("other", "A", 1.0, 0.25)])
     current = current_of(objects())
 
-    async def page_for(sight: Sight) -> NamespacesPage:
-        return await current.ask(lambda world, _: namespaces_page(world, "", sight, Asked(NOW, told)))
+    async def page_for(sight: Visibility) -> NamespacesPage:
+        return await current.ask(lambda world, _: namespaces_page(world, "", sight, NamespaceQuery(NOW, told)))
 
-    for sight, seen in ((Sight(), ["default", "other"]), (Sight(frozenset({"default"})), ["default"])):
+    for sight, seen in ((Visibility(), ["default", "other"]), (Visibility(frozenset({"default"})), ["default"])):
         page = await page_for(sight)
         assert [each.namespace for each in page.hours] == seen
         assert [row.namespace for row, _ in page.whole] == seen
-    broken = Asked(NOW, Metered(trouble="--prometheus http://internal: no"))
-    page = await current.ask(lambda world, _: namespaces_page(world, "", Sight(frozenset({"default"})), broken))
+    broken = NamespaceQuery(NOW, PrometheusReading(trouble="--prometheus http://internal: no"))
+    page = await current.ask(lambda world, _: namespaces_page(world, "", Visibility(frozenset({"default"})), broken))
     assert page.trouble == "Prometheus does not answer"
     current.close()

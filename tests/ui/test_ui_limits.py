@@ -13,7 +13,7 @@ from tests.ui.test_ui_access import OBJECTS, people
 
 from vgpu_scheduler.ui.access import Proxies, User
 from vgpu_scheduler.ui.errors import RefusedError
-from vgpu_scheduler.ui.supposing import Supposing
+from vgpu_scheduler.ui.what_if_thread import WhatIfThread
 
 # Proxies --------------------------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ async def test_connections_are_bounded_and_quiet_ones_end() -> None:
 
 
 async def test_questions_of_one_user_leave_turns_for_others() -> None:
-    supposing, gate = Supposing(), threading.Event()
+    supposing, gate = WhatIfThread(), threading.Event()
     blue, green = User("blue"), User("green")
     try:
         mine = [asyncio.create_task(supposing.ask(gate.wait, blue)) for _ in range(2)]

@@ -20,14 +20,14 @@ from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import ClusterSnapshot, examine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import facts_of_view, read_facts
-from vgpu_scheduler.ui import Window
+from vgpu_scheduler.ui import PageSetup
 from vgpu_scheduler.whatif import World
 
 Object = dict[str, Any]
 NOW = "/?format=json"
 
 
-def looking(looks: list[Object], *objects: Object) -> Callable[[Window], Window]:
+def looking(looks: list[Object], *objects: Object) -> Callable[[PageSetup], PageSetup]:
     """Have the doctor look at objects, and note each look."""
 
     async def look() -> ClusterSnapshot:
@@ -70,7 +70,7 @@ async def test_it_looks_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch
         for _ in range(3):
             assert await shown(browser) == first
         assert len(looks) == 1
-        monkeypatch.setattr("vgpu_scheduler.ui.repeating._EVERY", 0.0)
+        monkeypatch.setattr("vgpu_scheduler.ui.polling._EVERY", 0.0)
     async with served([node("a")], change=looking(looks, node("a"))) as browser:
         async with asyncio.timeout(10.0):
             while len(looks) < 3:

@@ -17,8 +17,8 @@ from tests.ui.browsers import Answer
 from tests.ui.doors import ADMIN, EVERYTHING, Deployed, People, deployed, seeing
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
-from vgpu_scheduler.ui.sight import OTHERS
-from vgpu_scheduler.ui.veil import Veil, words_of_messages
+from vgpu_scheduler.ui.name_redaction import NameRedactor, words_of_messages
+from vgpu_scheduler.ui.visibility import OTHERS
 
 Object = dict[str, Any]
 OURS = "vgpu-scheduler"
@@ -275,7 +275,7 @@ async def test_pages_leave_names_out_before_the_veil_does(
     made = Made(seed, gossip=False)
     spaces = {made.spaces[0]}
     hidden = made.hidden(spaces)
-    monkeypatch.setattr(Veil, "text", lambda _, text: text)
+    monkeypatch.setattr(NameRedactor, "text", lambda _, text: text)
     async with deployed(made.objects, people_for(spaces), settings=settings_in(tmp_path)) as page:
         for address in addresses(made, spaces):
             answer = await get(page, address)

@@ -16,8 +16,8 @@ from tests.ui.doors import People
 from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.cli.ui_deployed import ServingOptions, served_as
-from vgpu_scheduler.ui import Names, Window, serve_guarded
-from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, Doors, Reviews
+from vgpu_scheduler.ui import Names, PageSetup, serve_guarded
+from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, PageAddresses, Reviews
 
 
 async def serial(address: tuple[str, int], authority: Authority) -> int:
@@ -37,9 +37,9 @@ async def test_a_new_certificate_is_served_to_new_connections_and_a_broken_one_i
     authority.sign(cert, key)
     certificate = Certificate(cert, key)
     current = current_of([node("a")])
-    doors = Doors(frozenset())
+    doors = PageAddresses(frozenset())
     guard = DeployedGuard(Reviews(People()), doors, Names(), lambda: ())
-    runner = await serve_guarded(Window(current, lambda: current.view), guard, ("127.0.0.1", 0), certificate.context)
+    runner = await serve_guarded(PageSetup(current, lambda: current.view), guard, ("127.0.0.1", 0), certificate.context)
     try:
         address = runner.addresses[0]
         first = await serial(address, authority)
@@ -114,7 +114,9 @@ def test_a_secret_that_could_be_guessed_is_refused(tmp_path: Path) -> None:
 def test_hosts_are_those_that_are_named_and_the_machine_itself(tmp_path: Path) -> None:
     served = served_as(ServingOptions(listen=":8443", hosts=("Page.example:444",), tls_at_proxy=True))
     assert served.address == ("0.0.0.0", 8443)
-    assert served.doors == Doors(frozenset({"page.example:444", "localhost:8443", "127.0.0.1:8443"}), is_tls=True)
+    assert served.doors == PageAddresses(
+        frozenset({"page.example:444", "localhost:8443", "127.0.0.1:8443"}), is_tls=True
+    )
     local = served_as(
         ServingOptions(listen="[::1]:80", user_header="X", group_header="Y", secret_file=secret_of(tmp_path))
     )

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from vgpu_scheduler.ui.sight import OTHERS, Sight
+from vgpu_scheduler.ui.name_redaction import NameRedactor, Names, words_of_messages
 from vgpu_scheduler.ui.templating import render
-from vgpu_scheduler.ui.veil import Names, Veil, words_of_messages
+from vgpu_scheduler.ui.visibility import OTHERS, Visibility
 
 Object = dict[str, Any]
-MINE = Sight(frozenset({"blue"}))
+MINE = Visibility(frozenset({"blue"}))
 
 
 def named(kind: str, home: str, name: str, **more: Any) -> Object:
@@ -20,10 +20,10 @@ def named(kind: str, home: str, name: str, **more: Any) -> Object:
     return {"kind": kind, "metadata": metadata, **more}
 
 
-def veil(*objects: Object, own: tuple[str, ...] = (), **said: tuple[str, ...]) -> Veil:
+def veil(*objects: Object, own: tuple[str, ...] = (), **said: tuple[str, ...]) -> NameRedactor:
     names = Names()
     names.note_all(objects)
-    return Veil(names, MINE, own, **said)
+    return NameRedactor(names, MINE, own, **said)
 
 
 HIDDEN = (
@@ -152,7 +152,7 @@ def test_a_template_shows_no_value_that_did_not_go_through() -> None:
 
 
 def test_names_of_what_is_gone_are_forgotten_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.ui.veil._MOST", 100)
+    monkeypatch.setattr("vgpu_scheduler.ui.name_redaction._MOST", 100)
     names = Names()
     there = [named("Pod", "qgreen", f"q{number}") for number in range(80)]
     names.note_all([named("Pod", "qgreen", f"gone-{number}") for number in range(200)])

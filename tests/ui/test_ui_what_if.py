@@ -240,7 +240,7 @@ async def test_other_pages_are_answered_while_a_question_is_computed(monkeypatch
         assert go_on.wait(30)
         return []
 
-    monkeypatch.setattr("vgpu_scheduler.ui.pages.supposed.answers_to", slow)
+    monkeypatch.setattr("vgpu_scheduler.ui.pages.what_if.answers_to", slow)
     async with served([node("a")]) as browser:
         questions = [asyncio.create_task(asked(browser, waiting="all", namespace=f"n{n}")) for n in range(4)]
         await asyncio.to_thread(began.wait, 30)
@@ -252,7 +252,7 @@ async def test_other_pages_are_answered_while_a_question_is_computed(monkeypatch
 
 
 async def test_what_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.ui.supposing._SECONDS", -1.0)
+    monkeypatch.setattr("vgpu_scheduler.ui.what_if_thread._SECONDS", -1.0)
     async with served([node("a")]) as browser:
         answer = await asked(browser, manifest=text_of(pod("y", {GPU: 1, MEMORY: 100})), count="max")
         assert (answer.status, "use vgpu-scheduler simulate" in answer.text) == (422, True)

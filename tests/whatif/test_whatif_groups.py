@@ -20,7 +20,7 @@ from vgpu_scheduler.engine import event_note, quotas_told_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
-from vgpu_scheduler.whatif.turns import turns_around
+from vgpu_scheduler.whatif.queue_order import turns_around
 
 Object = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"

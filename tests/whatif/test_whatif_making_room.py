@@ -14,8 +14,8 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, room_search, simulate
-from vgpu_scheduler.whatif.moving import Moves
-from vgpu_scheduler.whatif.turns import turns_around
+from vgpu_scheduler.whatif.moves import Moves
+from vgpu_scheduler.whatif.queue_order import turns_around
 
 CARD = 16384
 Spots = tuple[tuple[str, str], ...]

@@ -23,7 +23,7 @@ from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate
-from vgpu_scheduler.whatif.turns import turns_around
+from vgpu_scheduler.whatif.queue_order import turns_around
 
 
 def explained(made: World, name: str = "high") -> Explanation:

@@ -8,7 +8,7 @@ import pytest
 from tests.whatif.test_whatif_forms import NODE, PLACED, POD
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Answer, World, WorldError, flatten, make_dialect, pods_of, simulate
+from vgpu_scheduler.whatif import PodResult, World, WorldError, flatten, make_dialect, pods_of, simulate
 
 
 def world(*objects: dict[str, Any]) -> World:
@@ -231,7 +231,7 @@ def test_what_is_no_workload(obj: dict[str, Any], says: str) -> None:
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    def once() -> list[Answer]:
+    def once() -> list[PodResult]:
         made = world(NODE, PLACED)
         return simulate(made, [made.pod(asked()), made.pod(asked("q"))])
 

@@ -17,12 +17,12 @@ from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     Arrivals,
     AuditError,
+    CardLocation,
     Course,
     EnginePlacer,
     Fleet,
     Room,
     Run,
-    Spot,
     Summary,
     TraceError,
     TraceNode,
@@ -50,7 +50,7 @@ def node(cards: int = 2, *, name: str = "n", cpu: int = 8000, memory: int = 1638
     return TraceNode(name, cpu, memory, (model,) * cards)
 
 
-def course(fleet: Fleet, pods: list[TracePod], spots: list[Spot | None]) -> Course:
+def course(fleet: Fleet, pods: list[TracePod], spots: list[CardLocation | None]) -> Course:
     return measure(Run(0, fleet, Arrivals(pods, range(len(pods)), NONE)), spots, typical_pods(pods))
 
 
@@ -191,7 +191,7 @@ def test_a_replay_by_hand() -> None:
     """Three of five pods fit on one node with two cards: demand 50, 100, 100, 200 and 250 of 200 percent."""
     fleet = Fleet([node(2), node(1, name="m", model="A10")])
     pods = [HALF, replace(HALF, models=("A10",)), PLAIN, TracePod(0, 0, 2, 100), HALF]
-    spots = [Spot(0, (0,)), Spot(1, (0,)), Spot(0, ()), None, Spot(0, (0,))]
+    spots = [CardLocation(0, (0,)), CardLocation(1, (0,)), CardLocation(0, ()), None, CardLocation(0, (0,))]
     found = course(fleet, pods, spots)
     # demand in percent of 300: 16.7, 33.3, 33.3, 100, 116.7; given out: 50, 100, 100, 100, 150
     assert found.curve[16] == 0.0
@@ -211,7 +211,7 @@ def test_a_churn_by_hand() -> None:
     fleet, pods = Fleet([node(2)]), [CARD, HALF, CARD]
     times = np.array([1.0, 2.0, 4.0, 4.5])
     run = Run(0, fleet, Arrivals(pods, [0, 1, ~0, 2], times), 0.7)
-    found = measure(run, [Spot(0, (0,)), Spot(0, (1,)), Spot(0, (0,))], typical_pods(pods))
+    found = measure(run, [CardLocation(0, (0,)), CardLocation(0, (1,)), CardLocation(0, (0,))], typical_pods(pods))
     # from 3 to 4: 150 of 200, to 4.5: 50, to 5: 150
     (end,) = found.points
     assert end.allocation == pytest.approx(100 * (150 * 1 + 50 * 0.5 + 150 * 0.5) / 2 / 200)
@@ -221,19 +221,19 @@ def test_a_churn_by_hand() -> None:
 @pytest.mark.parametrize(
     ("pods", "spots", "message"),
     [
-        ([CARD, HALF], [Spot(0, (0,)), Spot(0, (0,))], "50 more percent of card 0 than there is"),
-        ([replace(CARD, cpu=9000)], [Spot(0, (0,))], "1000 more millicores of cpu than there is"),
-        ([replace(PLAIN, memory=16385)], [Spot(0, ())], "1 more MiB of memory than there is"),
-        ([TracePod(0, 0, 1, 1)] * 11, [Spot(0, (1,))] * 11, "1 more shares of card 1 than there is"),
-        ([PLAIN] * 4, [Spot(1, ())] * 4, "1 more pods than there is"),
-        ([replace(CARD, cards=2)], [Spot(0, (0,))], "it asked for 2 cards"),
-        ([replace(CARD, cards=2)], [Spot(0, (1, 1))], "it asked for 2 cards"),
-        ([PLAIN], [Spot(0, (0,))], "it asked for 0 cards"),
-        ([CARD], [Spot(0, (2,))], "there is no card 2"),
-        ([replace(CARD, models=("A10",))], [Spot(0, (1,))], "card 1 is of model T4"),
+        ([CARD, HALF], [CardLocation(0, (0,)), CardLocation(0, (0,))], "50 more percent of card 0 than there is"),
+        ([replace(CARD, cpu=9000)], [CardLocation(0, (0,))], "1000 more millicores of cpu than there is"),
+        ([replace(PLAIN, memory=16385)], [CardLocation(0, ())], "1 more MiB of memory than there is"),
+        ([TracePod(0, 0, 1, 1)] * 11, [CardLocation(0, (1,))] * 11, "1 more shares of card 1 than there is"),
+        ([PLAIN] * 4, [CardLocation(1, ())] * 4, "1 more pods than there is"),
+        ([replace(CARD, cards=2)], [CardLocation(0, (0,))], "it asked for 2 cards"),
+        ([replace(CARD, cards=2)], [CardLocation(0, (1, 1))], "it asked for 2 cards"),
+        ([PLAIN], [CardLocation(0, (0,))], "it asked for 0 cards"),
+        ([CARD], [CardLocation(0, (2,))], "there is no card 2"),
+        ([replace(CARD, models=("A10",))], [CardLocation(0, (1,))], "card 1 is of model T4"),
     ],
 )
-def test_the_audit_finds_what_cannot_be(pods: list[TracePod], spots: list[Spot | None], message: str) -> None:
+def test_the_audit_finds_what_cannot_be(pods: list[TracePod], spots: list[CardLocation | None], message: str) -> None:
     fleet = Fleet([node(2), replace(node(0, name="few"), pods=3)])
     with pytest.raises(AuditError, match=message):
         course(fleet, pods, spots)
@@ -241,7 +241,7 @@ def test_the_audit_finds_what_cannot_be(pods: list[TracePod], spots: list[Spot |
 
 def test_the_audit_gives_back_what_leaves() -> None:
     fleet, pods = Fleet([node(1)]), [CARD, CARD]
-    both = [Spot(0, (0,)), Spot(0, (0,))]
+    both = [CardLocation(0, (0,)), CardLocation(0, (0,))]
     gone = Run(0, fleet, Arrivals(pods, [0, ~0, 1], np.array([1.0, 2.0, 3.0])), 1.0)
     assert measure(gone, both, typical_pods(pods)).points[0].rejected == 0
     with pytest.raises(AuditError):
@@ -250,8 +250,8 @@ def test_the_audit_gives_back_what_leaves() -> None:
 
 def test_the_audit_finds_pods_that_were_kept_from_a_node_with_room() -> None:
     fleet = Fleet([node(2)])
-    assert course(fleet, [CARD, CARD, CARD], [Spot(0, (0,)), None, None]).withheld == 2
-    assert course(fleet, [CARD, CARD, CARD], [Spot(0, (0,)), Spot(0, (1,)), None]).withheld == 0
+    assert course(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), None, None]).withheld == 2
+    assert course(fleet, [CARD, CARD, CARD], [CardLocation(0, (0,)), CardLocation(0, (1,)), None]).withheld == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -294,12 +294,12 @@ def test_models_are_whole_names() -> None:
     fleet = Fleet([node(1, model="A100"), node(1, name="m", model="A10")])
     placer = EnginePlacer(fleet, CONTENDERS["fragmentation"].policies)
     wanted = replace(CARD, models=("A10",))
-    assert [placer.place(0, wanted), placer.place(1, wanted)] == [Spot(1, (0,)), None]
+    assert [placer.place(0, wanted), placer.place(1, wanted)] == [CardLocation(1, (0,)), None]
 
 
 def test_equal_nodes_go_by_their_order() -> None:
     fleet = Fleet([node(1, name="z"), node(1, name="a")])
-    assert EnginePlacer(fleet, CONTENDERS["fragmentation"].policies).place(0, CARD) == Spot(0, (0,))
+    assert EnginePlacer(fleet, CONTENDERS["fragmentation"].policies).place(0, CARD) == CardLocation(0, (0,))
 
 
 def test_policies_hold_and_what_they_keep_away_is_counted() -> None:
@@ -317,16 +317,16 @@ def test_policies_hold_and_what_they_keep_away_is_counted() -> None:
 
 def test_what_left_makes_room() -> None:
     placer = EnginePlacer(Fleet([node(1)]), [])
-    assert placer.place(0, CARD) == Spot(0, (0,))
+    assert placer.place(0, CARD) == CardLocation(0, (0,))
     assert placer.place(1, CARD) is None
     placer.remove(0)
-    assert placer.place(2, CARD) == Spot(0, (0,))
+    assert placer.place(2, CARD) == CardLocation(0, (0,))
 
 
 def test_a_summary_is_the_mean_of_its_seeds() -> None:
     fleet, pods = Fleet([node(1)]), [CARD]
     run = Run(4, fleet, Arrivals(pods, [0], NONE))
-    courses = [measure(run, spots, typical_pods(pods)) for spots in ([Spot(0, (0,))], [None])]
+    courses = [measure(run, spots, typical_pods(pods)) for spots in ([CardLocation(0, (0,))], [None])]
     summary = Summary("w", "p", [run, replace(run, seed=5)], courses)
     assert (summary.mean(0, "allocation"), summary.deviation(0, "allocation")) == (50.0, 50.0)
     found = summary.as_json()
@@ -361,4 +361,4 @@ def test_the_nodes_of_a_cluster_are_taken_without_their_pods() -> None:
     assert nodes[0].cpu > 0
     assert nodes[0].card_memory % 100 == 0
     placer = EnginePlacer(Fleet(nodes), CONTENDERS["fragmentation"].policies)
-    assert placer.place(0, replace(CARD, cpu=1, memory=1)) == Spot(0, (0,))
+    assert placer.place(0, replace(CARD, cpu=1, memory=1)) == CardLocation(0, (0,))

@@ -9,14 +9,14 @@ import pytest
 from tests.whatif.test_whatif_workloads import ODD, changed, paths
 from tests.whatif.workloads import job_set, train_job, training_runtime
 
-from vgpu_scheduler.whatif import WorldError, Written, made_by, with_job_sets
+from vgpu_scheduler.whatif import FileObject, WorldError, made_by, with_job_sets
 
 Obj = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
 
 
-def written(*objects: Obj) -> list[Written]:
-    return with_job_sets([Written(obj) for obj in objects])
+def written(*objects: Obj) -> list[FileObject]:
+    return with_job_sets([FileObject(obj) for obj in objects])
 
 
 def pods(*objects: Obj) -> list[Obj]:

@@ -8,7 +8,7 @@ import pytest
 from tests.kube import storage_objects as storage
 
 from vgpu_scheduler.engine import EngineOptions
-from vgpu_scheduler.whatif import Answer, World, WorldError, claims_of, explain_pod, make_dialect, pods_of, simulate
+from vgpu_scheduler.whatif import PodResult, World, WorldError, claims_of, explain_pod, make_dialect, pods_of, simulate
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -53,7 +53,7 @@ def claimed(name: str, storage_class: str = "fast", **more: Any) -> dict[str, An
 DATA = claimed("data", volume="disk")
 
 
-def answers(made: World, *pods: dict[str, Any], **how: Any) -> list[Answer]:
+def answers(made: World, *pods: dict[str, Any], **how: Any) -> list[PodResult]:
     return simulate(made, map(made.pod, pods), **how)
 
 

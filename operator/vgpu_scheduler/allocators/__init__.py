@@ -10,7 +10,7 @@ from vgpu_scheduler.allocators.choice import (
     Strategy,
     Weights,
 )
-from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, Whole
+from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, WholeCardRule
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards
 from vgpu_scheduler.allocators.order import (
     CardOrder,
@@ -44,7 +44,7 @@ __all__ = [
     "ShareOrder",
     "Strategy",
     "Weights",
-    "Whole",
+    "WholeCardRule",
     "card_order",
     "count_reasons",
     "pod_demand",

@@ -14,7 +14,7 @@ _FOR_SEVERAL = (Selection.GROUPED, Selection.PAIRS, Selection.RUN)
 """Ways of choosing that say nothing of a single card."""
 
 
-class Whole(IntEnum):
+class WholeCardRule(IntEnum):
     """Which cards one tenant can have to itself, whatever others ask for."""
 
     COMPUTE = 0
@@ -54,7 +54,7 @@ class FitRules:
     checks: Check = PLAIN_CHECKS
     mode: str = ""
     quality: str | None = None
-    whole: Whole = Whole.COMPUTE
+    whole: WholeCardRule = WholeCardRule.COMPUTE
     modes: bool = True
     selection: Selection = Selection.FIRST
     affinity: float = 0.0

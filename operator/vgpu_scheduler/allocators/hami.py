@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, KernelAllocator, Lacking, Shortfall, kept
 from vgpu_scheduler.allocators.choice import CardChoice
-from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
+from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, WholeCardRule
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
@@ -284,9 +284,9 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         columns = devices.columns
         of_model = np.array([int(self._rules_of(vendor).whole) for vendor, _, _ in devices.models] or [0])
         whole = of_model[columns.model]
-        single = (whole == Whole.SINGLE) & (columns.total[:, SLOTS] == 1)
-        compute = (whole == Whole.COMPUTE) & (columns.total[:, CORES] == WHOLE) & ~columns.partitioned
-        answer: NDArray[np.bool_] = single | compute | (whole == Whole.ALWAYS)
+        single = (whole == WholeCardRule.SINGLE) & (columns.total[:, SLOTS] == 1)
+        compute = (whole == WholeCardRule.COMPUTE) & (columns.total[:, CORES] == WHOLE) & ~columns.partitioned
+        answer: NDArray[np.bool_] = single | compute | (whole == WholeCardRule.ALWAYS)
         return answer
 
     def _make_scratch(self, devices: DeviceMatrix) -> Scratch:

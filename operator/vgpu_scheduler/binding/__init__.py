@@ -8,7 +8,7 @@ from vgpu_scheduler.binding.group_follow_up import GroupFollowUp
 from vgpu_scheduler.binding.group_status import GroupStatusWriter
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.sender import Answer, BindAttempt, BinderHooks, BindResult, Sender, Step, classify
+from vgpu_scheduler.binding.sender import BindAttempt, BinderHooks, BindingAnswer, BindResult, Sender, Step, classify
 from vgpu_scheduler.binding.writes import (
     EventSource,
     LockChange,
@@ -18,13 +18,13 @@ from vgpu_scheduler.binding.writes import (
 )
 
 __all__ = [
-    "Answer",
     "BindAttempt",
     "BindContext",
     "BindResult",
     "Binder",
     "BinderHooks",
     "BinderOptions",
+    "BindingAnswer",
     "EventSource",
     "EvictionAnswer",
     "Evictor",

@@ -14,18 +14,18 @@ from typing import Any
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext, BinderOptions, BindStats
+from vgpu_scheduler.binding.dry_runs import BindingDryRuns
 from vgpu_scheduler.binding.in_doubt import InDoubtBindings
 from vgpu_scheduler.binding.lanes import BindGroup, BindState, BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.rehearsals import Rehearsals
-from vgpu_scheduler.binding.sender import NO_HOOKS, Answer, BindAttempt, BinderHooks, BindResult, Sender, Step
+from vgpu_scheduler.binding.sender import NO_HOOKS, BindAttempt, BinderHooks, BindingAnswer, BindResult, Sender, Step
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Binder:
         self._turns = BindLanes(
             context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere
         )
-        self._rehearsals = Rehearsals(context, self._sender, self._turns, self.stats, self._not_carried_out)
+        self._rehearsals = BindingDryRuns(context, self._sender, self._turns, self.stats, self._not_carried_out)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience)
         self._in_doubt = InDoubtBindings(
             context, self.locker, self._sender, self._closed, options.patience, self._settle_doubt
@@ -257,9 +257,9 @@ class Binder:
             item.sent = SentBinding(pod, placement, lock)
             item.sent_at = self._clock.monotonic()
             result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
-            if result.answer is not Answer.UNKNOWN:
+            if result.answer is not BindingAnswer.UNKNOWN:
                 self._answered(item, item.sent, result)
-            if result.answer is not Answer.THROTTLED or lock:
+            if result.answer is not BindingAnswer.THROTTLED or lock:
                 break  # other pods that want the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
             if self._engine.assumed.recheck(item.uid) != placement:
@@ -271,7 +271,7 @@ class Binder:
 
     async def _end(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
         """End the turn of a pod whose Binding was sent; what nobody can tell is found out after it."""
-        if result.answer is not Answer.UNKNOWN:
+        if result.answer is not BindingAnswer.UNKNOWN:
             return await self._settle(item, sent, result)
         self._in_doubt.follow(item, sent, result.message)
         item.enter(BindState.IN_DOUBT)
@@ -296,7 +296,7 @@ class Binder:
     async def _settle(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
         """Book what became of a Binding, and tell; True if the pod is bound as decided."""
         pod, placement, lock = sent
-        bound = result.answer is Answer.BOUND
+        bound = result.answer is BindingAnswer.BOUND
         if bound:  # before anybody is told: as long as the ledger does not know, whatever breaks off is followed up
             self._engine.confirmed(pod.uid)
         item.enter(BindState.BOUND if bound else BindState.FAILED)
@@ -311,7 +311,7 @@ class Binder:
             self.stats.bound += 1
             self._reporter.forget(pod.uid)
             log.info(
-                Keyed(
+                KeyedMessage(
                     "Successfully bound pod to node",
                     pod=pod.key,
                     node=placement.node,
@@ -324,7 +324,7 @@ class Binder:
             await self._hooks.on_step(Step.REPORTED, pod)
             return True
         self.stats.failed += 1
-        log.info(Keyed("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
+        log.info(KeyedMessage("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
         requeue = await self._not_carried_out(pod, result)
         await self._release(pod.uid, placement.node, lock)
         self._turns.unreserve(item, requeue, result.retry_after)
@@ -332,14 +332,14 @@ class Binder:
 
     async def _not_carried_out(self, pod: Pod, result: BindResult) -> Requeue:
         """Take in that a Binding was not carried out, or would not be; return when its pod is decided anew."""
-        if result.answer is Answer.CONFLICT:
+        if result.answer is BindingAnswer.CONFLICT:
             await self._sender.refresh(pod)
         current = self._engine.state.pod(pod.uid)
-        if result.answer is Answer.GONE:
+        if result.answer is BindingAnswer.GONE:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
-        elif result.answer is Answer.CONFLICT:
+        elif result.answer is BindingAnswer.CONFLICT:
             if current is not None and current.resource_version > pod.resource_version:
                 return Requeue.NOW  # it has changed since it was decided on, no more
-        elif result.answer is Answer.REFUSED:
+        elif result.answer is BindingAnswer.REFUSED:
             self._reporter.binding_failed(pod, result.message)
         return Requeue.BACK_OFF

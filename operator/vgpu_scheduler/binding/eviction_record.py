@@ -33,7 +33,7 @@ _FRESH = timedelta(minutes=1)
 """How old a record may be when its pod is evicted; else it is written anew."""
 
 
-class Recorded(Enum):
+class RecordOutcome(Enum):
     """What came of recording an eviction."""
 
     YES = "recorded"
@@ -109,7 +109,7 @@ class EvictionRecord:
         self._turns: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Who reads a policy relies on what is there: until that is noted, nobody else here takes it back."""
 
-    async def write(self, rules: PreemptionRules, victim: Pod, relied_on: set[PolicyKey]) -> Recorded:
+    async def write(self, rules: PreemptionRules, victim: Pod, relied_on: set[PolicyKey]) -> RecordOutcome:
         """Record a pod in all policies that limit evictions under some rules; what one does not take decides.
 
         Parameters
@@ -123,9 +123,9 @@ class EvictionRecord:
                 entry.trials += key not in relied_on
                 relied_on.add(key)
                 recorded = await self._write_in(key, limit, victim, entry)
-            if recorded is not Recorded.YES:
+            if recorded is not RecordOutcome.YES:
                 return recorded
-        return Recorded.YES
+        return RecordOutcome.YES
 
     async def settle(self, victim: str, relied_on: Collection[PolicyKey], *, counts: bool) -> None:
         """Take in that a trial to evict a pod is over.
@@ -153,20 +153,20 @@ class EvictionRecord:
                 if entry.mine and not entry.counts:
                     await self._take_back_from(key, victim, entry)
 
-    async def _write_in(self, key: PolicyKey, limit: int, victim: Pod, entry: _Entry) -> Recorded:
+    async def _write_in(self, key: PolicyKey, limit: int, victim: Pod, entry: _Entry) -> RecordOutcome:
         now = self._context.clock.now().replace(microsecond=0)  # as it is written
         _, namespace, _ = key
         # Who may read a policy of a namespace need not see the pods of others: these are named by their UID alone.
         named = victim.uid if namespace and namespace != victim.namespace else victim.key
         eviction = Eviction(now, named, victim.uid, victim.node_name)
 
-        def with_it(status: object) -> dict[str, Any] | Recorded:
+        def with_it(status: object) -> dict[str, Any] | RecordOutcome:
             recent = recent_evictions(status, now)
             known = [one for one in recent if one.uid == victim.uid]
             if len(recent) - len(known) >= limit:
-                return Recorded.OVER_LIMIT
+                return RecordOutcome.OVER_LIMIT
             if any(abs(now - one.time) < _FRESH for one in known):
-                return Recorded.YES
+                return RecordOutcome.YES
             if entry.mine.issuperset(known):  # else somebody may have evicted it, of which only the record tells
                 entry.mine.add(eviction)
             return with_eviction(status, eviction, now)
@@ -176,14 +176,16 @@ class EvictionRecord:
     async def _take_back_from(self, key: PolicyKey, victim: str, entry: _Entry) -> None:
         now = self._context.clock.now()
 
-        def without_it(status: object) -> dict[str, Any] | Recorded:
+        def without_it(status: object) -> dict[str, Any] | RecordOutcome:
             known = {one for one in recent_evictions(status, now) if one.uid == victim}
             is_mine = bool(known) and known <= entry.mine
-            return without_eviction(status, victim, now) if is_mine else Recorded.YES
+            return without_eviction(status, victim, now) if is_mine else RecordOutcome.YES
 
         await self._change(key, without_it)
 
-    async def _change(self, key: PolicyKey, change: Callable[[object], dict[str, Any] | Recorded]) -> Recorded:
+    async def _change(
+        self, key: PolicyKey, change: Callable[[object], dict[str, Any] | RecordOutcome]
+    ) -> RecordOutcome:
         """Read a policy and write what is to become of its status, again while others write meanwhile.
 
         Parameters
@@ -199,7 +201,7 @@ class EvictionRecord:
                     break
                 found = read.json()
                 changed = change(found.get("status"))
-                if isinstance(changed, Recorded):
+                if isinstance(changed, RecordOutcome):
                     return changed
                 if not self._context.may_write(self._timeout):
                     break
@@ -209,10 +211,10 @@ class EvictionRecord:
                     "PATCH", f"{path}/status", body, content_type=MERGE_PATCH, timeout=self._timeout
                 )
                 if written.ok:
-                    return Recorded.YES
+                    return RecordOutcome.YES
                 if written.status != HTTPStatus.CONFLICT:
                     log.warning("evictions were not recorded in policy %s: %s", key[-1], written.message)
                     break
         except ApiUnreachableError as error:
             log.warning("evictions were not recorded in policy %s: %s", key[-1], error)
-        return Recorded.NO
+        return RecordOutcome.NO

@@ -18,7 +18,7 @@ from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Preemption
 from vgpu_scheduler.policy import DisruptionBudgetMode
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 __all__ = [
     "EvictionAnswer",
@@ -182,7 +182,7 @@ class EvictionSender:
         """Count a victim as evicted for a pod, and say so."""
         self._preemptions.evicted(victim.uid)
         self._context.reporter.preempted(victim, uid, preemption.node)
-        log.info(Keyed("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
+        log.info(KeyedMessage("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
     async def _send(
         self, right: EvictionRight, method: str, path: str, body: object, form: str = "application/json"

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.binding.context import Background, BindContext, errors_logged
-from vgpu_scheduler.binding.eviction_record import EvictionRecord, EvictionTrial, Recorded
+from vgpu_scheduler.binding.eviction_record import EvictionRecord, EvictionTrial, RecordOutcome
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import NominationWriter
@@ -25,7 +25,7 @@ from vgpu_scheduler.binding.reports import Report
 from vgpu_scheduler.engine import OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Preemption, Victim
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class Evictor:
             return False
         if response is None or not response.ok:
             message = "no answer" if response is None else f"{response.status}: {response.message}"
-            log.info(Keyed("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))
+            log.info(KeyedMessage("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))
             is_refused = response is not None and response.status in _REFUSED
             if response is not None and is_refused:
                 self._deny(NOMINATE, missing_right(NOMINATE, response))
@@ -334,13 +334,13 @@ class Evictor:
             return True
         rules = self._preemptions.rules_of(uid)
         recorded = await self._record.write(rules, victim, trial.relied_on)
-        trial.recorded = rules.quotas if recorded is Recorded.YES else None
-        await asyncio.sleep(_PACE if recorded is Recorded.NO else 0.0)
-        return recorded is not Recorded.OVER_LIMIT
+        trial.recorded = rules.quotas if recorded is RecordOutcome.YES else None
+        await asyncio.sleep(_PACE if recorded is RecordOutcome.NO else 0.0)
+        return recorded is not RecordOutcome.OVER_LIMIT
 
     def _give_up(self, uid: str, victim: Victim, result: EvictionResult) -> None:
         """Have a pod decided anew of which a victim cannot be evicted."""
-        log.info(Keyed("Victim was not evicted", pod=victim.pod, preemptor=uid, err=result.message))
+        log.info(KeyedMessage("Victim was not evicted", pod=victim.pod, preemptor=uid, err=result.message))
         now = self._now()
         if result.answer is EvictionAnswer.DENIED:
             self._deny(result.right, result.message)
@@ -361,7 +361,7 @@ class Evictor:
 
     def _withdraw(self, uid: str, victim: Victim, reason: str) -> None:
         """Have a pod decided anew for which a victim must not end any more."""
-        log.info(Keyed("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
+        log.info(KeyedMessage("Victim is not evicted", pod=victim.pod, preemptor=uid, err=reason))
         self._preemptions.retry(uid, self._now(), _PACE)
         self._context.port.decide_again()
 

@@ -13,7 +13,7 @@ from vgpu_scheduler.binding.evictions import EvictionAnswer, classify_eviction, 
 from vgpu_scheduler.engine import StaleGroup
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class GroupFollowUp:
         result, now = classify_eviction(response), self._context.clock.monotonic()
         self._answers[result.answer] += 1
         if result.answer is EvictionAnswer.EVICTED:
-            log.info(Keyed("Evicted pod of a stale group", pod=pod.key, group=str(group.key)))
+            log.info(KeyedMessage("Evicted pod of a stale group", pod=pod.key, group=str(group.key)))
             text = f"evicted as a policy says (groups.whenStale): {group.message}"
             self._context.reporter.warning(pod, text, EventReason.POD_GROUP_STALE)
         elif result.answer is not EvictionAnswer.GONE:

@@ -11,11 +11,11 @@ from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import BindTask, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
+from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
 from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class InDoubtBindings:
         """Look after a pod from now on; ``message`` is why nobody can tell."""
         pod, node = sent.pod, sent.placement.node
         self._engine.state.mark_in_doubt(pod.uid)
-        log.warning(Keyed("Binding is in doubt", pod=pod.key, node=node, err=message))
+        log.warning(KeyedMessage("Binding is in doubt", pod=pod.key, node=node, err=message))
         text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
         self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)
         if self._may_be_mistaken(pod, sent.lock):
@@ -119,7 +119,9 @@ class InDoubtBindings:
         """Return what was observed of a pod since, by a watch or a sweep; None if that does not tell."""
         pod = self._engine.state.pod(sent.pod.uid)
         if pod is None:
-            return BindResult(Answer.GONE, message)
+            return BindResult(BindingAnswer.GONE, message)
         if not pod.node_name:
             return None  # it may have been observed before the Binding was carried out
-        return BindResult(Answer.BOUND if pod.node_name == sent.placement.node else Answer.CONFLICT, message)
+        return BindResult(
+            BindingAnswer.BOUND if pod.node_name == sent.placement.node else BindingAnswer.CONFLICT, message
+        )

@@ -20,7 +20,7 @@ from vgpu_scheduler.model import DECISION, Decision, Placement
 from vgpu_scheduler.telemetry import guarded, guarded_async
 
 
-class Answer(Enum):
+class BindingAnswer(Enum):
     """What is known after a Binding was sent."""
 
     BOUND = "bound"
@@ -40,27 +40,30 @@ class Answer(Enum):
 class BindResult:
     """What an answer to a Binding means, with the text of the API server."""
 
-    answer: Answer
+    answer: BindingAnswer
     message: str = ""
     retry_after: float = 0.0
 
 
 _DEFAULT_RETRY = 1.0
-_REFUSALS: Mapping[int, Answer] = {HTTPStatus.NOT_FOUND: Answer.GONE, HTTPStatus.CONFLICT: Answer.CONFLICT}
+_REFUSALS: Mapping[int, BindingAnswer] = {
+    HTTPStatus.NOT_FOUND: BindingAnswer.GONE,
+    HTTPStatus.CONFLICT: BindingAnswer.CONFLICT,
+}
 
 
 def classify(response: ApiResponse | None) -> BindResult:
     """Classify the answer to a Binding; None stands for no answer."""
     if response is None:
-        return BindResult(Answer.UNKNOWN, "no answer")
+        return BindResult(BindingAnswer.UNKNOWN, "no answer")
     if response.ok:
-        return BindResult(Answer.BOUND)
+        return BindResult(BindingAnswer.BOUND)
     message = f"{response.status}: {response.message}"
     if response.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return BindResult(Answer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
+        return BindResult(BindingAnswer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
     if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return BindResult(Answer.UNKNOWN, message)
-    return BindResult(_REFUSALS.get(response.status, Answer.REFUSED), message)
+        return BindResult(BindingAnswer.UNKNOWN, message)
+    return BindResult(_REFUSALS.get(response.status, BindingAnswer.REFUSED), message)
 
 
 log = logging.getLogger(__name__)
@@ -107,7 +110,7 @@ class BindAttempt:
 
     pod: Pod
     node: str
-    answer: Answer
+    answer: BindingAnswer
     attempts: int
     came: float
     decided: float
@@ -136,7 +139,7 @@ class BinderHooks:
 
     on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
     on_attempt: Callable[[BindAttempt], None] = lambda _: None
-    on_answer: Callable[[Pod, Answer, float], None] = lambda *_: None
+    on_answer: Callable[[Pod, BindingAnswer, float], None] = lambda *_: None
 
     def guarded(self) -> BinderHooks:
         """Return hooks that change nothing of a bind where they fail."""
@@ -179,14 +182,14 @@ class Sender:
                 response, result = await self._write(
                     "PATCH", pod_path(pod.namespace, pod.name, "status"), patch, MERGE_PATCH
                 )
-                if response is None or result.answer is not Answer.BOUND:
+                if response is None or result.answer is not BindingAnswer.BOUND:
                     return result
                 metadata["resourceVersion"] = response.json()["metadata"]["resourceVersion"]
             _, result = await self._write("POST", pod_path(pod.namespace, pod.name, "binding"), body)
         except ApiUnreachableError as error:
-            result = BindResult(Answer.UNKNOWN, str(error))
+            result = BindResult(BindingAnswer.UNKNOWN, str(error))
         await self.on_step(Step.SENT, pod)
-        if result.answer is Answer.UNKNOWN:
+        if result.answer is BindingAnswer.UNKNOWN:
             return await self.find_out(pod, placement, result.message)
         return result
 
@@ -196,7 +199,7 @@ class Sender:
             path, body = pod_path(pod.namespace, pod.name, "binding"), self._body(pod, placement, decision)
             _, result = await self._write("POST", path, body, dry_run=True)
         except ApiUnreachableError as error:
-            result = BindResult(Answer.UNKNOWN, str(error))
+            result = BindResult(BindingAnswer.UNKNOWN, str(error))
         return result
 
     def _body(self, pod: Pod, placement: Placement, decision: Decision) -> dict[str, Any]:
@@ -212,7 +215,7 @@ class Sender:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
         response = await self.context.fenced_request(method, path, body, self.timeout, content_type, dry_run=dry_run)
         if response is None:
-            return None, BindResult(Answer.REFUSED, "the lease is about to be lost")
+            return None, BindResult(BindingAnswer.REFUSED, "the lease is about to be lost")
         return response, classify(response)
 
     async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
@@ -231,7 +234,7 @@ class Sender:
             result = await self.look(pod, placement, message)
             if result is not None:
                 return result
-        return BindResult(Answer.UNKNOWN, message)
+        return BindResult(BindingAnswer.UNKNOWN, message)
 
     async def look(self, pod: Pod, placement: Placement, message: str) -> BindResult | None:
         """Read a pod whose Binding can no longer happen; None if the API server does not show it.
@@ -241,13 +244,17 @@ class Sender:
         with suppress(ApiUnreachableError, DecodeError):
             response = await self._read(pod)
             if response.status == HTTPStatus.NOT_FOUND:
-                return BindResult(Answer.GONE, message)
+                return BindResult(BindingAnswer.GONE, message)
             if response.ok:
                 return self._compare(pod, placement, response.body, message)
             response = await self._list(pod)
             if response.ok:
                 found = decode_page(response.body).items
-                return self._compare(pod, placement, found[0], message) if found else BindResult(Answer.GONE, message)
+                return (
+                    self._compare(pod, placement, found[0], message)
+                    if found
+                    else BindResult(BindingAnswer.GONE, message)
+                )
         return None
 
     async def refresh(self, pod: Pod) -> None:
@@ -262,10 +269,10 @@ class Sender:
         self.context.observe("Pod", found)
         current = decode_whereabouts(found)
         if current.uid != pod.uid:
-            return BindResult(Answer.GONE, message)
+            return BindResult(BindingAnswer.GONE, message)
         if not current.node:
-            return BindResult(Answer.THROTTLED, message, _RETRY)  # not carried out: try again
-        return BindResult(Answer.BOUND if current.node == placement.node else Answer.CONFLICT, message)
+            return BindResult(BindingAnswer.THROTTLED, message, _RETRY)  # not carried out: try again
+        return BindResult(BindingAnswer.BOUND if current.node == placement.node else BindingAnswer.CONFLICT, message)
 
     async def _list(self, pod: Pod) -> ApiResponse:
         selector = {"fieldSelector": f"metadata.name={pod.name}"}

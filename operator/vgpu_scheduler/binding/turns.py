@@ -13,7 +13,7 @@ from vgpu_scheduler.binding.lanes import BindGroup, BindState, BindTask, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.model import Decision, EventReason
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +238,9 @@ class BindLanes:
         if decision is None or decision.placement is None:
             return False
         self._stats.moved += 1
-        log.info(Keyed("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node))
+        log.info(
+            KeyedMessage("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node)
+        )
         item.enter(BindState.MOVED)
         self._lanes[item.node].leave(item)
         self._submit(decision, left)

@@ -44,7 +44,7 @@ from vgpu_scheduler.whatif import (
     quotas_of,
     remedies_from_condition,
 )
-from vgpu_scheduler.whatif.group_quotas import Fellows, fellows_of
+from vgpu_scheduler.whatif.group_quotas import OtherMembers, fellows_of
 from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_told_in
 
 __all__ = [
@@ -171,7 +171,7 @@ def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     return any(now.get(report.resource) != report.limit for report in quotas_told_in(event))
 
 
-def _standing(world: World, pod: Pod, message: str, fellows: Fellows | None) -> tuple[QuotaReport, ...]:
+def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting.
 
     Of a pod whose amounts depend on the card its condition tells whether they do.

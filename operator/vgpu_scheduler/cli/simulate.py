@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOption
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
-from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
+from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.reading import (
@@ -41,11 +41,11 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
-    Answer,
     Capacity,
+    FileObject,
+    PodResult,
     World,
     WorldError,
-    Written,
     capacity_of,
     make_dialect,
     matches_nothing,
@@ -160,7 +160,7 @@ def _form(scenario: _Scenario) -> dict[str, str]:
 
 
 def _answer_how_many(
-    world: World, view: ClusterView, policies: Sequence[Written], scenario: _Scenario, output: str
+    world: World, view: ClusterView, policies: Sequence[FileObject], scenario: _Scenario, output: str
 ) -> None:
     with exit_on_error():
         pods = new_pods(world, view, _written(scenario), warn, once=True)
@@ -180,7 +180,7 @@ def _answer_how_many(
 def _answer_where(
     world: World,
     view: ClusterView,
-    policies: Sequence[Written],
+    policies: Sequence[FileObject],
     scenario: _Scenario,
     output: str,
     *,
@@ -205,7 +205,7 @@ def _answer_where(
     raise SystemExit(0 if all(answer.node and not answer.displaced_by for answer in answers) else _NO_PLACE)
 
 
-def _without_others(answers: Sequence[Answer], cluster: ClusterOptions) -> list[Answer]:
+def _without_others(answers: Sequence[PodResult], cluster: ClusterOptions) -> list[PodResult]:
     """Leave out the names of victims that the user must not delete."""
     found = [answer.preemption for answer in answers if answer.preemption is not None]
     namespaces = {victim.pod.partition("/")[0] for each in found for victim in each.victims}
@@ -216,7 +216,7 @@ def _without_others(answers: Sequence[Answer], cluster: ClusterOptions) -> list[
     ]
 
 
-def _warn_of_policies(world: World, policies: Sequence[Written], pods: Sequence[Pod]) -> None:
+def _warn_of_policies(world: World, policies: Sequence[FileObject], pods: Sequence[Pod]) -> None:
     """Say what of the policies of --policy matches nothing in the cluster."""
     for policy in policies:
         for text in matches_nothing(world, policy, pods):
@@ -270,7 +270,7 @@ def _count(text: str | None) -> int:
 # The cluster ---------------------------------------------------------------------------------------------------------
 
 
-def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView, list[Written]]:
+def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView, list[FileObject]]:
     """Return the cluster with what is changed of it, and the policies that are."""
     view = read_cluster(cluster, progress)
     world = make_world(view, preemption=scenario.preempt or view.scheduler.options.preemption)
@@ -299,10 +299,10 @@ def _add_nodes(world: World, text: str) -> None:
 # The pods ------------------------------------------------------------------------------------------------------------
 
 
-def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained: bool) -> list[Answer]:
+def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained: bool) -> list[PodResult]:
     done = 0
 
-    def on_answer(answer: Answer) -> None:
+    def on_answer(answer: PodResult) -> None:
         nonlocal done
         done += 1
         if done % 100 == 0:
@@ -312,7 +312,7 @@ def _answers(world: World, view: ClusterView, scenario: _Scenario, *, explained:
     return answers_to(world, view, asked, warn, explained=explained, preempt=scenario.preempt, on_answer=on_answer)
 
 
-def _asked(scenario: _Scenario, written: Sequence[Written] | None = None) -> SimulatedPods:
+def _asked(scenario: _Scenario, written: Sequence[FileObject] | None = None) -> SimulatedPods:
     """Return which pods are to be placed.
 
     Parameters
@@ -335,7 +335,7 @@ def _where(scenario: _Scenario) -> str:
     return ", ".join(map(str, scenario.pods))
 
 
-def _written(scenario: _Scenario) -> list[Written]:
+def _written(scenario: _Scenario) -> list[FileObject]:
     """Return the objects of the files with pods."""
     return at_home(read_files(scenario.pods), scenario.home, scenario.namespaces.name)
 

@@ -10,7 +10,7 @@ import click
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif import MOST_COPIES, Answer, Capacity, explain, number, victim_row
+from vgpu_scheduler.whatif import MOST_COPIES, Capacity, PodResult, explain, number, victim_row
 
 __all__ = ["show_answers", "show_capacities"]
 
@@ -18,7 +18,7 @@ _HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node", "for")
 
 
-def show_answers(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
+def show_answers(answers: Sequence[PodResult], *, explained: bool, wide: bool) -> None:
     """Show where pods go, and who would have to go for them."""
     click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
     if victims := [row for answer in answers for row in _victims(answer)]:
@@ -31,13 +31,13 @@ def show_answers(answers: Sequence[Answer], *, explained: bool, wide: bool) -> N
             click.echo(f"{answer.pod.key}: {_message(answer)}")
 
 
-def _message(answer: Answer) -> str:
+def _message(answer: PodResult) -> str:
     """Say why a pod has no place, with the figures of its quota, or why it is bound later."""
     told = answer.decision.message or answer.after
     return f"{told} ({answer.quotas})" if answer.quotas else told
 
 
-def _victims(answer: Answer) -> list[tuple[str, ...]]:
+def _victims(answer: PodResult) -> list[tuple[str, ...]]:
     """Return a row for each pod that has to go for one."""
     found = answer.preemption
     return (
@@ -47,7 +47,7 @@ def _victims(answer: Answer) -> list[tuple[str, ...]]:
     )
 
 
-def _row(answer: Answer) -> tuple[str, ...]:
+def _row(answer: PodResult) -> tuple[str, ...]:
     """Return a row of the table; a pod's policies are those of its sections, or the settings where there are none."""
     sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
     return (

@@ -11,7 +11,7 @@ import click
 from vgpu_scheduler.cli.cluster.messages import in_colour
 from vgpu_scheduler.cli.cluster.output import Column, Columns
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.whatif.usage import Held, as_json
+from vgpu_scheduler.whatif.usage import UsedAmount, as_json
 
 _COLOURS: Final = ((90, "red"), (70, "yellow"))
 
@@ -50,7 +50,7 @@ def _fullest(reports: Sequence[QuotaReport]) -> float:
     return max((each.used / each.limit if each.limit else float(each.used > 0) for each in reports), default=-1.0)
 
 
-def _used(held: Held) -> int:
+def _used(held: UsedAmount) -> int:
     return held.used
 
 

@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, progress
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, open_world
 from vgpu_scheduler.doctor import ClusterSnapshot
 from vgpu_scheduler.reading import ClusterOptions, connect_to, facts_of_view, hours_in_prometheus
-from vgpu_scheduler.ui import Ask, CurrentWorld, LiveCluster, Window, serve
+from vgpu_scheduler.ui import Ask, CurrentWorld, LiveCluster, PageSetup, serve
 from vgpu_scheduler.whatif import HeldHours
 
 
@@ -29,7 +29,7 @@ def run(*, cluster: ClusterOptions, port: int, prometheus: str | None = None) ->
                 async def look() -> ClusterSnapshot:
                     return await asyncio.to_thread(facts_of_view, view, cluster.scheduler_namespace)
 
-                window = Window(CurrentWorld(world, view), lambda: view, look=look, held=held_in(prometheus))
+                window = PageSetup(CurrentWorld(world, view), lambda: view, look=look, held=held_in(prometheus))
                 uvloop.run(_serve(window, port))
             else:
                 uvloop.run(_follow(cluster, port, held_in(prometheus)))
@@ -60,7 +60,7 @@ async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
         current = await live.open()
         progress("")
         following = asyncio.create_task(live.run())
-        window = Window(current, live.view, live.deletable, live.facts, held)
+        window = PageSetup(current, live.view, live.deletable, live.facts, held)
         serving = asyncio.create_task(_serve(window, port))
         try:
             await asyncio.wait({following, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +74,7 @@ async def _follow(cluster: ClusterOptions, port: int, held: Ask | None) -> None:
         await api.close()
 
 
-async def _serve(window: Window, port: int) -> None:
+async def _serve(window: PageSetup, port: int) -> None:
     """Serve until cancelled."""
     runner, address = await serve(window, port)
     click.echo(f"Open this in a browser; nobody else sees the page:\n\n  {address}\n\nCtrl-C ends it.")

@@ -19,8 +19,16 @@ from vgpu_scheduler.cli.cluster.world import exit_on_error
 from vgpu_scheduler.cli.ui import held_in
 from vgpu_scheduler.reading import ClusterOptions, connect_to
 from vgpu_scheduler.telemetry.logs import configure
-from vgpu_scheduler.ui import Ask, LiveCluster, Names, Window, serve_guarded
-from vgpu_scheduler.ui.access import Certificate, CertificateError, DeployedGuard, Doors, Proxies, Reviews, SecretError
+from vgpu_scheduler.ui import Ask, LiveCluster, Names, PageSetup, serve_guarded
+from vgpu_scheduler.ui.access import (
+    Certificate,
+    CertificateError,
+    DeployedGuard,
+    PageAddresses,
+    Proxies,
+    Reviews,
+    SecretError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +42,7 @@ class Served:
     """How the page is served."""
 
     address: tuple[str, int]
-    doors: Doors
+    doors: PageAddresses
     certificate: Certificate | None
 
 
@@ -80,7 +88,7 @@ def served_as(asked: ServingOptions) -> Served:
         raise click.UsageError("--host: name the hosts under which browsers ask for the page")
     named = frozenset({*(name.lower() for name in asked.hosts), *(f"{name}:{port}" for name in _LOOPBACK_NAMES)})
     is_tls = certificate is not None or asked.tls_at_proxy
-    return Served((host, port), Doors(named, is_tls=is_tls, proxies=_proxies(asked)), certificate)
+    return Served((host, port), PageAddresses(named, is_tls=is_tls, proxies=_proxies(asked)), certificate)
 
 
 def _certificate(asked: ServingOptions) -> Certificate | None:
@@ -148,7 +156,7 @@ async def _serve(cluster: ClusterOptions, served: Served, held: Ask | None) -> N
         current = await live.open()
         guard = DeployedGuard(Reviews(api), served.doors, names, live.namespaces)
         context = served.certificate.context if served.certificate is not None else None
-        window = Window(current, live.view, look=live.facts, held=held)
+        window = PageSetup(current, live.view, look=live.facts, held=held)
         runner = await serve_guarded(window, guard, served.address, context)
         log.info("the page is served on %s", ", ".join(sorted(map(str, runner.addresses))))
         try:

@@ -3,8 +3,8 @@
 The dialects themselves are the packages beside this file; only those who choose among them import one.
 """
 
-from vgpu_scheduler.dialects.allocation import Allocation, Stamp, placement_usage, stamped
-from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
+from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, placement_usage, stamped
+from vgpu_scheduler.dialects.claims import Claims, NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError, UnsupportedError
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
@@ -18,7 +18,6 @@ __all__ = [
     "CodecError",
     "Dialect",
     "Dialects",
-    "FollowedByNode",
     "Inventory",
     "InventoryKind",
     "InventoryObject",
@@ -26,10 +25,11 @@ __all__ = [
     "LocklessNodeSide",
     "NodeLock",
     "NodeSide",
+    "NodeSideAnnotation",
     "Refusal",
     "RegistrationError",
     "Scorers",
-    "Stamp",
+    "TimestampText",
     "UnservedPod",
     "UnsupportedError",
     "placement_usage",

@@ -61,7 +61,7 @@ class Allocation(Protocol):
         return {}
 
 
-class Stamp(str):
+class TimestampText(str):
     """A time in an annotation; the rest of what was encoded stands whenever it is written.
 
     Parameters
@@ -75,7 +75,7 @@ class Stamp(str):
     __slots__ = ("per_second",)
     per_second: float
 
-    def __new__(cls, unix_time: float, per_second: float = 1) -> Stamp:
+    def __new__(cls, unix_time: float, per_second: float = 1) -> TimestampText:
         """Return the text of a time."""
         stamp = super().__new__(cls, int(unix_time * per_second))
         stamp.per_second = per_second
@@ -85,7 +85,7 @@ class Stamp(str):
 def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
     """Return annotations that were encoded earlier, with the time when they are written."""
     return {
-        name: str(int(unix_time * value.per_second)) if isinstance(value, Stamp) else value
+        name: str(int(unix_time * value.per_second)) if isinstance(value, TimestampText) else value
         for name, value in annotations.items()
     }
 

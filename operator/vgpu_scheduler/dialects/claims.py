@@ -16,7 +16,7 @@ Scorers = tuple[WeightedScorer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedByNode:
+class NodeSideAnnotation:
     """An annotation that the node side follows on the pod itself, whatever was decided.
 
     Attributes
@@ -59,7 +59,7 @@ class Claims(Protocol):
     @property
     def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
     @property
-    def followed_by_node(self) -> Mapping[str, FollowedByNode]: ...  # noqa: D102
+    def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]: ...  # noqa: D102
 
     def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
         """Return what each container claims.

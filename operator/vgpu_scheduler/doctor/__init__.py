@@ -9,14 +9,14 @@ A check is a function from what was seen to findings, in a file of ``checks`` th
 a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.
 """
 
-from vgpu_scheduler.doctor.access import Account, Answers, Question, Rbac, Rights
+from vgpu_scheduler.doctor.access import AccessReviews, Account, Question, Rbac, Rights
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks import CHECKS
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings, Server
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
 from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, Fact, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
-from vgpu_scheduler.doctor.seen import ClusterSnapshot, Expected, Server
 
 __all__ = [
     "CHECKS",
@@ -27,13 +27,13 @@ __all__ = [
     "RIGHTS",
     "ROLE_FACTS",
     "SETTINGS_UNREADABLE",
+    "AccessReviews",
     "Account",
-    "Answers",
     "Check",
     "ClusterSnapshot",
     "ContainerSpec",
     "Diagnosis",
-    "Expected",
+    "ExpectedSettings",
     "Fact",
     "Finding",
     "ObjectRef",

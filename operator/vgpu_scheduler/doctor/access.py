@@ -71,7 +71,7 @@ class Rights(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AccessReviews:
     """What the API server's authorizer answered; what it was not asked is not allowed."""
 
     answers: Mapping[Question, bool]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 RIGHTS = "rights"
 """What a check needs that asks who may do what; the others need objects, by their kind."""

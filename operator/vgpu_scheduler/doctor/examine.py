@@ -8,9 +8,9 @@ from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
 from vgpu_scheduler.doctor.checks.rights import needed_roles
 from vgpu_scheduler.doctor.checks.rights import questions as rights_of
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",

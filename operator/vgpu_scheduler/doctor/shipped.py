@@ -45,7 +45,7 @@ class ShippedPolicy(msgspec.Struct, frozen=True, rename="camel"):
     failure_policy: str
 
 
-class Shipped(msgspec.Struct, frozen=True, kw_only=True):
+class ShippedManifests(msgspec.Struct, frozen=True, kw_only=True):
     """All of it.
 
     Attributes
@@ -67,6 +67,6 @@ class Shipped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def shipped() -> Shipped:
+def shipped() -> ShippedManifests:
     """Return what is shipped."""
-    return msgspec.json.decode((files(__package__) / "shipped.json").read_bytes(), type=Shipped)
+    return msgspec.json.decode((files(__package__) / "shipped.json").read_bytes(), type=ShippedManifests)

@@ -12,11 +12,10 @@ from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.engine.makers_on_nodes import MakerOnNode, makers_on_node
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, most_memory, pod_sums, worded_bytes
+from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, most_memory, pod_sums, worded_bytes
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candidates
@@ -25,6 +24,7 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
+from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
 __all__ = [
     "ANY_CARD",
@@ -34,7 +34,6 @@ __all__ = [
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
-    "Breach",
     "Candidates",
     "CardVerdict",
     "Cause",
@@ -45,6 +44,7 @@ __all__ = [
     "EngineOptions",
     "EquivalenceClasses",
     "EventPort",
+    "ExceededLimit",
     "FoundLock",
     "GroupCondition",
     "GroupConditions",
@@ -53,7 +53,6 @@ __all__ = [
     "GroupStanding",
     "LockJudge",
     "LockStatus",
-    "MakerOnNode",
     "Metered",
     "NodeClosure",
     "ObservedKind",
@@ -73,17 +72,18 @@ __all__ = [
     "StaleGroup",
     "Sweep",
     "UsageMeter",
+    "VendorOnNode",
     "breaches",
     "card_verdicts",
     "cards_held",
     "event_note",
     "find_lock",
     "held_by_namespace",
-    "makers_on_node",
     "most_memory",
     "pod_sums",
     "pools",
     "quotas_told_in",
     "review_locks",
+    "vendors_on_node",
     "worded_bytes",
 ]

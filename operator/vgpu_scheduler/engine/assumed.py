@@ -17,14 +17,14 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, Placement
 from vgpu_scheduler.state import Hold, Phase, Reservation, State
 
-__all__ = ["MOST_MOVES", "AssumedPlacements", "Before", "Reserver"]
+__all__ = ["MOST_MOVES", "AssumedPlacements", "Reserver", "StateBeforeRollback"]
 
 MOST_MOVES: Final = 3
 """How often a pod is moved away from a slow node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class StateBeforeRollback:
     """What placements that are taken back must leave as it was.
 
     Attributes
@@ -66,11 +66,11 @@ class Reserver:
         usage = placement_usage(decision.placement, decision.claims)
         return self._state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
-    def before(self) -> Before:
+    def before(self) -> StateBeforeRollback:
         """Return what placements that may be taken back have to leave as it is."""
-        return Before(tuple(self._state.holds), frozenset(self._state.wakes.returned))
+        return StateBeforeRollback(tuple(self._state.holds), frozenset(self._state.wakes.returned))
 
-    def undo(self, placed: Sequence[Decision], before: Before) -> None:
+    def undo(self, placed: Sequence[Decision], before: StateBeforeRollback) -> None:
         """Take placements back that were reserved since; nobody is woken by that."""
         for decision in reversed(placed):
             self._state.undo(decision.uid)

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
-from vgpu_scheduler.engine.preferences import Filtered, Preferences, Ranked
+from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
@@ -332,7 +332,7 @@ class Cycle:
         )
 
     def _scores(
-        self, part: NodePart, rows: NDArray[np.int64], ranked: Ranked | None
+        self, part: NodePart, rows: NDArray[np.int64], ranked: RankedNodes | None
     ) -> dict[str, tuple[ScorePart, ...]]:
         """Return what each scorer and plugin says about each of the rows that fit."""
         scores = {}

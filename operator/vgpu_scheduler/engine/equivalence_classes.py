@@ -31,7 +31,7 @@ _MADE: Final = 16 * 2**10
 """What one takes beside the terms of its pod, which is about eight bytes per node and term."""
 
 
-class Closing(Protocol):
+class Closeable(Protocol):
     """What a plugin makes."""
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class Closing(Protocol):
 
 
 _Plugin = TypeVar("_Plugin")
-_Made = TypeVar("_Made", bound=Closing)
+_Made = TypeVar("_Made", bound=Closeable)
 _Entry = tuple[_Plugin, Callable[[Pod, State], Hashable | None], Callable[[Pod, State], _Made]]
 
 
@@ -74,7 +74,7 @@ class PodPlugins(Generic[_Plugin, _Made]):
         return found
 
 
-def _close(unused: Closing) -> None:
+def _close(unused: Closeable) -> None:
     unused.close()
 
 

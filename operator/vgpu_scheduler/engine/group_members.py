@@ -18,13 +18,13 @@ from vgpu_scheduler.groups import rank
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
 
-__all__ = ["GroupMembers", "Lacking"]
+__all__ = ["GroupMembers", "UnplacedMembers"]
 
 _MANY: Final = 1_000_000
 """How many pods a node has room for at most where nothing bounds that."""
 
 
-class Lacking(NamedTuple):
+class UnplacedMembers(NamedTuple):
     """Pods that ask the same, for which there is not enough room.
 
     Attributes
@@ -122,11 +122,11 @@ class GroupMembers:
         """The kinds of pods, the hardest to place first."""
         return sorted(self._by_kind, key=self._hardness)
 
-    def lacking(self) -> list[Lacking]:
+    def lacking(self) -> list[UnplacedMembers]:
         """Return the kinds of pods of which more wait than all nodes have room for, the hardest to place first."""
         counted = ((self._by_kind[kind], self._copies[kind]) for kind in self._kinds)
         return [
-            Lacking(pods[0], len(pods), found.scarcest)
+            UnplacedMembers(pods[0], len(pods), found.scarcest)
             for pods, found in counted
             if int(found.counts.sum()) < len(pods)
         ]

@@ -32,7 +32,7 @@ from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, 
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
 
-class Observing(Protocol):
+class ObjectObserver(Protocol):
     """Who keeps what is observed: an engine."""
 
     dialects: Dialects
@@ -65,7 +65,7 @@ class Observing(Protocol):
         """Take in the object beside a node that lists its devices, or that there is none any more."""
 
 
-def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
+def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in each kind, by the name of the kind."""
     selecting = engine.state.selecting
     return {
@@ -88,7 +88,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
     }
 
 
-def _pods(engine: Observing) -> ObservedKind[Pod]:
+def _pods(engine: ObjectObserver) -> ObservedKind[Pod]:
     state = engine.state
 
     return ObservedKind(
@@ -103,7 +103,7 @@ def _pods(engine: Observing) -> ObservedKind[Pod]:
     )
 
 
-def _nodes(engine: Observing) -> ObservedKind[Node]:
+def _nodes(engine: ObjectObserver) -> ObservedKind[Node]:
     state = engine.state
 
     def remove(node: Node, version: int, _: float) -> None:
@@ -124,7 +124,7 @@ def _nodes(engine: Observing) -> ObservedKind[Node]:
     )
 
 
-def _beside(engine: Observing) -> ObservedKind[NodeInventory]:
+def _beside(engine: ObjectObserver) -> ObservedKind[NodeInventory]:
     store: VersionedStore[str, NodeInventory] = VersionedStore()
 
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
@@ -147,7 +147,7 @@ def _beside(engine: Observing) -> ObservedKind[NodeInventory]:
     )
 
 
-def _namespaces(engine: Observing) -> ObservedKind[Namespace]:
+def _namespaces(engine: ObjectObserver) -> ObservedKind[Namespace]:
     catalogue = engine.policies.catalogue
 
     return ObservedKind(
@@ -160,7 +160,7 @@ def _namespaces(engine: Observing) -> ObservedKind[Namespace]:
     )
 
 
-def _policies(engine: Observing, kind: str) -> ObservedKind[PolicyResource]:
+def _policies(engine: ObjectObserver, kind: str) -> ObservedKind[PolicyResource]:
     catalogue = engine.policies.catalogue
 
     def missing(listed: Collection[PolicyKey], version: int) -> Iterable[PolicyResource]:
@@ -176,7 +176,7 @@ def _policies(engine: Observing, kind: str) -> ObservedKind[PolicyResource]:
     )
 
 
-def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[StorageObject]:
+def _storage(engine: ObjectObserver, kind: type[StorageObject]) -> ObservedKind[StorageObject]:
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
@@ -192,7 +192,7 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     return _stored(store, observe, lambda found, version: changed(None, found, volumes.forget(found, version)))
 
 
-def _budgets(engine: Observing) -> ObservedKind[DisruptionBudget]:
+def _budgets(engine: ObjectObserver) -> ObservedKind[DisruptionBudget]:
     budgets = engine.budgets
 
     def changed(event: ClusterEvent) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, Claim, ContainerKind, InputError, PodClaims, counted
-from vgpu_scheduler.policy import Bound, PodLimits
+from vgpu_scheduler.policy import PodLimits, UpperBound
 
 
 class LimitError(InputError):
@@ -16,7 +16,7 @@ class LimitError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class ExceededLimit:
     """A limit that a pod is beyond, on every device.
 
     Attributes
@@ -29,7 +29,7 @@ class Breach:
 
     field: str
     asked: int
-    bound: Bound
+    bound: UpperBound
     words: str
 
     @property
@@ -109,7 +109,9 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle:
     return largest
 
 
-def breaches(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> tuple[Breach, ...]:
+def breaches(
+    claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False
+) -> tuple[ExceededLimit, ...]:
     """Return the limits that a pod is beyond, each once, with the most that it asks for at any moment.
 
     Parameters
@@ -118,7 +120,7 @@ def breaches(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bo
         As for :func:`most_memory`.
     """
     unit = dialect.inventory.memory_unit
-    fields: tuple[tuple[str, Bound | None, Callable[[PodSums], int], Callable[[PodSums], str]], ...] = (
+    fields: tuple[tuple[str, UpperBound | None, Callable[[PodSums], int], Callable[[PodSums], str]], ...] = (
         (
             "exclusiveCardsPerPod",
             limits.exclusive_cards,
@@ -145,7 +147,7 @@ def breaches(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bo
     for name, bound, asked, words in fields:
         most = max(moments, key=asked)
         if bound is not None and asked(most) > bound.most:
-            found.append(Breach(name, asked(most), bound, words(most)))
+            found.append(ExceededLimit(name, asked(most), bound, words(most)))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from vgpu_scheduler.model import ScorePart
 from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, Rejections, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
-__all__ = ["DEVICE", "Filtered", "Preferences", "Ranked"]
+__all__ = ["DEVICE", "Filtered", "Preferences", "RankedNodes"]
 
 
 DEVICE: Final = "device"
@@ -35,7 +35,7 @@ DEVICE: Final = "device"
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedNodes:
     """Nodes where a pod fits, with the points that each plugin gives them.
 
     Attributes
@@ -102,7 +102,7 @@ class Preferences:
     def __init__(self, state: State) -> None:
         self._plugins = PodPlugins(((plugin, plugin.key, plugin.make) for plugin in SCORE_PLUGINS), state)
 
-    def rank(self, pod: Pod, part: NodePart, rows: NDArray[np.int64], weight: int) -> Ranked | None:
+    def rank(self, pod: Pod, part: NodePart, rows: NDArray[np.int64], weight: int) -> RankedNodes | None:
         """Rank the nodes where a pod fits.
 
         Parameters
@@ -130,7 +130,7 @@ class Preferences:
         if not any(scores.distinguish() for _, scores in said):
             return None
         device = part.score[fitting]
-        return Ranked(fitting, device, part.ranking.points(device), weight, said)
+        return RankedNodes(fitting, device, part.ranking.points(device), weight, said)
 
 
 class Filtered:

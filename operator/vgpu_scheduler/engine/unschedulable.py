@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.model import ClusterEvent, NodeVerdict
 from vgpu_scheduler.state import NodeTable
 
-__all__ = ["OF_ONE_NODE", "Counted", "count_rejections", "verdicts"]
+__all__ = ["OF_ONE_NODE", "RejectionCounts", "count_rejections", "verdicts"]
 
 OF_ONE_NODE = (
     ClusterEvent.NODE
@@ -30,7 +30,7 @@ OF_ONE_NODE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RejectionCounts:
     """What keeps a pod from nodes.
 
     Attributes
@@ -48,7 +48,7 @@ class Counted:
     rejected_by: tuple[str, ...]
 
 
-def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> Counted:
+def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> RejectionCounts:
     """Count the nodes under each distinct reason, and collect what could help and what rejects.
 
     Parameters
@@ -77,7 +77,7 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
             counts[cause.text] = counts.get(cause.text, 0) + 1
             events |= ClusterEvent.REJECTION if cause is Cause.POD_REJECTED else ClusterEvent.NODE
             rejected_by[cause.value] = None
-    return Counted(counts, events, tuple(rejected_by))
+    return RejectionCounts(counts, events, tuple(rejected_by))
 
 
 def verdicts(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> dict[str, NodeVerdict]:

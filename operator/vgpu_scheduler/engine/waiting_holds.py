@@ -71,7 +71,7 @@ class WaitingHolds:
         self._preemptions = preemptions
         self._priority = groups.priority
         self._constraints = constraints
-        self._planner = GroupPlanner(cycle, OnceLeft(cycle, preemptions, groups))
+        self._planner = GroupPlanner(cycle, RoomOnceOthersEnd(cycle, preemptions, groups))
         self._begun: dict[str, float] = {}
         """When room was kept first for pods whose hour goes on, by UID."""
         self._fruitless: dict[str, float] = {}
@@ -205,7 +205,7 @@ class WaitingHolds:
         return f"room on node {hold.node} is kept for it, which is enough {left}."
 
 
-class OnceLeft:
+class RoomOnceOthersEnd:
     """Says what pods get once others have ended by themselves, whoever they are: where the fewest have to.
 
     Nobody waits for pods of the own group: they wait, too.

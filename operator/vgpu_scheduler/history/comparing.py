@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.history.course import Course, PodCourse
 from vgpu_scheduler.history.resampling import Blocks
 
-__all__ = ["LEVEL", "MEASURES", "Compared", "Interval", "Measure", "compared", "groups_of", "measured"]
+__all__ = ["LEVEL", "MEASURES", "Interval", "Measure", "MeasureComparison", "compared", "groups_of", "measured"]
 
 LEVEL: Final = 90
 """Percent of the drawn values that are within an interval."""
@@ -73,7 +73,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MeasureComparison:
     """One measure of one group of pods under two policies.
 
     Attributes
@@ -197,7 +197,7 @@ def measured(course: Course) -> Mapping[str, float]:
     return dict([*sample.of_all(all_), *sample.of_pods(all_, np.argsort(sample.waited, kind="stable"))])
 
 
-def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -> list[Compared]:
+def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -> list[MeasureComparison]:
     """Compare two policies.
 
     Parameters
@@ -229,7 +229,7 @@ def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -
         pairs = np.array([(one.get((name, group), 0.0), other.get((name, group), 0.0)) for one, other in values])
         pods = 0 if name in _OF_CARDS else len(groups[group])
         one, other, difference = (_interval(each) for each in (pairs[:, 0], pairs[:, 1], pairs[:, 1] - pairs[:, 0]))
-        found.append(Compared(_BY_NAME[name], group, pods, one, other, difference))
+        found.append(MeasureComparison(_BY_NAME[name], group, pods, one, other, difference))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from vgpu_scheduler.groups import POD_GROUP_KINDS
-from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Missed, Removed, Withdrawn
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, MissedEvents, Removed, Withdrawn
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     DisruptionBudget,
@@ -135,7 +135,7 @@ def _row(event: Event, *, first: bool) -> Row:
     if isinstance(event, Decided):
         body = _encode(_Decision({**event.annotations}, event.by, event.evicted))
         return Row(event.at, "decided", "Pod", uid=event.uid, node=event.node, body=body)
-    if isinstance(event, Missed):
+    if isinstance(event, MissedEvents):
         return Row(event.at, "missed", body=_encode(_Gap(event.events, event.why)))
     name = "removed" if isinstance(event, Removed) else "first" if first else "changed"
     value = event.value
@@ -195,7 +195,7 @@ class RowReader:
             return Decided(at, row.uid, row.node, said.annotations, said.by, said.evicted)
         if event == "missed":
             gap = _gaps.decode(row.body)
-            return Missed(at, gap.events, gap.why)
+            return MissedEvents(at, gap.events, gap.why)
         if event not in {"arrived", "waiting", "first", "changed", "removed"}:
             raise LogError(f"there is no event {event!r}")
         value = self._value(row.kind, row.body)

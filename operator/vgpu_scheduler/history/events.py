@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.kube import Pod, Versioned
 
-__all__ = ["Arrived", "Changed", "Decided", "Departed", "Event", "History", "Missed", "Removed", "Stay", "Withdrawn"]
+__all__ = [
+    "Arrived",
+    "Changed",
+    "Decided",
+    "Departed",
+    "Event",
+    "History",
+    "MissedEvents",
+    "PodLifetime",
+    "Removed",
+    "Withdrawn",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,7 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedEvents:
     """Here something was not written down.
 
     Attributes
@@ -115,7 +126,7 @@ class Missed:
     why: str
 
 
-Event = Arrived | Departed | Changed | Removed | Decided | Withdrawn | Missed
+Event = Arrived | Departed | Changed | Removed | Decided | Withdrawn | MissedEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +159,11 @@ class History:
         return (event for event in self.events if isinstance(event, Decided))
 
     @property
-    def missed(self) -> Iterator[Missed]:
+    def missed(self) -> Iterator[MissedEvents]:
         """The gaps, in order."""
-        return (event for event in self.events if isinstance(event, Missed))
+        return (event for event in self.events if isinstance(event, MissedEvents))
 
-    def stays(self) -> dict[str, Stay]:
+    def stays(self) -> dict[str, PodLifetime]:
         """Return when each pod was placed, and when it departed, by UID."""
         placed: dict[str, float] = {}
         evicted: set[str] = set()
@@ -166,11 +177,14 @@ class History:
                 placed.pop(event.uid, None)
             elif isinstance(event, Departed):
                 departed.setdefault(event.uid, event.at)
-        return {uid: Stay(placed.get(uid), departed.get(uid), evicted=uid in evicted) for uid in {**placed, **departed}}
+        return {
+            uid: PodLifetime(placed.get(uid), departed.get(uid), evicted=uid in evicted)
+            for uid in {**placed, **departed}
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PodLifetime:
     """How long a pod was there.
 
     Attributes

@@ -14,7 +14,7 @@ from vgpu_scheduler.history.events import (
     Departed,
     Event,
     History,
-    Missed,
+    MissedEvents,
     Removed,
     Withdrawn,
 )
@@ -129,13 +129,13 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
             )
             at = part.header.began
             decided = {event.uid for event in part.events if isinstance(event, Decided) and event.at <= at}
-            news = [Missed(at, 0, why), *known.differences(part.first, decided, at)]
+            news = [MissedEvents(at, 0, why), *known.differences(part.first, decided, at)]
         for event in (*news, *part.events):
             if _is_repeated(event, part) and known.pods.get(event.uid) == event.node:
                 continue  # each file begins with the decisions that were not carried out yet
             known.take(event)
             events.append(event)
-    problems += [_told(event) for event in events if isinstance(event, Missed) and event.events]
+    problems += [_told(event) for event in events if isinstance(event, MissedEvents) and event.events]
     began, ended = first.header.began, max(part.ended for part in parts)
     beginning = tuple(event for event in first.first if isinstance(event, Arrived | Changed))
     return History(began, ended, beginning, tuple(events)), problems
@@ -151,5 +151,5 @@ def _goes_on(before: Part, part: Part) -> bool:
     return one.run == other.run and one.number + 1 == other.number and not before.problem
 
 
-def _told(missed: Missed) -> str:
+def _told(missed: MissedEvents) -> str:
     return f"{missed.events} events are missing: {missed.why}"

@@ -27,8 +27,8 @@ __all__ = [
     "OPEN",
     "Header",
     "LogFile",
-    "NoArrowError",
     "Part",
+    "PyarrowMissingError",
     "check_arrow",
     "close_left_open",
     "read_part",
@@ -46,7 +46,7 @@ _GROUP_BYTES: Final = 64 * 2**20
 """Bytes of one in memory, likewise."""
 
 
-class NoArrowError(Exception):
+class PyarrowMissingError(Exception):
     """The library that reads and writes the files is not installed."""
 
 
@@ -118,7 +118,7 @@ def _arrow() -> Any:
         arrow = import_module("pyarrow")  # an optional extra, large, and used only here
         import_module("pyarrow.parquet")
     except ImportError as error:
-        raise NoArrowError("logs need the package pyarrow: pip install 'vgpu-scheduler[history]'") from error
+        raise PyarrowMissingError("logs need the package pyarrow: pip install 'vgpu-scheduler[history]'") from error
     return arrow
 
 

@@ -23,7 +23,7 @@ import msgspec
 
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.history.course import Course, Eviction, PodCourse
-from vgpu_scheduler.history.events import Arrived, Changed, Departed, Event, History, Removed, Stay
+from vgpu_scheduler.history.events import Arrived, Changed, Departed, Event, History, PodLifetime, Removed
 from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.history.virtual import POD, VirtualCluster, as_created
 from vgpu_scheduler.kube import Pod
@@ -32,7 +32,7 @@ from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
 
 __all__ = ["replay", "with_policies"]
 
-_NOTHING: Final = Stay()
+_NOTHING: Final = PodLifetime()
 
 
 class _Step(NamedTuple):

@@ -78,7 +78,7 @@ from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
     CardAsk,
-    Costs,
+    EvictionCosts,
     Occupants,
     PodRequests,
     SetScratch,
@@ -138,8 +138,8 @@ __all__ = [
     "Check",
     "ClaimOnNode",
     "ClaimRules",
-    "Costs",
     "DeviceColumns",
+    "EvictionCosts",
     "FitResult",
     "LinkScratch",
     "NodeCpu",

@@ -30,7 +30,7 @@ _ONE_PIECE = int(Check.ONE_PIECE)
 _PLACEMENTS, _FIRST_SLICE, _END_SLICE = int(Role.PLACEMENTS), int(Role.FIRST_SLICE), int(Role.END_SLICE)
 
 
-class Wanted(NamedTuple):
+class PieceRequirement(NamedTuple):
     """What a piece must have: this memory and compute, and exactly these shares unless they are 0."""
 
     slots: int
@@ -87,7 +87,7 @@ def cores_of_piece(columns: DeviceColumns, request: Request, claim: int, device:
 
 
 @kernel
-def _suits(columns: DeviceColumns, piece: int, wanted: Wanted) -> bool:
+def _suits(columns: DeviceColumns, piece: int, wanted: PieceRequirement) -> bool:
     return (
         columns.pieces[piece, MEMORY] >= wanted.memory
         and columns.pieces[piece, CORES] >= wanted.cores
@@ -96,13 +96,13 @@ def _suits(columns: DeviceColumns, piece: int, wanted: Wanted) -> bool:
 
 
 @kernel
-def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> Wanted:
+def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> PieceRequirement:
     """Return what a piece of a device must have: memory, and compute and shares where its maker says so."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
     if not request.rules.checks[claim] & _ONE_PIECE:
-        return Wanted(0, memory, 0)
+        return PieceRequirement(0, memory, 0)
     slots: int = request.claims.amounts[claim, SLOTS]
-    return Wanted(slots, memory, claimed_cores(request, claim, columns.total, device))
+    return PieceRequirement(slots, memory, claimed_cores(request, claim, columns.total, device))
 
 
 @kernel

@@ -46,7 +46,7 @@ class CardAsk(NamedTuple):
     may_use: NDArray[np.bool_]  # (D,) which devices it may have
 
 
-class Costs(NamedTuple):
+class EvictionCosts(NamedTuple):
     """What the pods of a node cost at least; written at the rows that are asked about."""
 
     highest: NDArray[np.int64]  # (N,) NO_PRIORITY where no pod's end would do
@@ -78,7 +78,7 @@ def cheapest_at_least(
     ask: CardAsk,
     rows: NDArray[np.int64],
     scratch: SetScratch,
-    into: Costs,
+    into: EvictionCosts,
 ) -> None:
     """Write what the pods of each node cost at least that would have to end.
 
@@ -131,7 +131,7 @@ def take_off_waiting(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk
 
 @entry_kernel
 def without_waiting(
-    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, rows: NDArray[np.int64], into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, rows: NDArray[np.int64], into: EvictionCosts
 ) -> None:
     """Write the least there is to be paid, no pod of the lowest priority, where pods that wait to be bound are enough.
 
@@ -155,7 +155,7 @@ def without_waiting(
 
 @kernel
 def _compare(
-    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: EvictionCosts
 ) -> None:
     """Take in what the pods of a card cost at least, all of which together would do."""
     # The pods of the lowest priorities that would do together say how high the highest one has to be.
@@ -193,7 +193,7 @@ def _needed(columns: DeviceColumns, ask: CardAsk, device: int, dimension: int) -
 
 @kernel
 def _compare_sets(
-    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: Costs
+    columns: DeviceColumns, occupants: Occupants, ask: CardAsk, card: _Card, scratch: SetScratch, into: EvictionCosts
 ) -> None:
     """Compare all sets of pods; the sums of each are those of the set without its most important pod, and of that."""
     size = card.end - card.begin
@@ -221,7 +221,7 @@ def _compare_sets(
 
 
 @kernel
-def _keep_cheaper(into: Costs, row: int, highest: int, total: int, count: int, start: float) -> None:
+def _keep_cheaper(into: EvictionCosts, row: int, highest: int, total: int, count: int, start: float) -> None:
     """Write a cost if it is lower than what is written."""
     if into.highest[row] != NO_PRIORITY:
         if highest > into.highest[row]:

@@ -29,7 +29,7 @@ from vgpu_scheduler.policy.preemption import (
     VictimScope,
 )
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
-from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, PodLimits, ResolvedPolicy, UpperBound
 from vgpu_scheduler.policy.schema import crds
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "SECTIONS",
     "SETTINGS",
     "VERSION",
-    "Bound",
     "Catalogue",
     "DisruptionBudgetMode",
     "Eviction",
@@ -59,6 +58,7 @@ __all__ = [
     "PolicyResource",
     "PreemptionRules",
     "ResolvedPolicy",
+    "UpperBound",
     "VictimScope",
     "WhenStale",
     "crds",

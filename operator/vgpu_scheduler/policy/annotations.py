@@ -31,7 +31,7 @@ class PolicyError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class PodWords:
+class PodAnnotationPolicy:
     """What a pod asks for itself; None where it says nothing."""
 
     node_policy: NodePolicy | None = None
@@ -40,7 +40,7 @@ class PodWords:
     warnings: tuple[str, ...] = ()
 
 
-def pod_words(annotations: Mapping[str, str]) -> PodWords:
+def pod_annotation_policy(annotations: Mapping[str, str]) -> PodAnnotationPolicy:
     """Read the annotations; unknown words fall back as documented, with a warning (C-21).
 
     Raises
@@ -64,7 +64,7 @@ def pod_words(annotations: Mapping[str, str]) -> PodWords:
             weights = parse_weights(annotations[DEVICE_WEIGHTS])
         except ValueError as error:
             raise PolicyError(f"annotation {DEVICE_WEIGHTS}: {error}") from None
-    return PodWords(node_policy, device_policy, weights, tuple(warnings))
+    return PodAnnotationPolicy(node_policy, device_policy, weights, tuple(warnings))
 
 
 def _device_policy(text: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from vgpu_scheduler.model import (
     bytes_of,
     internal_error,
 )
-from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
+from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_annotation_policy
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
@@ -34,9 +34,9 @@ from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
     POD,
     SETTINGS,
-    Bound,
     PodLimits,
     ResolvedPolicy,
+    UpperBound,
     overruled_by,
 )
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, together, unread
@@ -289,7 +289,7 @@ class Policies:
             if (why := overruled_by(word, draft.overrides, enforced, overrides_of))
         }
         draft.warnings += [overruled(key, denied[key]) for key in given if key in denied]
-        words = pod_words({key: value for key, value in given.items() if key not in denied})
+        words = pod_annotation_policy({key: value for key, value in given.items() if key not in denied})
         warnings = list(words.warnings)
         if words.node_policy is not None:
             draft.nodes = NodeRule((WeightedScorer(HamiScorer(words.node_policy)),))
@@ -379,7 +379,7 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
 
 
 def _limit_pods(matching: Sequence[PolicyResource], draft: _Draft) -> None:
-    bounds: dict[str, Bound] = {}
+    bounds: dict[str, UpperBound] = {}
     for policy, section in holding(matching, "limits"):
         asked = {
             "memory": section.memory_per_pod,
@@ -389,7 +389,7 @@ def _limit_pods(matching: Sequence[PolicyResource], draft: _Draft) -> None:
         }
         for name, most in asked.items():
             if most is not None and (name not in bounds or most < bounds[name].most):
-                bounds[name] = Bound(most, title(policy))
+                bounds[name] = UpperBound(most, title(policy))
     draft.limits = PodLimits(**bounds)
     for bound in bounds.values():
         draft.came_from("limits", bound.source)

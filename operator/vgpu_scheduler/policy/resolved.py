@@ -22,7 +22,7 @@ DEVICE_WEIGHT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class UpperBound:
     """An upper bound on what one pod may ask for, and the policy that sets it."""
 
     most: int
@@ -45,10 +45,10 @@ class PodLimits:
         Devices that nobody else is to use.
     """
 
-    memory: Bound | None = None
-    cores: Bound | None = None
-    devices: Bound | None = None
-    exclusive_cards: Bound | None = None
+    memory: UpperBound | None = None
+    cores: UpperBound | None = None
+    devices: UpperBound | None = None
+    exclusive_cards: UpperBound | None = None
 
 
 _DECIDED_BY: Mapping[str, frozenset[str]] = {

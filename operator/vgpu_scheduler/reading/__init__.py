@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vgpu_scheduler.reading.asked import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
+    from vgpu_scheduler.reading.asked_pods import at_home, is_at_home, namespaces_of, new_pods, nothing_to_place, within
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import (
         ExplainedPod,

@@ -14,9 +14,9 @@ from vgpu_scheduler.doctor import (
     OF_A_NAMESPACE,
     RIGHTS,
     ROLE_FACTS,
-    Answers,
+    AccessReviews,
     ClusterSnapshot,
-    Expected,
+    ExpectedSettings,
     Fact,
     Finding,
     Question,
@@ -27,7 +27,7 @@ from vgpu_scheduler.doctor import (
     questions,
     take_in,
 )
-from vgpu_scheduler.reading.expected import expectations, expected_of
+from vgpu_scheduler.reading.expected_settings import expectations, expected_of
 from vgpu_scheduler.reading.lists import ListResult, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
 from vgpu_scheduler.reading.view import ClusterView, read_cluster
@@ -68,7 +68,7 @@ class _Collected:
         for fact in facts:
             self.take(fact, [obj for obj in by_kind.get(_object_kind(fact), ()) if fact.is_of(obj)])
 
-    def seen(self, expected: Expected, server: Server, rights: Rights | None) -> ClusterSnapshot:
+    def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> ClusterSnapshot:
         """Return all that was collected."""
         return ClusterSnapshot(
             expected=expected,
@@ -84,7 +84,7 @@ def _object_kind(fact: Fact) -> str:
     return fact.object_kind or fact.kind
 
 
-def _facts_for(expected: Expected) -> list[Fact]:
+def _facts_for(expected: ExpectedSettings) -> list[Fact]:
     """Return what every look takes at a cluster whose scheduler is set so."""
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.kind))
     return [*FACTS, *map(beside_fact, beside)]
@@ -254,7 +254,7 @@ async def _may_review(api: ApiClient) -> bool:
         return False
 
 
-async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Collected) -> Answers | None:
+async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Collected) -> AccessReviews | None:
     """Ask who may do what; None if a question was not answered."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -264,7 +264,7 @@ async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Colle
         return question, response.ok and bool(response.json()["status"]["allowed"])
 
     try:
-        return Answers(dict(await asyncio.gather(*(one(question) for question in asked))))
+        return AccessReviews(dict(await asyncio.gather(*(one(question) for question in asked))))
     except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
         collected.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
         return None

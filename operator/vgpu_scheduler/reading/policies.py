@@ -9,12 +9,12 @@ from typing import Any
 from vgpu_scheduler.policy import NAMESPACED_KIND, PLURALS
 from vgpu_scheduler.reading.files import FileError
 from vgpu_scheduler.reading.view import read_files
-from vgpu_scheduler.whatif import Written
+from vgpu_scheduler.whatif import FileObject
 
 __all__ = ["policies_among", "read_policies", "title"]
 
 
-def read_policies(path: Path, home: str = "") -> list[Written]:
+def read_policies(path: Path, home: str = "") -> list[FileObject]:
     """Return the policies of a file or folder that has nothing else; see :func:`policies_among`.
 
     Raises
@@ -25,7 +25,7 @@ def read_policies(path: Path, home: str = "") -> list[Written]:
     return policies_among(read_files([path]), str(path), home)
 
 
-def policies_among(found: Sequence[Written], where: str, home: str = "") -> list[Written]:
+def policies_among(found: Sequence[FileObject], where: str, home: str = "") -> list[FileObject]:
     """Return objects that are policies, all of them.
 
     Parameters

@@ -9,12 +9,21 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import quoted
-from vgpu_scheduler.reading.asked import Warn, new_pods, nothing_to_place
+from vgpu_scheduler.reading.asked_pods import Warn, new_pods, nothing_to_place
 from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.reading.world import keep_room
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.whatif import MOST_COPIES, Answer, World, WorldError, Written, copy_of, simulate, with_displaced
+from vgpu_scheduler.whatif import (
+    MOST_COPIES,
+    FileObject,
+    PodResult,
+    World,
+    WorldError,
+    copy_of,
+    simulate,
+    with_displaced,
+)
 
 __all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
 
@@ -42,7 +51,7 @@ class SimulatedPods:
         The labels of those that wait; None for all.
     """
 
-    written: Sequence[Written] = ()
+    written: Sequence[FileObject] = ()
     where: str = ""
     pending: bool = False
     home: str = "default"
@@ -65,8 +74,8 @@ def answers_to(
     *,
     explained: bool = True,
     preempt: bool = False,
-    on_answer: Callable[[Answer], None] = lambda _: None,
-) -> list[Answer]:
+    on_answer: Callable[[PodResult], None] = lambda _: None,
+) -> list[PodResult]:
     """Place pods, and return what became of each; the world has them afterwards.
 
     Parameters

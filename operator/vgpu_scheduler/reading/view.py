@@ -38,7 +38,7 @@ from vgpu_scheduler.reading.settings import (
     settings_from_file,
     settings_from_objects,
 )
-from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newest_time, read_at
+from vgpu_scheduler.whatif import FileObject, WorldError, flatten, kinds_read, newest_time, read_at
 
 OnProgress = Callable[[str], None]
 """Is called with what is being read, for a user who waits."""
@@ -162,12 +162,12 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
 class _Files:
     """What files hold: objects, and what they say of when and of which kinds these were read."""
 
-    objects: list[Written] = field(default_factory=list)
+    objects: list[FileObject] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
 
 
-def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:
+def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[FileObject]:
     """Return the objects of files and folders; an error names the file.
 
     Raises
@@ -197,7 +197,7 @@ def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
     return found
 
 
-def objects_of_text(text: str, where: str) -> list[Written]:
+def objects_of_text(text: str, where: str) -> list[FileObject]:
     """Return the objects of a text in YAML that anybody may have written.
 
     Parameters
@@ -217,7 +217,7 @@ def objects_of_text(text: str, where: str) -> list[Written]:
         raise FileError(f"{where}: {error}") from None
 
 
-def written_in(document: Any, origin: str) -> list[Written]:
+def written_in(document: Any, origin: str) -> list[FileObject]:
     """Return the objects of a document, which know where they are from.
 
     Raises
@@ -225,7 +225,7 @@ def written_in(document: Any, origin: str) -> list[Written]:
     WorldError
         If something in it is no object.
     """
-    found = [Written(obj) for obj in flatten([document])]
+    found = [FileObject(obj) for obj in flatten([document])]
     for obj in found:
         obj.origin = origin
     return found

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding import (
-    Answer,
     BindAttempt,
     Binder,
     BinderHooks,
+    BindingAnswer,
     EvictionAnswer,
     Evictor,
     Reporter,
@@ -48,7 +48,7 @@ def binder_hooks(
     """Return who is told of binds: the metrics, the traces, and the tests that crash at a step."""
 
     def attempted(attempt: BindAttempt) -> None:
-        bound = attempt.answer is Answer.BOUND
+        bound = attempt.answer is BindingAnswer.BOUND
         result = "scheduled" if bound else "error"
         attempts.attempted(result, attempt.pod.scheduler_name, attempt.ended - attempt.decided)
         if bound:
@@ -56,8 +56,8 @@ def binder_hooks(
         if trace is not None:
             trace(attempt)
 
-    def answered(pod: Pod, answer: Answer, seconds: float) -> None:
-        attempts.answered("Success" if answer is Answer.BOUND else "Error", pod.scheduler_name, seconds)
+    def answered(pod: Pod, answer: BindingAnswer, seconds: float) -> None:
+        attempts.answered("Success" if answer is BindingAnswer.BOUND else "Error", pod.scheduler_name, seconds)
 
     return BinderHooks(
         on_attempt=attempted,

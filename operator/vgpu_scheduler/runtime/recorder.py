@@ -22,8 +22,8 @@ from vgpu_scheduler.history import (
     Event,
     Header,
     LogFile,
-    Missed,
-    NoArrowError,
+    MissedEvents,
+    PyarrowMissingError,
     Recording,
     Retention,
     Row,
@@ -186,7 +186,7 @@ class Recorder:
     def _begin_anew(self, recording: Recording, at: float, objects: Objects, lost: int) -> Iterable[Event]:
         recording.restart(objects, at)
         self._files.begin_anew()
-        return [Missed(at, lost, "they came faster than they could be written")] if lost else []
+        return [MissedEvents(at, lost, "they came faster than they could be written")] if lost else []
 
     def _now(self) -> float:
         return self._clock.monotonic() + self._ahead
@@ -385,7 +385,7 @@ def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) ->
         return None
     try:
         check_arrow()
-    except NoArrowError as error:
+    except PyarrowMissingError as error:
         raise SettingsError(f"history.directory: {error}") from None
     inlined = settings
     for file in DEVICE_FILES:

@@ -53,7 +53,7 @@ from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_history, add_metrics, add_preemption, add_requests
 from vgpu_scheduler.runtime.pool_metrics import add_pools, add_usage
 from vgpu_scheduler.runtime.recorder import Recorder
-from vgpu_scheduler.runtime.scheduling import Hands, SchedulingLoop
+from vgpu_scheduler.runtime.scheduling import DecisionHandlers, SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import OTHER, Metrics
@@ -154,7 +154,7 @@ class Replica:
         self._group_status = GroupStatusWriter(context, timeout)
         whole, answers = metrics.attempts.group_whole, self._evictor.stats.answers
         self._group_follow_up = GroupFollowUp(context, timeout, whole, answers)
-        hands = Hands(self._binder, self._evictor, self._reporter)
+        hands = DecisionHandlers(self._binder, self._evictor, self._reporter)
         told = {} if recorder is None else {"on_decisions": recorder.decided}
         self._loop = SchedulingLoop(engine, hands, clock, metrics.attempts, port, **told)
         self._deciding = False

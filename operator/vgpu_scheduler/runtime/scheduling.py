@@ -13,7 +13,7 @@ from vgpu_scheduler.binding import Binder, Evictor, Reporter
 from vgpu_scheduler.engine import Engine, EventPort, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
-from vgpu_scheduler.telemetry import AttemptMetrics, Keyed
+from vgpu_scheduler.telemetry import AttemptMetrics, KeyedMessage
 
 _MOST_DECISIONS = 8
 """Decisions between two looks at everything else that the loop has to do, at most."""
@@ -39,7 +39,7 @@ _MOST_SCORED = 5
 log = logging.getLogger(__name__)
 
 
-class Hands(NamedTuple):
+class DecisionHandlers(NamedTuple):
     """Who carries decisions out, and tells of them."""
 
     binder: Binder
@@ -65,7 +65,7 @@ class SchedulingLoop:
     def __init__(
         self,
         engine: Engine,
-        hands: Hands,
+        hands: DecisionHandlers,
         clock: Clock,
         attempts: AttemptMetrics,
         port: EventPort,
@@ -138,14 +138,14 @@ class SchedulingLoop:
         if decision.outcome is Outcome.PLACED:
             return
         if decision.outcome is Outcome.ERROR:
-            text = Keyed("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
+            text = KeyedMessage("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
             log.error(text, exc_info=decision.error)
         if decision.preemption is not None:
             return  # that is written together with its nomination
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
             if decision.outcome is not Outcome.ERROR:
-                log.info(Keyed(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
+                log.info(KeyedMessage(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
             self._reporter.not_scheduled(pod, reason, decision.message, event_note(self._engine, pod, decision))
 
     def _begin_preemption(self, decisions: Sequence[Decision]) -> None:
@@ -155,7 +155,9 @@ class SchedulingLoop:
             pod, found = self._engine.state.pod(decision.uid), decision.preemption
             if pod is not None and found is not None:
                 number = len(found.victims)
-                log.info(Keyed("Preempting pods of lower priority", pod=decision.pod, node=found.node, victims=number))
+                log.info(
+                    KeyedMessage("Preempting pods of lower priority", pod=decision.pod, node=found.node, victims=number)
+                )
                 notes[decision.uid], victims = event_note(self._engine, pod, decision), victims + number
         if notes:
             self._attempts.preempted(victims)
@@ -180,8 +182,8 @@ def _log_explanation(decision: Decision) -> None:
     """Log how many nodes were passed over for what, and the scores of the best."""
     rejected = Counter(reason for verdict in decision.verdicts.values() for reason in verdict.reasons)
     for reason, nodes in sorted((rejected or decision.reasons).items()):
-        log.debug(Keyed("Nodes were passed over", pod=decision.pod, nodes=nodes, reason=reason))
+        log.debug(KeyedMessage("Nodes were passed over", pod=decision.pod, nodes=nodes, reason=reason))
     totals = {node: sum(part.value for part in parts if not part.within) for node, parts in decision.scores.items()}
     for node in sorted(totals, key=lambda name: (-totals[name], name))[:_MOST_SCORED]:
         parts = ", ".join(f"{part.scorer} {part.value:.4g}" for part in decision.scores[node])
-        log.debug(Keyed("Node score", pod=decision.pod, node=node, score=round(totals[node], 4), parts=parts))
+        log.debug(KeyedMessage("Node score", pod=decision.pod, node=node, score=round(totals[node], 4), parts=parts))

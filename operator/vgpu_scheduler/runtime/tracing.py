@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import Clock
-from vgpu_scheduler.binding import Answer, BindAttempt
+from vgpu_scheduler.binding import BindAttempt, BindingAnswer
 from vgpu_scheduler.settings import SettingsError, TracingSettings
 from vgpu_scheduler.telemetry import guarded_async
 
@@ -73,7 +73,7 @@ class PodTraces:
                 ("Send Binding", attempt.sent, attempt.ended),
             ):
                 self._tracer.start_span(name, inside, start_time=at(began)).end(at(ended))
-            if attempt.answer is not Answer.BOUND:
+            if attempt.answer is not BindingAnswer.BOUND:
                 whole.set_status(self._error, attempt.answer.value)
         whole.end(at(attempt.ended))
 

@@ -19,7 +19,7 @@ import numpy as np
 from vgpu_scheduler.allocators import HamiAllocator
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
-from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
+from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
@@ -93,7 +93,7 @@ def _engine_with_a_node() -> Engine:
     card = RegisteredDevice(
         id="GPU-0", count=10, devmem=1024, devcore=100, type="NVIDIA", mode="hami-core", health=True
     )
-    cut = replace(card, id="GPU-2", mode="mig", mig_profiles=(MigProfile("1g", 1024, 100, 1, (Span(0, 1),)),))
+    cut = replace(card, id="GPU-2", mode="mig", mig_profiles=(MigProfile("1g", 1024, 100, 1, (SliceSpan(0, 1),)),))
     node = {
         "metadata": {"name": "n", "uid": "n", "annotations": {REGISTER_ANNOTATION: encode_register_json([card, cut])}},
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from vgpu_scheduler.doctor import CHECKS, ClusterSnapshot, Expected, Finding, Server
+from vgpu_scheduler.doctor import CHECKS, ClusterSnapshot, ExpectedSettings, Finding, Server
 from vgpu_scheduler.shadow.records import Fault
 from vgpu_scheduler.whatif import World
 
@@ -44,7 +44,7 @@ def find(world: World, now: float, patience: float) -> list[Finding]:
     """
     engine, time = world.engine, datetime.fromtimestamp(now, UTC)
     seen = ClusterSnapshot(
-        expected=Expected(source="", options=replace(engine.options, coexist_with=()), patience=patience),
+        expected=ExpectedSettings(source="", options=replace(engine.options, coexist_with=()), patience=patience),
         server=Server("", None, time, time),
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},
         engine=engine,

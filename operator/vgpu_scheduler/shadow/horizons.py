@@ -23,9 +23,9 @@ from vgpu_scheduler.history import (
     Departed,
     Event,
     History,
+    PodLifetime,
     Removed,
     Series,
-    Stay,
     as_created,
     replay,
 )
@@ -43,7 +43,7 @@ _LOW, _HIGH = (100 - LEVEL) / 2, (100 + LEVEL) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Hour(History):
+class HourOfHistory(History):
     """A part of a history whose pods stay as long as they did in the whole of it.
 
     Attributes
@@ -52,9 +52,9 @@ class Hour(History):
         Of the pods that arrive or wait in it, by UID.
     """
 
-    lifetimes: Mapping[str, Stay]
+    lifetimes: Mapping[str, PodLifetime]
 
-    def stays(self) -> dict[str, Stay]:
+    def stays(self) -> dict[str, PodLifetime]:
         """Return when each pod was placed, and when it departed, be it after this part; by UID."""
         return dict(self.lifetimes)
 
@@ -123,7 +123,7 @@ def _whole(histories: Iterable[History]) -> list[list[History]]:
     return [[history] for history in histories]
 
 
-def some_hours(histories: Iterable[History]) -> list[list[Hour]]:
+def some_hours(histories: Iterable[History]) -> list[list[HourOfHistory]]:
     """Return of each history the hours that are replayed: of all together, no more than 48."""
     found = [list(hours(history)) for history in histories]
     count = sum(map(len, found))
@@ -148,7 +148,7 @@ def _horizon(
         for part in some:
             ours, stays = replay(part, options), part.stays()
             for course in ours.pods:
-                stay = stays.get(course.uid, Stay())
+                stay = stays.get(course.uid, PodLifetime())
                 end = min(next(time for time in (stay.placed, stay.departed, inf) if time is not None), part.ended)
                 rows.append((block + int((course.arrived - part.began) // HOUR), end - course.arrived, course.waited))
                 placed += stay.placed is not None and stay.placed <= part.ended
@@ -216,7 +216,7 @@ def _bound(pod: Pod, decided: Decided) -> Pod:
     )
 
 
-def hours(history: History) -> Iterator[Hour]:
+def hours(history: History) -> Iterator[HourOfHistory]:
     """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
     there = _Standing()
     for event in history.first:
@@ -232,7 +232,7 @@ def hours(history: History) -> Iterator[Hour]:
         uids = [event.pod.uid for event in (*first, *events[start:at]) if isinstance(event, Arrived)]
         if uids:
             lifetimes = {uid: stays[uid] for uid in uids if uid in stays}
-            yield Hour(began, ended, first, events[start:at], lifetimes)
+            yield HourOfHistory(began, ended, first, events[start:at], lifetimes)
         began = ended
 
 

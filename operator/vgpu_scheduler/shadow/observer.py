@@ -9,9 +9,9 @@ import msgspec
 from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.records import Fault, MissedRoom, PodCourse, Record, Sample, Watch
-from vgpu_scheduler.shadow.standing import choose, concerns, place_of, room_for_waiting, waits
-from vgpu_scheduler.whatif import Taken, World, WorldError, take_in
+from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting, waits
+from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
 
 
@@ -71,19 +71,19 @@ class Shadow:
         self._note_gone(world, now)
         self._beginning = False
 
-    def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> Taken:
+    def take_in(self, world: World, obj: Object, *, gone: bool, now: float) -> ChangeResult:
         """Take a change into a world, and note what it means; see :func:`vgpu_scheduler.whatif.take_in`."""
         if self.slept(now):
             return take_in(world, obj, gone=gone)
         if obj["kind"] == POD and not gone:
             self._foresee(world, obj, now)
         taken = take_in(world, obj, gone=gone)
-        if taken is Taken.CHANGED and obj["kind"] == POD:
+        if taken is ChangeResult.CHANGED and obj["kind"] == POD:
             pod = world.pods.get(key_of(obj))
             if pod is not None:
                 self._note(world, pod, now)
             self._note_if_gone(world, str(obj["metadata"].get("uid", "")), key_of(obj), now)
-        self._moved |= taken is Taken.CHANGED
+        self._moved |= taken is ChangeResult.CHANGED
         return taken
 
     def replaced(self, before: World, world: World, now: float) -> None:
@@ -240,7 +240,7 @@ class Shadow:
             if course.fitted is None:
                 course.fitted = now
             if uid not in self._missed:
-                self._missed[uid] = MissedRoom(uid, pod.key, now, place)
+                self._missed[uid] = MissedPlacement(uid, pod.key, now, place)
                 self.record.missed.append(self._missed[uid])
         for uid in self._missed.keys() - fitting:
             self._miss_no_more(uid, now)

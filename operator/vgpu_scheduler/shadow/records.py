@@ -85,7 +85,7 @@ class PodCourse(msgspec.Struct, gc=False):
         return self.choice is not None and self.choice.place != self.place
 
 
-class MissedRoom(msgspec.Struct, gc=False):
+class MissedPlacement(msgspec.Struct, gc=False):
     """A time in which a pod waited although it would have fitted.
 
     Attributes
@@ -183,7 +183,7 @@ class Record(msgspec.Struct):
     under: str = ""
     watches: list[Watch] = []
     pods: dict[str, PodCourse] = {}
-    missed: list[MissedRoom] = []
+    missed: list[MissedPlacement] = []
     faults: list[Fault] = []
     samples: list[Sample] = []
 

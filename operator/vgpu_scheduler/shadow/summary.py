@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.records import Fault, MissedRoom, PodCourse, Record
+from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodCourse, Record
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitingTimes:
     """How long pods waited, in seconds.
 
     Attributes
@@ -32,7 +32,7 @@ class Waits:
     longest: float
 
     @classmethod
-    def of(cls, seconds: Iterable[float]) -> Waits:
+    def of(cls, seconds: Iterable[float]) -> WaitingTimes:
         """Sum up."""
         values = np.array(list(seconds))
         if not values.size:
@@ -42,7 +42,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class OneDecision:
     """The horizon of one decision: the same pod on the same cluster.
 
     Attributes
@@ -64,7 +64,7 @@ class Choices:
     nowhere: tuple[PodCourse, ...]
 
     @classmethod
-    def of(cls, pods: Iterable[PodCourse]) -> Choices:
+    def of(cls, pods: Iterable[PodCourse]) -> OneDecision:
         """Count what was chosen."""
         compared = [each for each in pods if each.place is not None and each.choice is not None]
         nodes = [
@@ -82,7 +82,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class AverageCards:
     """How the cards stood on average, in cards; see :class:`vgpu_scheduler.shadow.Sample`."""
 
     cards: float = 0.0
@@ -119,13 +119,13 @@ class Summary:
     waiting: int
     gave_up: int
     unseen: int
-    waited: Waits
-    choices: Choices
-    missed: tuple[MissedRoom, ...]
+    waited: WaitingTimes
+    choices: OneDecision
+    missed: tuple[MissedPlacement, ...]
     over: tuple[Fault, ...]
     leaked: tuple[Fault, ...]
     stalled: tuple[Fault, ...]
-    stand: Stand
+    stand: AverageCards
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -156,8 +156,8 @@ def summed_up(record: Record, patience: float) -> Summary:
         waiting=sum(each.bound is None and each.left is None for each in pods),
         gave_up=sum(each.bound is None and each.left is not None and not each.unseen for each in pods),
         unseen=sum(each.unseen for each in pods),
-        waited=Waits.of(each.waited(now) for each in bound if not each.unseen),
-        choices=Choices.of(pods),
+        waited=WaitingTimes.of(each.waited(now) for each in bound if not each.unseen),
+        choices=OneDecision.of(pods),
         missed=tuple(sorted(missed, key=lambda each: -each.lasted(now))),
         over=_of(wrong, faults.OVER),
         leaked=_of(wrong, faults.LEAKED),
@@ -170,15 +170,15 @@ def _of(wrong: Sequence[Fault], ids: frozenset[str]) -> tuple[Fault, ...]:
     return tuple(fault for fault in wrong if fault.id in ids)
 
 
-def _mean(record: Record) -> Stand:
+def _mean(record: Record) -> AverageCards:
     """Return the means over the time that somebody watched: each sample holds until the next one of its watch."""
     times = np.array([sample.at for sample in record.samples])
     if not times.size:
-        return Stand()
+        return AverageCards()
     ends = np.append(times[1:], record.until)
     for watch in record.watches:
         within = times <= watch.until
         ends[within] = np.minimum(ends[within], watch.until)
     held = np.maximum(ends - times, 1e-9)
     rows = np.array([(each.cards, each.given, each.stranded, each.whole) for each in record.samples])
-    return Stand(*(round(float(value), 2) for value in held @ rows / held.sum()))
+    return AverageCards(*(round(float(value), 2) for value in held @ rows / held.sum()))

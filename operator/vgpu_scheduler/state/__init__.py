@@ -1,8 +1,9 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
+from vgpu_scheduler.state.amounts_by_topology import Item, from_size
 from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.device_lists import canonical, distinct
-from vgpu_scheduler.state.free_volumes import Wanted
+from vgpu_scheduler.state.free_volumes import VolumeRequirement
 from vgpu_scheduler.state.holds import Hold, Holds
 from vgpu_scheduler.state.in_use import InUse
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
@@ -10,7 +11,6 @@ from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.node_resources import HostPorts
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.peers import HeldCards, PeerKeys, Peers
-from vgpu_scheduler.state.places import Item, from_size
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
@@ -42,8 +42,8 @@ __all__ = [
     "ResidentTerm",
     "SelectingObjects",
     "State",
+    "VolumeRequirement",
     "Volumes",
-    "Wanted",
     "canonical",
     "distinct",
     "from_size",

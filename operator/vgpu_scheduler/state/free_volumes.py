@@ -9,9 +9,9 @@ import msgspec
 
 from vgpu_scheduler.kube import LabelSelector, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import BoundedCache, bytes_of
-from vgpu_scheduler.state.places import Places
+from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 
-__all__ = ["FreeVolumes", "Wanted"]
+__all__ = ["FreeVolumes", "VolumeRequirement"]
 
 _MOST_BYTES: Final = 4 * 2**20
 """What the kinds of wanted volumes may take of which the free ones are kept; the least recently asked for goes."""
@@ -19,7 +19,7 @@ _KIND: Final = 32 * 2**10
 """What a kind costs beside its selector, which is of any length: each event of a volume looks at all kinds."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class VolumeRequirement(msgspec.Struct, frozen=True):
     """What a claim wants of a volume that is free, wherever that is."""
 
     class_name: str
@@ -30,7 +30,7 @@ class Wanted(msgspec.Struct, frozen=True):
     selector: LabelSelector | None
 
     @classmethod
-    def by(cls, claim: PersistentVolumeClaim) -> Wanted:
+    def by(cls, claim: PersistentVolumeClaim) -> VolumeRequirement:
         """Return what a claim wants."""
         return cls(
             claim.class_name or "",
@@ -42,7 +42,7 @@ class Wanted(msgspec.Struct, frozen=True):
         )
 
     @property
-    def of_any_size(self) -> Wanted:
+    def of_any_size(self) -> VolumeRequirement:
         """The same, of any size."""
         return msgspec.structs.replace(self, size=0)
 
@@ -75,15 +75,15 @@ class FreeVolumes:
     """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
 
     def __init__(self) -> None:
-        self._kinds: BoundedCache[Wanted, Places] = BoundedCache(_MOST_BYTES)
+        self._kinds: BoundedCache[VolumeRequirement, AmountsByTopology] = BoundedCache(_MOST_BYTES)
 
-    def like(self, wanted: Wanted, free: Iterable[Volume]) -> Places:
+    def like(self, wanted: VolumeRequirement, free: Iterable[Volume]) -> AmountsByTopology:
         """Return those that will do but for their size; taken from all that are free when a kind is new."""
         kind = wanted.of_any_size
         places = self._kinds.get(kind)
         if places is not None:
             return places
-        places = Places()
+        places = AmountsByTopology()
         for volume in free:
             if kind.accepts(volume):
                 places.add(volume.node_affinity, (volume.capacity, volume.name))

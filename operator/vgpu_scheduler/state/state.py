@@ -17,10 +17,10 @@ from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
-from vgpu_scheduler.state.known import KnownPod, Ledger, StateReader, differences
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
+from vgpu_scheduler.state.reader import KnownPod, Ledger, StateReader, differences
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 from vgpu_scheduler.state.volumes import Volumes
 

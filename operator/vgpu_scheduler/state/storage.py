@@ -23,7 +23,7 @@ from vgpu_scheduler.kube import (
     VolumeAttachment,
 )
 from vgpu_scheduler.model import ClusterEvent
-from vgpu_scheduler.state.places import Places
+from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 
 __all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
 
@@ -66,7 +66,7 @@ class StorageObjects:
         self._claims_of: _Names = {}
         self._attachments_of: _Names = {}
         self._kept_for: _Names = {}
-        self._capacities_of: dict[str, Places] = {}
+        self._capacities_of: dict[str, AmountsByTopology] = {}
 
     def store(self, kind: type[StorageObject]) -> StorageStore:
         """Return the store of a kind."""
@@ -115,7 +115,7 @@ class StorageObjects:
         """Return the volumes whose ``claimRef`` names a claim, given as ``namespace/name``."""
         return self._kept_for.get(claim, ())
 
-    def capacities_of(self, class_name: str) -> Places | None:
+    def capacities_of(self, class_name: str) -> AmountsByTopology | None:
         """Return how large a volume of a class can be at which nodes, in bytes; None where nothing is said."""
         return self._capacities_of.get(class_name)
 
@@ -157,7 +157,7 @@ class StorageObjects:
     def _place_capacity(self, capacity: StorageCapacity, *, add: bool) -> None:
         if capacity.largest is None or capacity.nodes is None:
             return
-        places = self._capacities_of.setdefault(capacity.class_name, Places())
+        places = self._capacities_of.setdefault(capacity.class_name, AmountsByTopology())
         place: Callable[[NodeSelector | None, tuple[int, str]], None] = places.add if add else places.discard
         place(_node_selector(capacity.nodes), (capacity.largest, capacity.key))
         if not places:

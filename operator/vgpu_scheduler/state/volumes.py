@@ -25,12 +25,12 @@ from vgpu_scheduler.kube import (
     VolumeAttachment,
 )
 from vgpu_scheduler.model import NO_VOLUMES, ClusterEvent, VolumePlan
+from vgpu_scheduler.state.amounts_by_topology import AmountsByTopology
 from vgpu_scheduler.state.attached import AttachedVolumes
-from vgpu_scheduler.state.free_volumes import FreeVolumes, Wanted
-from vgpu_scheduler.state.places import Places
+from vgpu_scheduler.state.free_volumes import FreeVolumes, VolumeRequirement
 from vgpu_scheduler.state.storage import StorageObjects, helps, same
 
-__all__ = ["DiskUse", "Volumes", "Wanted"]
+__all__ = ["DiskUse", "VolumeRequirement", "Volumes"]
 
 
 class DiskUse(NamedTuple):
@@ -125,7 +125,7 @@ class Volumes:
         names = {*self.objects.kept_for(claim.key), *self._taken_for.get(claim.key, ())}
         if not names:
             return None
-        wanted = Wanted.by(claim)
+        wanted = VolumeRequirement.by(claim)
         for name in sorted(names):
             volume = self.objects.volumes.get(name)
             reference = None if volume is None else self.reference(volume)
@@ -133,7 +133,7 @@ class Volumes:
                 return volume
         return None
 
-    def free(self, wanted: Wanted) -> Places:
+    def free(self, wanted: VolumeRequirement) -> AmountsByTopology:
         """Return the free volumes that will do but for their size, at the nodes that reach them; kept up from now on.
 
         They are there by size and name.

@@ -1,6 +1,6 @@
 """Metrics, health and logs: what can be seen of the operator from outside."""
 
-from vgpu_scheduler.telemetry.logs import Keyed, guarded, guarded_async
+from vgpu_scheduler.telemetry.logs import KeyedMessage, guarded, guarded_async
 from vgpu_scheduler.telemetry.metrics import OTHER, AttemptMetrics, Metrics, Value, bounded
 from vgpu_scheduler.telemetry.server import Health, Page, serve
 
@@ -8,7 +8,7 @@ __all__ = [
     "OTHER",
     "AttemptMetrics",
     "Health",
-    "Keyed",
+    "KeyedMessage",
     "Metrics",
     "Page",
     "Value",

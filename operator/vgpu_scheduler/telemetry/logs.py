@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Final, Literal, ParamSpec, TextIO
 
-__all__ = ["JsonFormatter", "Keyed", "KopfInPlainWords", "configure", "guarded", "guarded_async"]
+__all__ = ["JsonFormatter", "KeyedMessage", "KopfMessageFilter", "configure", "guarded", "guarded_async"]
 
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -22,7 +22,7 @@ _TOLD_AGAIN: Final = 30
 Value = str | int | float
 
 
-class Keyed:
+class KeyedMessage:
     """A message with keys, put together when a handler writes it.
 
     Parameters
@@ -60,7 +60,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
         }
-        if isinstance(record.msg, Keyed):
+        if isinstance(record.msg, KeyedMessage):
             line["msg"] = record.msg.text
             line |= {key: _in_json(key, value) for key, value in record.msg.keys.items()}
         else:
@@ -77,7 +77,7 @@ def _in_json(key: str, value: Value) -> object:
     return {"name": name, "namespace": namespace}
 
 
-class KopfInPlainWords(logging.Filter):
+class KopfMessageFilter(logging.Filter):
     """Words what kopf and its tasks log as what it means here, and leaves out what means nothing.
 
     kopf calls an error what is expected of watches: it tries again, and where it gives up it is started again, which
@@ -185,7 +185,7 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO) -> None
     number = logging.getLevelNamesMapping()[level]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
-    handler.addFilter(KopfInPlainWords(number))
+    handler.addFilter(KopfMessageFilter(number))
     root = logging.getLogger()
     root.setLevel(number)
     root.addHandler(handler)

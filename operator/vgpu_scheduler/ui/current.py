@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from vgpu_scheduler.reading import ClusterView
-from vgpu_scheduler.ui.recent import Recent
-from vgpu_scheduler.whatif import Taken, World, take_in
+from vgpu_scheduler.ui.recent import RecentEvents
+from vgpu_scheduler.whatif import ChangeResult, World, take_in
 from vgpu_scheduler.whatif.changes import NODE, POD, key_of
 
 Change = tuple[dict[str, Any], bool]
@@ -21,10 +21,10 @@ _Answer = TypeVar("_Answer")
 Question = Callable[[World, ClusterView], _Answer]
 
 
-class Witness(Protocol):
+class ClusterListener(Protocol):
     """Who takes changes into a world in a way of its own, and is told of each other world; all in one thread."""
 
-    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
         """Take a change into a world, as :func:`vgpu_scheduler.whatif.take_in` does."""
 
     def replaced(self, before: World, after: World, view: ClusterView) -> None:
@@ -49,12 +49,12 @@ class CurrentWorld:
         What has happened of late; to be asked together with the world.
     """
 
-    def __init__(self, world: World, view: ClusterView, witness: Witness | None = None) -> None:
+    def __init__(self, world: World, view: ClusterView, witness: ClusterListener | None = None) -> None:
         self._witness = witness
         self._world = world
         self._view = view
         self._made_at = time.monotonic()
-        self.recent = Recent(world, view.read_at if view.live else None)
+        self.recent = RecentEvents(world, view.read_at if view.live else None)
         self._thread = ThreadPoolExecutor(1, "world")
         self._changed = asyncio.Condition()
         self.generation = 1
@@ -85,25 +85,25 @@ class CurrentWorld:
             The time of day, as the API server has it: the locks of nodes that changed are judged by it.
         """
         taken, is_known = await self._in_thread(lambda: self._take_in(changes, now))
-        if is_known and Taken.CHANGED in taken:
+        if is_known and ChangeResult.CHANGED in taken:
             await self.tell()
         return is_known
 
-    def _take_in(self, changes: Sequence[Change], now: datetime) -> tuple[set[Taken], bool]:
+    def _take_in(self, changes: Sequence[Change], now: datetime) -> tuple[set[ChangeResult], bool]:
         taken = set()
         nodes = False
         for obj, gone in changes:
             what = self._taken(obj, gone=gone, now=now)
             taken.add(what)
-            nodes |= what is Taken.CHANGED and obj["kind"] == NODE
+            nodes |= what is ChangeResult.CHANGED and obj["kind"] == NODE
         if nodes:
             self._world.review_locks(now)
-        if Taken.NOT not in taken:
+        if ChangeResult.NOT not in taken:
             pods, names = ([obj for obj, _ in changes if obj["kind"] == kind] for kind in (POD, NODE))
             self.recent.note(self._world, map(key_of, pods), [obj["metadata"]["name"] for obj in names], now)
-        return taken, Taken.NOT not in taken
+        return taken, ChangeResult.NOT not in taken
 
-    def _taken(self, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+    def _taken(self, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
         if self._witness is None:
             return take_in(self._world, obj, gone=gone)
         return self._witness.take_in(self._world, obj, gone=gone, now=now)

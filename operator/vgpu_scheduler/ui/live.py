@@ -29,8 +29,8 @@ from vgpu_scheduler.reading import (
     read_scheduler,
 )
 from vgpu_scheduler.settings import SettingsError
-from vgpu_scheduler.ui.current import Change, CurrentWorld, Witness
-from vgpu_scheduler.ui.veil import NAMESPACE, Names
+from vgpu_scheduler.ui.current import Change, ClusterListener, CurrentWorld
+from vgpu_scheduler.ui.name_redaction import NAMESPACE, Names
 from vgpu_scheduler.ui.watching import KindWatch
 from vgpu_scheduler.whatif import World, WorldError, usage
 
@@ -71,7 +71,7 @@ class LiveCluster:
         options: ClusterOptions,
         names: Names | None = None,
         *,
-        witness: Witness | None = None,
+        witness: ClusterListener | None = None,
         adapt: Callable[[SchedulerSettings], SchedulerSettings] = lambda settings: settings,
     ) -> None:
         self._api = api

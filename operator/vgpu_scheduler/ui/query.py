@@ -15,7 +15,7 @@ _LONGEST = 300
 _LONGEST_TEXT = 256 * 1024
 
 
-class Echo(str):
+class RequestText(str):
     """What a request says, and its answer says again: it tells nobody what they have not said."""
 
     __slots__ = ()
@@ -78,9 +78,9 @@ class Query:
         """Return a value; empty where there is none."""
         return self.values.get(name, "")
 
-    def echo(self, name: str) -> Echo:
+    def echo(self, name: str) -> RequestText:
         """Return a value to be said again."""
-        return Echo(self.get(name))
+        return RequestText(self.get(name))
 
     def choice(self, name: str, choices: Collection[str]) -> str:
         """Return one of some values, the first of them where there is none.
@@ -111,7 +111,7 @@ class Query:
         """Whether the words of a command are asked for."""
         return self.get(_FORMAT) == "text"
 
-    def with_values(self, page: str = "", **changed: str) -> Echo:
+    def with_values(self, page: str = "", **changed: str) -> RequestText:
         """Return the address of the same page, or of another one, with other values, as a link."""
         values = {name: value for name, value in {**self.values, **changed}.items() if value}
-        return Echo(f"{page}?{urlencode(values)}")
+        return RequestText(f"{page}?{urlencode(values)}")

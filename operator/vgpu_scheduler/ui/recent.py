@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.ui.sight import Sight
+from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World, card_name
 
 LATELY: Final = timedelta(hours=1)
@@ -18,7 +18,7 @@ _MOST_SEEN: Final = 5000
 """Happenings that are remembered of those that no object tells of."""
 
 
-class What(StrEnum):
+class RecentEventKind(StrEnum):
     """What has happened."""
 
     BOUND = "bound"
@@ -33,11 +33,11 @@ class What(StrEnum):
     """A node went."""
 
 
-_OF_PODS: Final = frozenset({What.BOUND, What.ENDED})
+_OF_PODS: Final = frozenset({RecentEventKind.BOUND, RecentEventKind.ENDED})
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class RecentEvent:
     """Something that has happened.
 
     Attributes
@@ -49,7 +49,7 @@ class Happening:
     """
 
     at: datetime
-    what: What
+    what: RecentEventKind
     name: str
     node: str = ""
 
@@ -60,7 +60,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class LastHour:
     """What has happened within the last hour.
 
     Attributes
@@ -73,9 +73,9 @@ class Lately:
     """
 
     since: datetime | None
-    happened: tuple[Happening, ...]
+    happened: tuple[RecentEvent, ...]
 
-    def seen_by(self, sight: Sight) -> Lately:
+    def seen_by(self, sight: Visibility) -> LastHour:
         """Return what somebody sees of it: all of nodes and cards, and what befell the pods that are seen."""
         if sight.is_whole:
             return self
@@ -92,7 +92,7 @@ class Lately:
         return {"since": since, "happened": [each.as_json() for each in self.happened]}
 
 
-class Recent:
+class RecentEvents:
     """Remembers what was seen to happen.
 
     Parameters
@@ -108,7 +108,7 @@ class Recent:
         self._held = {key: held for key in world.pods if (held := _held(world, key)) is not None}
         self._nodes = set(world.nodes)
         self._sick = _unhealthy(world)
-        self._seen: deque[Happening] = deque(maxlen=_MOST_SEEN)
+        self._seen: deque[RecentEvent] = deque(maxlen=_MOST_SEEN)
 
     def note(self, world: World, pods: Iterable[str], nodes: Iterable[str], now: datetime) -> None:
         """Note what has become of some pods and nodes."""
@@ -117,12 +117,14 @@ class Recent:
             if after is not None:
                 self._held[key] = after
             if before is not None and before != after:
-                self._seen.append(Happening(now, What.ENDED, key, before[1]))
+                self._seen.append(RecentEvent(now, RecentEventKind.ENDED, key, before[1]))
             if after is not None and before != after:
-                self._seen.append(Happening(now, What.BOUND, key, after[1]))
+                self._seen.append(RecentEvent(now, RecentEventKind.BOUND, key, after[1]))
         for name in nodes:
             if (name in self._nodes) != (name in world.nodes):
-                self._seen.append(Happening(now, What.CAME if name in world.nodes else What.WENT, name))
+                self._seen.append(
+                    RecentEvent(now, RecentEventKind.CAME if name in world.nodes else RecentEventKind.WENT, name)
+                )
                 self._nodes ^= {name}
 
     def note_all(self, world: World, now: datetime) -> None:
@@ -130,17 +132,17 @@ class Recent:
         self.note(world, {*self._held, *world.pods}, {*self._nodes, *world.nodes}, now)
         before, self._sick = self._sick, _unhealthy(world)
         new = sorted(self._sick - before)
-        self._seen += (Happening(now, What.UNHEALTHY, card, node) for node, card in new)
+        self._seen += (RecentEvent(now, RecentEventKind.UNHEALTHY, card, node) for node, card in new)
 
-    def lately(self, world: World, now: datetime | None) -> Lately:
+    def lately(self, world: World, now: datetime | None) -> LastHour:
         """Return what has happened within the last hour."""
         if now is None:
-            return Lately(self._since, ())
+            return LastHour(self._since, ())
         first = now - LATELY
         told = list(_told(world, first))
         known = {(each.what, each.name) for each in told}
         seen = [each for each in self._seen if each.at >= first and (each.what, each.name) not in known]
-        return Lately(self._since, tuple(sorted([*told, *seen], key=lambda each: each.at, reverse=True)))
+        return LastHour(self._since, tuple(sorted([*told, *seen], key=lambda each: each.at, reverse=True)))
 
 
 def _held(world: World, key: str) -> tuple[str, str] | None:
@@ -165,7 +167,7 @@ def _unhealthy(world: World) -> set[tuple[str, str]]:
     }
 
 
-def _told(world: World, first: datetime) -> Iterator[Happening]:
+def _told(world: World, first: datetime) -> Iterator[RecentEvent]:
     """Yield what objects tell of, from some time on."""
     earliest = first.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     for key, pod in world.pods.items():
@@ -174,23 +176,23 @@ def _told(world: World, first: datetime) -> Iterator[Happening]:
         status = world.written(pod).get("status")
         for what, text in _times(status if isinstance(status, Mapping) else {}, ended=pod.terminal):
             if text >= earliest and (at := _time(text)) is not None and at >= first and _counts(world, pod):
-                yield Happening(at, what, key, pod.node_name)
+                yield RecentEvent(at, what, key, pod.node_name)
     for name, node in world.nodes.items():
         text = str((node.get("metadata") or {}).get("creationTimestamp") or "")
         if text >= earliest and (at := _time(text)) is not None and at >= first:
-            yield Happening(at, What.CAME, name)
+            yield RecentEvent(at, RecentEventKind.CAME, name)
 
 
-def _times(status: Object, *, ended: bool) -> Iterator[tuple[What, str]]:
+def _times(status: Object, *, ended: bool) -> Iterator[tuple[RecentEventKind, str]]:
     """Yield when a pod was bound and when it ended, as far as its status says."""
     for condition in _objects(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            yield What.BOUND, str(condition.get("lastTransitionTime") or "")
+            yield RecentEventKind.BOUND, str(condition.get("lastTransitionTime") or "")
     if ended:
         states = (each.get("state") for each in _objects(status.get("containerStatuses")))
         ends = [state.get("terminated") for state in states if isinstance(state, Mapping)]
         yield (
-            What.ENDED,
+            RecentEventKind.ENDED,
             max((str(end.get("finishedAt") or "") for end in ends if isinstance(end, Mapping)), default=""),
         )
 

@@ -10,11 +10,11 @@ from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.access import Visitor
-from vgpu_scheduler.ui.meter import Metered
+from vgpu_scheduler.ui.page_setup import BESIDE
 from vgpu_scheduler.ui.pages import (
     CardsView,
-    Compared,
-    Supposed,
+    ComparisonQuery,
+    WhatIfQuery,
     card_page,
     cards_page,
     edited_page,
@@ -30,11 +30,11 @@ from vgpu_scheduler.ui.pages.cards import PARAMETERS
 from vgpu_scheduler.ui.pages.comparison import PARAMETERS as COMPARED
 from vgpu_scheduler.ui.pages.comparison import TEXTS as EDITED_POLICY
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
-from vgpu_scheduler.ui.pages.namespaces import VALUES, Asked
-from vgpu_scheduler.ui.pages.supposed import PARAMETERS as SUPPOSED
-from vgpu_scheduler.ui.pages.supposed import TEXTS
+from vgpu_scheduler.ui.pages.namespaces import VALUES, NamespaceQuery
+from vgpu_scheduler.ui.pages.what_if import PARAMETERS as SUPPOSED
+from vgpu_scheduler.ui.pages.what_if import TEXTS
+from vgpu_scheduler.ui.prometheus_polling import PrometheusReading
 from vgpu_scheduler.ui.query import FORMATS, Query
-from vgpu_scheduler.ui.window import BESIDE
 from vgpu_scheduler.whatif import World
 
 __all__ = ["PAGES", "Page", "titles_for"]
@@ -121,19 +121,21 @@ def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
 
 def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
     meter, name, values = request.app[BESIDE].meter, query.get("namespace"), query.choice("values", VALUES)
-    metered = None if meter is None else meter.latest() or Metered(trouble="Prometheus is being asked")
-    return lambda world, view: namespaces_page(world, name, visitor.sight, Asked(view.read_at, metered, values))
+    metered = None if meter is None else meter.latest() or PrometheusReading(trouble="Prometheus is being asked")
+    return lambda world, view: namespaces_page(
+        world, name, visitor.sight, NamespaceQuery(view.read_at, metered, values)
+    )
 
 
 def _what_if(_: web.Request, query: Query, visitor: Visitor) -> Make:
-    supposed = Supposed.of(query)
+    supposed = WhatIfQuery.of(query)
     if supposed.something:
         return lambda world, view: what_if(world, view, supposed, visitor.sight)
     return lambda world, _: what_if_form(world, supposed)
 
 
 def _policies(_: web.Request, query: Query, __: Visitor) -> Make:
-    compared = Compared.of(query)
+    compared = ComparisonQuery.of(query)
     return lambda world, view: policies_page(world, view, compared)
 
 
@@ -153,8 +155,12 @@ PAGES: Final = {
         is_whole=False,
     ),
     "/namespaces": Page("namespaces", _namespaces, ("namespace", "values"), formats=(*FORMATS, "csv"), is_whole=False),
-    "/policies": Page("policies", _policies, COMPARED, EDITED_POLICY, lambda query: Compared.of(query).something),
-    "/what-if": Page("what-if", _what_if, SUPPOSED, TEXTS, lambda query: Supposed.of(query).something, is_whole=False),
+    "/policies": Page(
+        "policies", _policies, COMPARED, EDITED_POLICY, lambda query: ComparisonQuery.of(query).something
+    ),
+    "/what-if": Page(
+        "what-if", _what_if, SUPPOSED, TEXTS, lambda query: WhatIfQuery.of(query).something, is_whole=False
+    ),
 }
 _OF_ALL: Final = frozenset(page.name for page in PAGES.values() if page.is_whole)
 

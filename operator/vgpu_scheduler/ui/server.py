@@ -16,19 +16,19 @@ from aiohttp import web
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading import ClusterView, make_world, view_warnings
-from vgpu_scheduler.ui.access import BoundedSite, Bounds, Guard, LaptopGuard, Visitor
-from vgpu_scheduler.ui.checkup import Checkup
+from vgpu_scheduler.ui.access import BoundedSite, Bounds, Guard, LocalKeyGuard, Visitor
 from vgpu_scheduler.ui.current import Question
+from vgpu_scheduler.ui.doctor_polling import DoctorPoller
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.forms import LARGEST, fields_of
-from vgpu_scheduler.ui.meter import Meter
+from vgpu_scheduler.ui.name_redaction import NameRedactor
+from vgpu_scheduler.ui.page_setup import BESIDE, PageSetup, PageSources
+from vgpu_scheduler.ui.prometheus_polling import PrometheusPoller
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.routes import PAGES, Page, titles_for
 from vgpu_scheduler.ui.streams import Streams
-from vgpu_scheduler.ui.supposing import Supposing
 from vgpu_scheduler.ui.templating import render
-from vgpu_scheduler.ui.veil import Veil
-from vgpu_scheduler.ui.window import BESIDE, Beside, Window
+from vgpu_scheduler.ui.what_if_thread import WhatIfThread
 from vgpu_scheduler.whatif import World
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _Kept = tuple[Visitor, str]
 """Who has asked, as far as that makes a difference, and for which address."""
 
 
-async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
+async def serve(window: PageSetup, port: int) -> tuple[web.AppRunner, str]:
     """Serve the pages on the loopback address.
 
     Parameters
@@ -77,13 +77,13 @@ async def serve(window: Window, port: int) -> tuple[web.AppRunner, str]:
     await runner.setup()
     await web.TCPSite(runner, LOOPBACK, port).start()
     deletable = window.deletable if window.current.view.live else None
-    guard = LaptopGuard(int(runner.addresses[0][1]), deletable)
+    guard = LocalKeyGuard(int(runner.addresses[0][1]), deletable)
     answering.guard = guard
     return runner, guard.address
 
 
 async def serve_guarded(
-    window: Window,
+    window: PageSetup,
     guard: Guard,
     address: tuple[str, int],
     context: ssl.SSLContext | None,
@@ -124,20 +124,20 @@ class _Answering:
 
     guard: Guard
 
-    def __init__(self, window: Window, guard: Guard | None = None) -> None:
+    def __init__(self, window: PageSetup, guard: Guard | None = None) -> None:
         self._window = window
         if guard is not None:
             self.guard = guard
         self.asked: Callable[[asyncio.BaseTransport | None, int], None] = lambda _, __: None
         self._streams = Streams(window.current, guard.stream_lasts if guard is not None else None)
-        self._supposing = Supposing()
-        self._checkup = Checkup(window.look, window.current.tell) if window.look is not None else None
-        self._meter = Meter(window.held, window.current.tell) if window.held is not None else None
+        self._supposing = WhatIfThread()
+        self._checkup = DoctorPoller(window.look, window.current.tell) if window.look is not None else None
+        self._meter = PrometheusPoller(window.held, window.current.tell) if window.held is not None else None
         self._kept: dict[_Kept, web.Response] = {}
         self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
-        self.app[BESIDE] = Beside(window.current, self._checkup, self._meter)
+        self.app[BESIDE] = PageSources(window.current, self._checkup, self._meter)
         self.app.on_response_prepare.append(self._add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():
@@ -281,7 +281,7 @@ class _Answering:
         view = self._window.fresh()
         return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user and visitor.user.name)
 
-    def _veil(self, request: web.Request, *, is_refusal: bool = False) -> Veil | None:
+    def _veil(self, request: web.Request, *, is_refusal: bool = False) -> NameRedactor | None:
         """Return what goes over all that is told; None where all may be seen.
 
         Parameters
@@ -294,7 +294,7 @@ class _Answering:
             return None
         assert self.guard.names is not None, "nobody hides what nobody knows"
         said = [request.path, *request.query.values(), *request.get(_FIELDS, ())]
-        return Veil(self.guard.names, visitor.sight, request.get(_OWN, ()), said, said if is_refusal else ())
+        return NameRedactor(self.guard.names, visitor.sight, request.get(_OWN, ()), said, said if is_refusal else ())
 
     def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
         """Return the answer that says why there is no other one."""
@@ -315,7 +315,7 @@ def _visitor(request: web.Request) -> Visitor:
     return request[_VISITOR]
 
 
-def _veiled(value: Any, veil: Veil | None) -> Any:
+def _veiled(value: Any, veil: NameRedactor | None) -> Any:
     return value if veil is None else veil.values(value)
 
 

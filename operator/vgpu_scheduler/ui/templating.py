@@ -11,8 +11,8 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
-from vgpu_scheduler.ui.query import Echo
-from vgpu_scheduler.ui.veil import Veil
+from vgpu_scheduler.ui.name_redaction import NameRedactor
+from vgpu_scheduler.ui.query import RequestText
 
 __all__ = ["render"]
 
@@ -45,13 +45,13 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-_VEIL: ContextVar[Veil | None] = ContextVar("veil", default=None)
+_VEIL: ContextVar[NameRedactor | None] = ContextVar("veil", default=None)
 
 
 def _veiled(value: Any) -> Any:
     """Return a value that is put into a template as it may be shown; what macros made of values was so already."""
     veil = _VEIL.get()
-    if veil is None or isinstance(value, int | float | Markup | Undefined | Echo):
+    if veil is None or isinstance(value, int | float | Markup | Undefined | RequestText):
         return value
     return veil.text(str(value))
 
@@ -67,7 +67,7 @@ _ENVIRONMENT: Final = Environment(
 _ENVIRONMENT.filters |= {"age": _age, "step": _step, "part": _part}
 
 
-def render(template: str, values: Mapping[str, Any], veil: Veil | None = None) -> str:
+def render(template: str, values: Mapping[str, Any], veil: NameRedactor | None = None) -> str:
     """Return a page.
 
     Parameters

@@ -5,21 +5,22 @@ from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of, p
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
 from vgpu_scheduler.whatif.causes import leaves_memory_to_cards
-from vgpu_scheduler.whatif.changes import Taken, take_in
+from vgpu_scheduler.whatif.changes import ChangeResult, take_in
 from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod, held_cards
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.making_room import MOST_MOVES, RoomPlan, Step, StepKind, make_room
-from vgpu_scheduler.whatif.moving import Move
+from vgpu_scheduler.whatif.moves import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
-from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
+from vgpu_scheduler.whatif.objects import FileObject, WorldError, flatten
 from vgpu_scheduler.whatif.options import make_dialect
 from vgpu_scheduler.whatif.policy_reach import lets_in_nothing, matches_nothing
-from vgpu_scheduler.whatif.preempting import WhoGoes, take_up_preemptions
+from vgpu_scheduler.whatif.preempting import PreemptionOutlook, take_up_preemptions
+from vgpu_scheduler.whatif.read_times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.simulation import Answer, ask, simulate, with_displaced
+from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_displaced
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
     NamespaceObjects,
@@ -31,13 +32,12 @@ from vgpu_scheduler.whatif.tenant import (
     quotas_of,
 )
 from vgpu_scheduler.whatif.tenant_policies import policy_remedies
-from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.usage_hours import HeldHours, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.victims import nameless, victim_row
 from vgpu_scheduler.whatif.workloads import (
     WORKLOADS,
-    Made,
     PodSet,
+    WorkloadPods,
     claims_of,
     is_workload,
     made_by,
@@ -50,29 +50,29 @@ __all__ = [
     "MOST_COPIES",
     "MOST_MOVES",
     "WORKLOADS",
-    "Answer",
     "Capacity",
     "Case",
     "CaseError",
     "CaseResult",
+    "ChangeResult",
     "ConditionRemedies",
     "Explanation",
+    "FileObject",
     "HeldHours",
-    "Made",
     "Move",
     "NamespaceObjects",
     "Plan",
+    "PodResult",
     "PodSet",
+    "PreemptionOutlook",
     "Remedy",
     "RemedyKind",
     "RoomPlan",
     "Step",
     "StepKind",
-    "Taken",
-    "WhoGoes",
+    "WorkloadPods",
     "World",
     "WorldError",
-    "Written",
     "aligned",
     "ask",
     "capacity_of",

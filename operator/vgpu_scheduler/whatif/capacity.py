@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.simulation import PodResult, simulate
 from vgpu_scheduler.whatif.world import World
 
 MOST_COPIES: Final = 100_000
@@ -30,7 +30,7 @@ class Capacity:
     pod: str
     count: int
     nodes: dict[str, int] = field(default_factory=dict)
-    next: Answer | None = None
+    next: PodResult | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -58,10 +58,10 @@ def capacity_of(
 
 def place_copies(
     world: World, pod: Pod, most: int, on_placed: Callable[[int], None] = lambda _: None
-) -> tuple[Capacity, list[Answer]]:
+) -> tuple[Capacity, list[PodResult]]:
     """Place copies of a pod as :func:`capacity_of` does, and leave them there; return what became of each, too."""
-    placed: list[Answer] = []
-    refused: Answer | None = None
+    placed: list[PodResult] = []
+    refused: PodResult | None = None
     while refused is None and len(placed) < most:
         (answer,) = simulate(world, [pod], explained=False, each_alone=True)
         if answer.node:

@@ -15,11 +15,11 @@ from pydantic import Field, ValidationError, field_validator
 from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
-from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems
+from vgpu_scheduler.whatif.forms import RunningPod, ShortNode, ShortPod, StrictForm, in_full, one_in_full, problems
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.preempting import take_up_preemptions
-from vgpu_scheduler.whatif.simulation import Answer, simulate, with_displaced
+from vgpu_scheduler.whatif.simulation import PodResult, simulate, with_displaced
 from vgpu_scheduler.whatif.tables import explain
 from vgpu_scheduler.whatif.world import World
 
@@ -45,7 +45,7 @@ class CaseError(ValueError):
         self.case = case
 
 
-class CaseSettings(Short):
+class CaseSettings(StrictForm):
     """The settings that policies stand on, by the names that they have in the settings file or in camelCase."""
 
     node_policy: Literal["binpack", "spread"] = "binpack"
@@ -74,14 +74,14 @@ def check_device_policy(policy: str) -> None:
         raise ValueError(f"{unknown[0]!r} is none of {', '.join(sorted(DEVICE_POLICIES))}")
 
 
-class Step(Short):
+class Step(StrictForm):
     """A pod and what is expected of it."""
 
     pod: Mapping[str, Any]
     expect: Expectation
 
 
-class Case(Short):
+class Case(StrictForm):
     """One case.
 
     Attributes
@@ -244,7 +244,7 @@ def check_case(case: Case) -> CaseResult:
     try:
         world = world_of(case)
         keys = [_key_of_pod(step.pod) for step in case.steps]
-        answers: list[Answer] = []
+        answers: list[PodResult] = []
         for number, step in enumerate(case.steps):
             there = {*world.pods, *(answer.pod.key for answer in answers)}
             _check_names(case, number, keys[number:], there)
@@ -309,7 +309,7 @@ def world_of(case: Case) -> World:
     return world
 
 
-def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> Answer:
+def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> PodResult:
     """Decide a pod of a case in the cluster as it is; what it gets, it keeps, and who goes for it is gone.
 
     Parameters

@@ -13,7 +13,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.expressions import worded_expression
 from vgpu_scheduler.whatif.managing import worded_managed
 from vgpu_scheduler.whatif.pod_labels import worded_labels
-from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes
 from vgpu_scheduler.whatif.world import World
@@ -32,7 +32,7 @@ _MOST_NODES: Final = 64
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def causes(world: World, answer: Answer) -> tuple[str, ...]:
+def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     """Return sentences about the selectors, rules and missing resources that keep a pod from nodes and cards."""
     told = answer.decision.reasons
     found: list[str] = []
@@ -51,7 +51,7 @@ def causes(world: World, answer: Answer) -> tuple[str, ...]:
     return (*found, *_not_offered(world, answer))
 
 
-def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
+def _registered_twice(world: World, answer: PodResult) -> Iterator[str]:
     """Say which nodes have cards that several dialects register: they are given to nobody, as cordoned ones are."""
     nodes: dict[str, list[str]] = {}
     for node in answer.decision.verdicts:
@@ -69,7 +69,7 @@ def _registered_twice(world: World, answer: Answer) -> Iterator[str]:
         )
 
 
-def not_offered(world: World, answer: Answer) -> list[str]:
+def not_offered(world: World, answer: PodResult) -> list[str]:
     """Return the resources that a pod asks for and no node offers any of."""
     offered = world.engine.state.nodes.offered()
     told = answer.decision.reasons
@@ -78,7 +78,7 @@ def not_offered(world: World, answer: Answer) -> list[str]:
     ]
 
 
-def _not_offered(world: World, answer: Answer) -> Iterator[str]:
+def _not_offered(world: World, answer: PodResult) -> Iterator[str]:
     """Say which resources no node offers any of, and which cards there are."""
     if names := not_offered(world, answer):
         devices = [
@@ -107,13 +107,13 @@ def _of_pod(written: Object) -> Iterator[str]:
         yield f"It asks for nodes with {' or '.join(words)} (spec.affinity.nodeAffinity)."
 
 
-def _selectors_of_policies(world: World, answer: Answer) -> Iterator[str]:
+def _selectors_of_policies(world: World, answer: PodResult) -> Iterator[str]:
     for title, spec in _in_force(world, answer, "nodeSelector"):
         if selector := spec.get("nodeSelector"):
             yield f"{title} asks for nodes with {worded_selector(selector)} (spec.nodeSelector)."
 
 
-def _denials(world: World, answer: Answer) -> Iterator[str]:
+def _denials(world: World, answer: PodResult) -> Iterator[str]:
     """Say of each rule of policies which cards it denies; what no rule about single cards denies is too large."""
     denied = list(_denied(world, answer))
     left = list(denied)
@@ -157,7 +157,7 @@ def leaves_memory_to_cards(world: World, pod: Pod) -> bool:
     return any(sums.percent for sums in pod_sums(claimed.claims, world.engine.dialects[claimed.dialect]))
 
 
-def _denied(world: World, answer: Answer) -> Iterator[Device]:
+def _denied(world: World, answer: PodResult) -> Iterator[Device]:
     reason, ours = CardReason.CardDeniedByPolicy, created(world, answer.pod, answer.pod.uid)
     nodes = [node for node, verdict in answer.decision.verdicts.items() if reason.text in verdict.reasons]
     for node in nodes[:_MOST_NODES]:
@@ -183,7 +183,7 @@ def _names(parts: Sequence[str], device: Device) -> bool:
     return any(part.lower() in device.type.lower() for part in parts)
 
 
-def _in_force(world: World, answer: Answer, section: str) -> Iterator[tuple[str, Object]]:
+def _in_force(world: World, answer: PodResult, section: str) -> Iterator[tuple[str, Object]]:
     """Yield the policies that a section came from, each with its spec."""
     for title in answer.sources.get(section, "").split(", "):
         if title in world.policies:

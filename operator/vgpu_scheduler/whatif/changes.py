@@ -19,7 +19,7 @@ POD: Final = "Pod"
 NODE: Final = "Node"
 
 
-class Taken(Enum):
+class ChangeResult(Enum):
     """What became of a change.
 
     Attributes
@@ -37,14 +37,14 @@ class Taken(Enum):
     NOT = "not"
 
 
-def take_in(world: World, obj: Object, *, gone: bool) -> Taken:
+def take_in(world: World, obj: Object, *, gone: bool) -> ChangeResult:
     """Take in that an object is there as it is written, or that it is gone."""
     try:
         if obj["kind"] == POD:
             return _pod_is_gone(world, obj) if gone else _pod_is(world, obj)
-        return _node_is(world, obj) if obj["kind"] == NODE and not gone else Taken.NOT
+        return _node_is(world, obj) if obj["kind"] == NODE and not gone else ChangeResult.NOT
     except WorldError:
-        return Taken.NOT
+        return ChangeResult.NOT
 
 
 def key_of(obj: Object) -> str:
@@ -53,35 +53,35 @@ def key_of(obj: Object) -> str:
     return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
 
 
-def _pod_is_gone(world: World, obj: Object) -> Taken:
+def _pod_is_gone(world: World, obj: Object) -> ChangeResult:
     key = key_of(obj)
     known = world.pods.get(key)
     if known is None or world.first_uid(known) != metadata_of(obj).get("uid"):
-        return Taken.SAME
+        return ChangeResult.SAME
     if _is_problem(world, POD, key) or _is_about_preemption(world, known):
-        return Taken.NOT
+        return ChangeResult.NOT
     world.forget_pod(key)
-    return Taken.CHANGED
+    return ChangeResult.CHANGED
 
 
-def _pod_is(world: World, obj: Object) -> Taken:
+def _pod_is(world: World, obj: Object) -> ChangeResult:
     key, uid = key_of(obj), metadata_of(obj).get("uid")
     known = world.pods.get(key)
     if _is_problem(world, POD, key):
-        return Taken.NOT
+        return ChangeResult.NOT
     if known is not None and world.first_uid(known) != uid:
         world.forget_pod(key)
         known = None
     if known is None:
         world.add([obj])
-        return Taken.NOT if _is_about_preemption(world, world.pods.get(key)) else Taken.CHANGED
+        return ChangeResult.NOT if _is_about_preemption(world, world.pods.get(key)) else ChangeResult.CHANGED
     pod = replace(world.pod(obj, again=True), uid=known.uid)
     if replace(pod, resource_version=known.resource_version) == known:
-        return Taken.SAME
+        return ChangeResult.SAME
     if not _follows(world, known, pod) or _is_about_preemption(world, known) or _is_about_preemption(world, pod):
-        return Taken.NOT
+        return ChangeResult.NOT
     world.replace_pod(pod, obj)
-    return Taken.CHANGED
+    return ChangeResult.CHANGED
 
 
 def _follows(world: World, before: Pod, after: Pod) -> bool:
@@ -100,23 +100,23 @@ def _is_about_preemption(world: World, pod: Pod | None) -> bool:
     return pod is not None and world.engine.preemption and bool(pod.nominated_node_name or pod.deleting)
 
 
-def _node_is(world: World, obj: Object) -> Taken:
+def _node_is(world: World, obj: Object) -> ChangeResult:
     node = read_node(obj)
     known = world.engine.state.node(node.name)
     if _is_problem(world, NODE, node.name):
-        return Taken.NOT
+        return ChangeResult.NOT
     if known is None:
         missed = f": there is no node {node.name}"
         world.add([obj])
-        return Taken.NOT if any(text.endswith(missed) for text in world.problems) else Taken.CHANGED
+        return ChangeResult.NOT if any(text.endswith(missed) for text in world.problems) else ChangeResult.CHANGED
     if known.uid != node.uid:
-        return Taken.NOT
+        return ChangeResult.NOT
     if replace(node, resource_version=known.resource_version) == known:
         world.nodes[node.name] = obj
-        return Taken.SAME
+        return ChangeResult.SAME
     before = _devices(world, node)
     unreadable = world.replace_node(obj)
-    return Taken.NOT if unreadable or _devices(world, node) != before else Taken.CHANGED
+    return ChangeResult.NOT if unreadable or _devices(world, node) != before else ChangeResult.CHANGED
 
 
 def _devices(world: World, node: Node) -> list[object]:

@@ -13,7 +13,7 @@ from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.containers import containers_of
 from vgpu_scheduler.whatif.leaving_out import without_resources
-from vgpu_scheduler.whatif.needs import Need, PodRequest, claims_of
+from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 
 __all__ = ["cards_in_one_container", "fewer_cards", "less_of_a_card", "shared_cards"]
 
@@ -40,7 +40,7 @@ def _less(shortage: Shortage) -> str:
     return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked"
 
 
-def _needs_of_card(asked: PodRequest, shortage: Shortage) -> Iterator[Need]:
+def _needs_of_card(asked: PodRequest, shortage: Shortage) -> Iterator[ClaimCondition]:
     """Yield a need for each container: to ask no more of a dimension than the nearest card has."""
     for dialect in asked.owners:
         numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortage.dimension]
@@ -52,7 +52,9 @@ def _needs_of_card(asked: PodRequest, shortage: Shortage) -> Iterator[Need]:
                 return amount.container == name and is_of(amount, dialect, n)
 
             if any(map(concerns, asked.amounts)):
-                yield Need(_fits_card(asked, each.name, numbers[0], shortage, dialect), concerns, _less(shortage))
+                yield ClaimCondition(
+                    _fits_card(asked, each.name, numbers[0], shortage, dialect), concerns, _less(shortage)
+                )
 
 
 def _fits_card(
@@ -110,7 +112,7 @@ def shared_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
         yield from quotas.met_with(needs) if needs else ()
 
 
-def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[Need]:
+def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondition]:
     """Yield a need for each container that asks all compute of its cards: to leave others some of it."""
     cores, units = dialect.inventory.cores, dialect.inventory.compute_units
     for each in asked.claims if dialect.name in _EXCLUSIVE_WHEN_WHOLE else ():
@@ -123,7 +125,7 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[Need]:
             return all(_of(claim.amounts, cores) < WHOLE for claim in own)
 
         if not fits(asked.claims):
-            yield Need(fits, concerns, why="a card of which all compute is asked has to be idle")
+            yield ClaimCondition(fits, concerns, why="a card of which all compute is asked has to be idle")
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:

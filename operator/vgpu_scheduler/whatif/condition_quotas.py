@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.amounts import Amount
-from vgpu_scheduler.whatif.group_quotas import Fellows
-from vgpu_scheduler.whatif.needs import Need, PodRequest, instead_of_percent, met_together
+from vgpu_scheduler.whatif.group_quotas import OtherMembers
+from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, instead_of_percent, met_together
 
 __all__ = ["QuotasOfPod"]
 
@@ -29,7 +29,9 @@ class QuotasOfPod:
         The others that the pod is placed at once with, if there are any: they count with it.
     """
 
-    def __init__(self, asked: PodRequest, reports: tuple[QuotaReport, ...], fellows: Fellows | None = None) -> None:
+    def __init__(
+        self, asked: PodRequest, reports: tuple[QuotaReport, ...], fellows: OtherMembers | None = None
+    ) -> None:
         quotas = asked.world.engine.quotas
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
@@ -77,7 +79,7 @@ class QuotasOfPod:
         for text in texts:
             yield f"{text} and {self._raised}" if self._raised else text
 
-    def met_with(self, needs: Sequence[Need]) -> Iterator[str]:
+    def met_with(self, needs: Sequence[ClaimCondition]) -> Iterator[str]:
         """Yield how other needs are met and the quotas kept as well, by less or, where nothing is left, by more."""
         texts = met_together(self._asked, [*needs, *self._needs])
         yield from texts if self._needs else self.raised_beside(texts)
@@ -106,7 +108,7 @@ class _Standing:
         return self.report.limit - self.report.used - self.others
 
 
-def _asked_together(fellows: Fellows | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
+def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
     left = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if fellows is not None and left and min(left.values()) > 0:
@@ -127,7 +129,7 @@ def _raised(standing: _Standing) -> str:
     return f"limits.{report.resource} raised to {more}{wanted} (it is {report.limit})"
 
 
-def _need_of_quota(asked: PodRequest, standing: _Standing) -> Need:
+def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quotas, standing.report.resource, standing.report.unit
     now, left = standing.asked, standing.left
 
@@ -140,4 +142,4 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> Need:
     leaves = f"limits.{resource} leaves {left} {unit}{' to it beside its group' if standing.others else ''}"
     amount = instead_of_percent(asked, resource, left, fits)
     otherwise = f"{amount} ({leaves})" if amount else f"ask for no more than the {left} that limits.{resource} leaves"
-    return Need(fits, concerns, otherwise, leaves)
+    return ClaimCondition(fits, concerns, otherwise, leaves)

@@ -26,10 +26,10 @@ from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.condition_refusals import asked_understandably
 from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
-from vgpu_scheduler.whatif.group_quotas import Fellows
+from vgpu_scheduler.whatif.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
-from vgpu_scheduler.whatif.needs import Need, PodRequest
+from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest
 from vgpu_scheduler.whatif.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.world import World
 
@@ -109,7 +109,7 @@ class ConditionRemedies:
     near_miss: NearMiss | None
     quotas: tuple[QuotaReport, ...]
     remedies: tuple[str, ...]
-    fellows: Fellows | None = None
+    fellows: OtherMembers | None = None
     quota_unseen: bool = False
 
 
@@ -118,7 +118,7 @@ def remedies_from_condition(
     pod: Pod,
     message: str,
     event: str,
-    standing: tuple[Sequence[QuotaReport] | None, Fellows | None] = (None, None),
+    standing: tuple[Sequence[QuotaReport] | None, OtherMembers | None] = (None, None),
     others: tuple[Sequence[str], Sequence[str]] = ((), ()),
     reason: str = "",
 ) -> ConditionRemedies:
@@ -252,7 +252,7 @@ def _within(field: str, source: str, most: str) -> str:
     return f"ask for no more than limits.{field} of {source} allows ({most})"
 
 
-def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> Need:
+def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> ClaimCondition:
     sums_of = _SUMS.get(field)
     claimed = asked.world.engine.cycle.classes.claimed(asked.world.pod(asked.written, again=True))
     idle = claimed is not None and bool(claimed.dialect) and claimed.choice.takes_idle_cards
@@ -268,7 +268,7 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
             return False  # it would have as many cards: that gets around the limit
         return sums_of(less, asked.dialects[claims[0].dialect]) <= most
 
-    return Need(fits, lambda amount: sums_of is not None and not (field == _OWN and amount.unsaid), otherwise)
+    return ClaimCondition(fits, lambda amount: sums_of is not None and not (field == _OWN and amount.unsaid), otherwise)
 
 
 # Nodes ---------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["CORRECTED_AMOUNT", "Corrected", "corrected", "refusal_of"]
+__all__ = ["CORRECTED_AMOUNT", "CorrectedPod", "corrected", "refusal_of"]
 
 
 _AMOUNTS: Final = ("limits", "requests")
@@ -52,7 +52,7 @@ _VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
+class CorrectedPod:
     """A pod as it would have to be written.
 
     Attributes
@@ -65,7 +65,7 @@ class Corrected:
     texts: tuple[str, ...] = ()
 
 
-def corrected(world: World, written: Object) -> Corrected:
+def corrected(world: World, written: Object) -> CorrectedPod:
     """Return a pod as it is probably meant, with what had to be changed for that.
 
     Parameters
@@ -82,7 +82,7 @@ def corrected(world: World, written: Object) -> Corrected:
         )
         if more is None:
             break
-        found = Corrected(more.written, _said_once(found.texts, more.texts))
+        found = CorrectedPod(more.written, _said_once(found.texts, more.texts))
     return found
 
 
@@ -107,7 +107,7 @@ def _about(correction: re.Match[str], amount: str) -> tuple[str, str, str]:
     return correction["container"], correction["resource"], correction[amount]
 
 
-def _respelt(world: World, written: Object) -> Corrected:
+def _respelt(world: World, written: Object) -> CorrectedPod:
     """Write the resources of devices whose names are misspelt as they are called."""
     texts: dict[str, None] = {}
     for field, index, container in containers_of(written):
@@ -122,7 +122,7 @@ def _respelt(world: World, written: Object) -> Corrected:
                 said = f"leave out {name} {where}, which asks for {meant} as well"
             texts[said] = None
             written = _renamed(written, field, index, name, "" if meant in asked else meant)
-    return Corrected(written, tuple(texts))
+    return CorrectedPod(written, tuple(texts))
 
 
 def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> Object:
@@ -146,7 +146,7 @@ def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str,
     return {**written, "spec": {**spec, field: containers}}
 
 
-def _accepted(world: World, written: Object) -> Corrected | None:
+def _accepted(world: World, written: Object) -> CorrectedPod | None:
     """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
     refusal = refusal_of(world, written)
     if found := _WITHOUT_COUNT.search(refusal):
@@ -164,7 +164,7 @@ def _accepted(world: World, written: Object) -> Corrected | None:
         )
     for path in _UNSUPPORTED.findall(refusal):
         if (without := _without(written, path)) is not None:
-            return Corrected(without, (f"leave out {path}",))
+            return CorrectedPod(without, (f"leave out {path}",))
     return None
 
 
@@ -209,7 +209,7 @@ def refusal_of(world: World, written: Object) -> str:
     return "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
 
 
-def _set(written: Object, container: str, resource: str, amount: str, text: str) -> Corrected | None:
+def _set(written: Object, container: str, resource: str, amount: str, text: str) -> CorrectedPod | None:
     """Return a pod of which a container asks for an amount of a resource; None where there is no such container."""
     for field, index, each in containers_of(written):
         if each.get("name") == container:
@@ -218,18 +218,18 @@ def _set(written: Object, container: str, resource: str, amount: str, text: str)
             def change(amounts: Object) -> Object:
                 return {**amounts, resource: amount}
 
-            return Corrected(_with_amounts(written, field, index, dict.fromkeys(places, change)), (text,))
+            return CorrectedPod(_with_amounts(written, field, index, dict.fromkeys(places, change)), (text,))
     return None
 
 
-def _without_mark(written: Object, kind: str, name: str, text: str) -> Corrected | None:
+def _without_mark(written: Object, kind: str, name: str, text: str) -> CorrectedPod | None:
     """Return a pod without a label or an annotation; None where it has none of that name."""
     metadata = written.get("metadata") or {}
     marks = metadata.get(kind) or {}
     if name not in marks:
         return None
     kept = {key: value for key, value in marks.items() if key != name}
-    return Corrected({**written, "metadata": {**metadata, kind: kept}}, (text,))
+    return CorrectedPod({**written, "metadata": {**metadata, kind: kept}}, (text,))
 
 
 def _without(written: Object, path: str) -> Object | None:
@@ -261,7 +261,7 @@ def _without_claims(container: Object) -> Object:
     return {**container, "resources": resources}
 
 
-def _in_mebibytes(world: World, written: Object) -> Corrected | None:
+def _in_mebibytes(world: World, written: Object) -> CorrectedPod | None:
     """Ask one amount of memory in MiB that says more with its unit than any card has; None where none does."""
     for _, _, container in containers_of(written):
         for place in _AMOUNTS:
@@ -294,7 +294,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     return amount // (MIB * max(most // amount, 1))
 
 
-def _without_what_is_of_no_use(world: World, written: Object) -> Corrected | None:
+def _without_what_is_of_no_use(world: World, written: Object) -> CorrectedPod | None:
     """Leave out one amount that a maker's plugin has no use for beside the others; None where there is none."""
     try:
         pod = world.pod(written, again=True)
@@ -305,7 +305,7 @@ def _without_what_is_of_no_use(world: World, written: Object) -> Corrected | Non
         for field, index, each in containers_of(written):
             if each.get("name") == called:
                 text = f"leave out {resource} in container {called}"
-                return Corrected(_renamed(written, field, index, resource, ""), (text,))
+                return CorrectedPod(_renamed(written, field, index, resource, ""), (text,))
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif.moving import Move, Moves, Spot
+from vgpu_scheduler.whatif.moves import Move, Moves, Spot
 from vgpu_scheduler.whatif.nodes import is_closed
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle

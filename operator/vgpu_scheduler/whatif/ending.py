@@ -13,9 +13,9 @@ from typing import Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.controllers import controller_of
-from vgpu_scheduler.whatif.fewest_ends import Ending, fewest_ends, may_end
+from vgpu_scheduler.whatif.fewest_ends import PodsToEnd, fewest_ends, may_end
+from vgpu_scheduler.whatif.queue_order import made_anew, placed
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
-from vgpu_scheduler.whatif.turns import made_anew, placed
 
 __all__ = ["end_one_pod", "end_pods"]
 
@@ -39,19 +39,19 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search single pods without which the pod would fit, of the lowest priorities: for a pod of a group."""
-    world, found = waiting.world, list[Ending]()
+    world, found = waiting.world, list[PodsToEnd]()
     budgets = world.engine.budgets.all()
     ending = (pod for pod in world.bound.values() if may_end(budgets, pod))
     for pod in sorted(ending, key=lambda pod: (not pod.deleting, pod.priority, pod.key))[:_MOST_ENDS]:
         with world.engine.state.without([pod.uid]):
-            found += [Ending("", [pod])] if waiting.node() else []
+            found += [PodsToEnd("", [pod])] if waiting.node() else []
         if len(found) == _MOST_OF_A_KIND:
             break
     for each, back in sorted(_followed(waiting, found), key=lambda each: (bool(each[1]), *each[0].rank)):
         yield _remedy(waiting, each, back)
 
 
-def _followed(waiting: WaitingPod, found: Sequence[Ending]) -> list[tuple[Ending, list[Pod]]]:
+def _followed(waiting: WaitingPod, found: Sequence[PodsToEnd]) -> list[tuple[PodsToEnd, list[Pod]]]:
     """Return sets of pods, each with those that must not be made anew."""
     return [(each, _taking_it_back(waiting, each)) for each in found]
 
@@ -64,7 +64,7 @@ def _comes_back_first(waiting: WaitingPod, pod: Pod) -> bool:
     return pod.priority >= waiting.pod.priority and controller_of(waiting.world.written(pod)) is not None
 
 
-def _taking_it_back(waiting: WaitingPod, ending: Ending) -> list[Pod]:
+def _taking_it_back(waiting: WaitingPod, ending: PodsToEnd) -> list[Pod]:
     """Return those of some pods that must not be made anew, for they would take the room before the pod."""
     anew = [pod for pod in ending.pods if _comes_back_first(waiting, pod)]
     back = list(anew) if anew and not _gets_room(waiting, ending, anew) else []
@@ -75,7 +75,7 @@ def _taking_it_back(waiting: WaitingPod, ending: Ending) -> list[Pod]:
     return back
 
 
-def _gets_room(waiting: WaitingPod, ending: Ending, anew: Sequence[Pod]) -> bool:
+def _gets_room(waiting: WaitingPod, ending: PodsToEnd, anew: Sequence[Pod]) -> bool:
     """Tell whether the pod fits once some pods have ended, and others of them were placed anew before it."""
     held = waiting.world.engine.state.without(pod.uid for pod in ending.pods)
     with held, made_anew(waiting.world, anew) as made:
@@ -86,7 +86,7 @@ def _gets_room(waiting: WaitingPod, ending: Ending, anew: Sequence[Pod]) -> bool
             return waiting.cycle.on_node.fits_without(waiting.ours, ending.node, ()) is not None
 
 
-def _remedy(waiting: WaitingPod, ending: Ending, back: Sequence[Pod]) -> Remedy:
+def _remedy(waiting: WaitingPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:
     """Word what is to be done so that some pods end, and some of them do not come back."""
     ended, going = ending.ended, [pod for pod in ending.pods if pod.deleting]
     owners = [(pod, controller_of(waiting.world.written(pod))) for pod in back]

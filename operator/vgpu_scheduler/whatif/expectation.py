@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpu_scheduler.model import Outcome, quoted
-from vgpu_scheduler.whatif.forms import Short
-from vgpu_scheduler.whatif.simulation import Answer
+from vgpu_scheduler.whatif.forms import StrictForm
+from vgpu_scheduler.whatif.simulation import PodResult
 
 _PLACED: Final = Outcome.PLACED.value
 _POD: Final = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
@@ -42,7 +42,7 @@ PodName = Annotated[str, AfterValidator(_pod)]
 PodNames = Annotated[tuple[PodName, ...], BeforeValidator(_texts), AfterValidator(_each_once)]
 
 
-class Expectation(Short):
+class Expectation(StrictForm):
     """What is expected; what is left out may be anything.
 
     Attributes
@@ -116,7 +116,7 @@ class Expectation(Short):
             found.append(f"preemptedBy: no later step has a pod {key}")
         return found
 
-    def differences(self, answer: Answer) -> list[str]:
+    def differences(self, answer: PodResult) -> list[str]:
         """Say where an answer is not what was expected; one text per difference."""
         placed = answer.decision.placement is not None
         found: list[str] = []
@@ -138,7 +138,7 @@ class Expectation(Short):
         found += [f"warning: expected {text!r}, found {said}" for text in self.warning if text not in said]
         return found
 
-    def _preemption(self, answer: Answer) -> Iterator[str]:
+    def _preemption(self, answer: PodResult) -> Iterator[str]:
         namespace = answer.pod.namespace
         if self.preempts is not None and answer.node:
             wanted = sorted(_key(name, namespace) for name in self.preempts)
@@ -150,13 +150,13 @@ class Expectation(Short):
             if by != answer.displaced_by:
                 yield f"preemptedBy: expected {by}, found {answer.displaced_by or 'nobody'}"
 
-    def _not_waiting(self, answer: Answer) -> Iterator[str]:
+    def _not_waiting(self, answer: PodResult) -> Iterator[str]:
         expected = " and ".join(map(repr, self.reason)) if self.reason else f"outcome {self.outcome}"
         gone = ", ".join(victim.pod for victim in answer.preemption.victims) if answer.preemption else ""
         once = f" once {gone} went" if gone else ""
         yield f"reason: expected {expected}, but the pod goes to {answer.node}{once}"
 
-    def _waiting(self, answer: Answer) -> Iterator[str]:
+    def _waiting(self, answer: PodResult) -> Iterator[str]:
         outcome, message = answer.decision.outcome.value, answer.decision.message
         if self.outcome not in (None, outcome):
             yield f"outcome: expected {self.outcome}, found {outcome}"
@@ -164,7 +164,7 @@ class Expectation(Short):
             if text not in message:
                 yield f"reason: expected {text!r}, found {message!r}"
 
-    def _placed(self, answer: Answer) -> Iterator[str]:
+    def _placed(self, answer: PodResult) -> Iterator[str]:
         if self.node is not None and answer.node not in self.node:
             yield f"node: expected {' or '.join(self.node)}, found {answer.node}"
         if self.cards is not None and sorted(self.cards) != sorted(answer.cards):

@@ -13,19 +13,19 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
-from vgpu_scheduler.whatif.fellows import fellows_placed
+from vgpu_scheduler.whatif.group_placement import fellows_placed
 from vgpu_scheduler.whatif.group_searches import changes_for_group
 from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_found
 from vgpu_scheduler.whatif.holds_for_others import HoldForOther, holds_for_others, worded_holds
 from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
 from vgpu_scheduler.whatif.obstacles import causes_together
-from vgpu_scheduler.whatif.preempting import DisplacedBy, WhoGoes, displaced_by, who_goes, who_goes_for_group
+from vgpu_scheduler.whatif.other_waiting_pods import others_worded
+from vgpu_scheduler.whatif.preempting import DisplacedBy, PreemptionOutlook, displaced_by, who_goes, who_goes_for_group
+from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed, turns_around
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.served import others_worded
-from vgpu_scheduler.whatif.simulation import Answer, ask, created
+from vgpu_scheduler.whatif.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
-from vgpu_scheduler.whatif.turns import Turns, placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
@@ -83,7 +83,7 @@ class Explanation:
         What was tried in vain for a group; empty where something helps.
     """
 
-    answer: Answer
+    answer: PodResult
     cards: Mapping[str, Sequence[CardVerdict]]
     left_out: int
     remedies: Sequence[Remedy] = ()
@@ -94,7 +94,7 @@ class Explanation:
     causes: Sequence[str] = ()
     kept: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
-    who_goes: WhoGoes | None = None
+    who_goes: PreemptionOutlook | None = None
     displaced_by: DisplacedBy | None = None
     group: str = ""
     none_proposed: str = ""
@@ -195,7 +195,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
 
 
 def _explain_together(
-    world: World, pod: Pod, group: GroupStanding, turns: Turns, node: str, *, all_cards: bool
+    world: World, pod: Pod, group: GroupStanding, turns: PodsWaitingBeside, node: str, *, all_cards: bool
 ) -> Explanation:
     """Explain a pod that is placed together with others of its group."""
     with placed(world, turns.before) as going:
@@ -256,7 +256,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
 
 
 def _cards(
-    world: World, answer: Answer, nodes: Sequence[str], *, all_cards: bool
+    world: World, answer: PodResult, nodes: Sequence[str], *, all_cards: bool
 ) -> tuple[dict[str, list[CardVerdict]], int]:
     """Return the verdicts about the cards of the first nodes, and how many nodes are left out."""
     ours = created(world, answer.pod, answer.pod.uid)
@@ -264,7 +264,7 @@ def _cards(
     return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
 
 
-def _compared(answer: Answer, here: str, there: str) -> str:
+def _compared(answer: PodResult, here: str, there: str) -> str:
     """Say in one sentence why a pod would rather go to one node than to another, or why not."""
     verdicts, scores = answer.decision.verdicts, answer.decision.scores
     for node in (there, here):
@@ -284,7 +284,7 @@ def _compared(answer: Answer, here: str, there: str) -> str:
     return f"Both fit, and {better} is better: {'; '.join(parts)}."
 
 
-def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
+def _nodes_with_cards(world: World, answer: PodResult) -> list[str]:
     """Return the nodes whose cards matter to a pod that fits nowhere, the nearest first.
 
     Those are the nodes that are not fit because of their cards, and those that have a card which the pod pins by its

@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, o
 from vgpu_scheduler.whatif.remedy import WaitingPod
 from vgpu_scheduler.whatif.repelling import repelling_pods
 
-__all__ = ["Ending", "fewest_ends", "may_end"]
+__all__ = ["PodsToEnd", "fewest_ends", "may_end"]
 
 _MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
@@ -36,7 +36,7 @@ _MOST_CHOICES: Final = 64
 """Choices of pods whose budgets do not allow the end of all, that are tried on a node."""
 
 
-class Ending(NamedTuple):
+class PodsToEnd(NamedTuple):
     """Pods that would have to end.
 
     Attributes
@@ -60,7 +60,7 @@ class Ending(NamedTuple):
         """That of the most important one of which it has to be asked."""
         return max((pod.priority for pod in self.ended), default=0)
 
-    def is_worse_than(self, other: Ending) -> bool:
+    def is_worse_than(self, other: PodsToEnd) -> bool:
         """Tell whether fewer others would do of which none is more important."""
         return len(other.ended) < len(self.ended) and other.priority <= self.priority
 
@@ -70,7 +70,7 @@ class Ending(NamedTuple):
         return len(self.ended), self.priority, self.node
 
 
-def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None) -> list[Ending]:
+def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None) -> list[PodsToEnd]:
     """Return sets of pods without which the pod would fit: the fewest, then more that are of lower priority.
 
     Where that would take too many questions, sets of which none could stay.
@@ -176,12 +176,12 @@ class _Search:
 
     # The fewest -------------------------------------------------------------------------------------------------------
 
-    def sets(self) -> Iterator[Ending]:
+    def sets(self) -> Iterator[PodsToEnd]:
         """Yield sets of the fewest pods, then those of more that are of lower priority, for as long as it may ask."""
         with suppress(_OutOfQuestionsError):
             yield from self._sets()
 
-    def _sets(self) -> Iterator[Ending]:
+    def _sets(self) -> Iterator[PodsToEnd]:
         priorities = sorted({pod.priority for place in self._places for pod in (*place.own, *place.beside)})
         most = max((len(place.own) + len(place.beside) for place in self._places), default=0)
         told: set[frozenset[str]] = set()
@@ -200,7 +200,7 @@ class _Search:
                     priorities = priorities[:number]
                     break
 
-    def _of_size(self, size: int, priority: int) -> Iterator[Ending]:
+    def _of_size(self, size: int, priority: int) -> Iterator[PodsToEnd]:
         """Yield a set of so many pods of each place that has one, of which none is more important than that."""
         for place in self._places:
             own, beside = (
@@ -211,7 +211,7 @@ class _Search:
             if size == 0 and not going:
                 continue
             for chosen in self._chosen(place, size, (own, beside), going):
-                yield Ending(place.node, _none_could_stay([*going, *chosen], place.fits))
+                yield PodsToEnd(place.node, _none_could_stay([*going, *chosen], place.fits))
                 break
 
     def _chosen(
@@ -263,20 +263,20 @@ class _Search:
 
     # None that could stay ---------------------------------------------------------------------------------------------
 
-    def without_those_that_could_stay(self) -> list[Ending]:
+    def without_those_that_could_stay(self) -> list[PodsToEnd]:
         """Return sets of which none could stay, of the places with the fewest pods; of those elsewhere only if need be.
 
         Those that hold the most end first, so that they are few.
         """
         for beside in (False, True):
-            found: list[Ending] = []
+            found: list[PodsToEnd] = []
             places = [(place, (*place.own, *(place.beside if beside else ()))) for place in self._places]
             for place, pods in sorted(places, key=lambda each: len(each[1])):
                 if len(found) == _MOST_PLACES:
                     break
                 may_fit, ordered = place.may_fit(pods), sorted(pods, key=self._last_to_stay)
                 if ending := _few_pods(self._budgets, ordered, place.fits) if may_fit else []:
-                    found.append(Ending(place.node, ending))
+                    found.append(PodsToEnd(place.node, ending))
             if found:
                 return [each for each in found if not any(map(each.is_worse_than, found))]
         return []

@@ -24,7 +24,7 @@ _OPERATORS = ("Exists", "Equal", "Lt", "Gt")
 _MODES = ("hami-core", "mps")
 
 
-class Short(BaseModel):
+class StrictForm(BaseModel):
     """A form of a file: camelCase, and nothing that it does not know."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, frozen=True)
@@ -125,7 +125,7 @@ Taint = Annotated[Mapping[str, str], BeforeValidator(_taint), AfterValidator(_kn
 Toleration = Annotated[Mapping[str, Any], AfterValidator(_known_toleration)]
 
 
-class Resources(Short):
+class Resources(StrictForm):
     """What a container asks for."""
 
     limits: Amounts = {}
@@ -141,7 +141,7 @@ def _known_mode(mode: str) -> str:
     return mode
 
 
-class Cards(Short):
+class Cards(StrictForm):
     """Cards of one kind on a node, named ``<node>-<number>`` unless said otherwise."""
 
     count: Annotated[int, Field(ge=1, le=_MOST_CARDS)] = 1
@@ -155,7 +155,7 @@ class Cards(Short):
     healthy: bool = True
 
 
-class ShortNode(Short):
+class ShortNode(StrictForm):
     """A node with cards."""
 
     kind: ClassVar[str] = "Node"
@@ -201,7 +201,7 @@ class ShortNode(Short):
         return [*registered.objects, node]
 
 
-class ShortPod(Short):
+class ShortPod(StrictForm):
     """A pod with one container."""
 
     kind: ClassVar[str] = "Pod"
@@ -239,7 +239,7 @@ def _piece(value: object) -> object:
     return {"card": value, "whole": True} if isinstance(value, str) else value
 
 
-class Slice(Short):
+class Slice(StrictForm):
     """What a running pod has of a card."""
 
     card: str

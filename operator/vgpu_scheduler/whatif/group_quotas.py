@@ -9,11 +9,11 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Fellows", "fellows_of", "with_some_memory"]
+__all__ = ["OtherMembers", "fellows_of", "with_some_memory"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fellows:
+class OtherMembers:
     """The others of a group that are placed at once with a pod: those that ask least, as many as are needed.
 
     Attributes
@@ -49,7 +49,7 @@ class Fellows:
         return f"it is placed at once with others, and {others} for {sums}" if sums else ""
 
 
-def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()) -> Fellows | None:
+def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Collection[str] = ()) -> OtherMembers | None:
     """Return the others that a pod is placed at once with; None where it is placed by itself, or they are not there.
 
     Parameters
@@ -80,7 +80,7 @@ def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Colle
             units[report.resource] = report.unit
             if any(engine.quotas.depends_on_card(report.resource, each) for each in claims):
                 depends.add(report.resource)
-    return Fellows(str(said.key), needed, asked, frozenset(depends), units)
+    return OtherMembers(str(said.key), needed, asked, frozenset(depends), units)
 
 
 def with_some_memory(world: World, claims: PodClaims) -> PodClaims:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.simulation import Answer
+from vgpu_scheduler.whatif.simulation import PodResult
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
@@ -49,7 +49,7 @@ class HoldForOther:
         return replace(self, is_named=self.pod.partition("/")[0] in namespaces)
 
 
-def holds_for_others(world: World, answer: Answer) -> tuple[HoldForOther, ...]:
+def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]:
     """Return the room on the nodes of an answer that is kept for others than its pod; none if the pod is placed."""
     if answer.node:
         return ()

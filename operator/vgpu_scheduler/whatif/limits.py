@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
+from vgpu_scheduler.engine import ExceededLimit, PodSums, breaches, pod_sums
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
@@ -33,7 +33,7 @@ _ANY: Final = 10_000
 """Cards of which no pod has more."""
 
 
-def breaches_of(world: World, pod: Pod) -> tuple[Breach, ...]:
+def breaches_of(world: World, pod: Pod) -> tuple[ExceededLimit, ...]:
     """Return the limits that a pod is beyond; none for one that cannot be understood."""
     claimed = world.engine.cycle.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
@@ -159,9 +159,9 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
             waiting.world.replace_policy(written)
 
 
-def _furthest_beyond(waiting: WaitingPod) -> Sequence[Breach]:
+def _furthest_beyond(waiting: WaitingPod) -> Sequence[ExceededLimit]:
     """Return the limits that pods are beyond which are placed at once, each with what asks the most."""
-    found: dict[tuple[str, str], Breach] = {}
+    found: dict[tuple[str, str], ExceededLimit] = {}
     for pod in waiting.at_once:
         for breach in breaches_of(waiting.world, pod):
             key = breach.field, breach.bound.source
@@ -170,7 +170,7 @@ def _furthest_beyond(waiting: WaitingPod) -> Sequence[Breach]:
     return tuple(found.values())
 
 
-def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
+def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
     """Return the limit of memory that a pod is beyond on each card that it could have, with what the smallest takes.
 
     What it takes depends on the card, where a container asks for percent of one, or says nothing.
@@ -189,7 +189,7 @@ def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
     )
     policy = waiting.world.policies.get(bound.source)
     for amount in (each for each in wanted if each > bound.most and policy is not None):
-        breach = Breach("memoryPerPod", amount, bound, "")
+        breach = ExceededLimit("memoryPerPod", amount, bound, "")
         assert policy is not None
         waiting.world.replace_policy(_with_limit(policy, breach))
         helps = waiting.node() or _tightened(waiting, bound.source)
@@ -206,7 +206,7 @@ def _tightened(waiting: WaitingPod, source: str) -> bool:
     return bound is not None and bound.source != source
 
 
-def _with_limit(policy: Object, breach: Breach) -> Object:
+def _with_limit(policy: Object, breach: ExceededLimit) -> Object:
     limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
     return _with_limits(policy, {**_limits_of(policy), breach.field: limit})
 

@@ -20,11 +20,11 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.held import held_by
-from vgpu_scheduler.whatif.moving import Move, Moves, Spot
-from vgpu_scheduler.whatif.room_search import Goal, RoomSearch
+from vgpu_scheduler.whatif.moves import Move, Moves, Spot
+from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.simulation import ask, simulate
-from vgpu_scheduler.whatif.turns import turns_around
+from vgpu_scheduler.whatif.unmovable_causes import held_by
 from vgpu_scheduler.whatif.world import World
 
 MOST_MOVES: Final = 3
@@ -254,7 +254,7 @@ class _Steering:
         The pod, then the pods that are moved, each with the place that it is to get.
     """
 
-    def __init__(self, world: World, moves: Moves, goals: Sequence[Goal]) -> None:
+    def __init__(self, world: World, moves: Moves, goals: Sequence[TargetPlacement]) -> None:
         self._world = world
         self._moves = moves
         self._room, *self._moved = goals
@@ -266,7 +266,9 @@ class _Steering:
     def carry_out(self) -> tuple[Step, ...] | None:
         """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
         orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
-        ways: list[Callable[[Sequence[Goal]], bool]] = [partial(self._done, strict=each) for each in (False, True)]
+        ways: list[Callable[[Sequence[TargetPlacement]], bool]] = [
+            partial(self._done, strict=each) for each in (False, True)
+        ]
         ways.append(self._done_after_the_pod)
         for done, order in product(ways, orders):
             self._steps, self._cordoned = [], {}
@@ -276,7 +278,7 @@ class _Steering:
             self._moves.take_back_all()
         return None
 
-    def _done(self, order: Sequence[Goal], *, strict: bool) -> bool:
+    def _done(self, order: Sequence[TargetPlacement], *, strict: bool) -> bool:
         """Make the moves in an order, and tell whether the pod fits then.
 
         Parameters
@@ -295,7 +297,7 @@ class _Steering:
         self._uncordon(tuple(self._cordoned))
         return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
 
-    def _kept_from_others(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
+    def _kept_from_others(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
         """Move a pod again, with cordons on what others that wait would take then, before all is done.
 
         What it leaves on a node may be a place for a pod, or a port, beside cards that are idle already.
@@ -313,7 +315,7 @@ class _Steering:
                 return False
         return False
 
-    def _steered(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
+    def _steered(self, goal: TargetPlacement, kept: set[Spot], *, strict: bool) -> bool:
         """Move one pod, with cordons on cards that it would go to and must not, and on those that decide where it goes.
 
         The pod that waits may take its room as soon as that is there, or only after the other one has its place.
@@ -337,7 +339,7 @@ class _Steering:
             self._cordon(sorted(wrong))
         return False
 
-    def _done_after_the_pod(self, order: Sequence[Goal]) -> bool:
+    def _done_after_the_pod(self, order: Sequence[TargetPlacement]) -> bool:
         """Make one move without cordons, as it is if the pod comes first, and tell whether that fits, too."""
         move = self._moves.move(order[0].key) if len(order) == 1 else None
         if move is None:

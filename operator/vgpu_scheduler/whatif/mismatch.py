@@ -13,9 +13,9 @@ from typing import Final
 from vgpu_scheduler.engine import card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Device
-from vgpu_scheduler.whatif.closings import closing_of
+from vgpu_scheduler.whatif.node_exclusions import closing_of
 from vgpu_scheduler.whatif.nodes import with_annotation
-from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
@@ -40,7 +40,7 @@ OTHER_CARDS: Final = frozenset(
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 
 
-def mismatch_worded(world: World, answer: Answer) -> str:
+def mismatch_worded(world: World, answer: PodResult) -> str:
     """Say which models and modes there are; empty where something else keeps the pod from cards, too.
 
     Where a node that has a card for the pod is closed to it, that is said as well.
@@ -63,7 +63,7 @@ def mismatch_worded(world: World, answer: Answer) -> str:
     return " ".join([f"{subject} {what}; there are {there}.", *elsewhere])
 
 
-def _on_closed_nodes(world: World, answer: Answer, *, with_mode: bool) -> Iterator[str]:
+def _on_closed_nodes(world: World, answer: PodResult, *, with_mode: bool) -> Iterator[str]:
     """Yield which cards that the pod takes are on nodes that are closed to it, and by what."""
     closed: dict[str, tuple[list[str], list[Device]]] = {}
     ours = created(world, answer.pod, answer.pod.uid)
@@ -86,7 +86,7 @@ def _listed(devices: Iterable[Device], *, with_mode: bool) -> str:
     return ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
 
 
-def _devices(world: World, answer: Answer, nodes: Collection[str]) -> Iterator[Device]:
+def _devices(world: World, answer: PodResult, nodes: Collection[str]) -> Iterator[Device]:
     for dialect in world.engine.dialects.owners(answer.pod):
         for node in nodes:
             yield from world.devices(node, dialect.name)

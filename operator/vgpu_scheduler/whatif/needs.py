@@ -13,7 +13,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Need", "PodRequest", "instead_of_percent", "met_together"]
+__all__ = ["ClaimCondition", "PodRequest", "instead_of_percent", "met_together"]
 
 
 class PodRequest:
@@ -100,7 +100,7 @@ def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callab
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ClaimCondition:
     """Something that claims have to keep.
 
     Attributes
@@ -121,7 +121,7 @@ class Need:
     why: str = ""
 
 
-def met_together(asked: PodRequest, needs: Sequence[Need]) -> Iterator[str]:
+def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[str]:
     """Yield sentences, each of which says how all needs are met: the first that comes to mind, then others.
 
     Where several amounts would do for a need, there is a sentence for each of them.
@@ -141,7 +141,7 @@ def met_together(asked: PodRequest, needs: Sequence[Need]) -> Iterator[str]:
 class _Choices:
     """Meets needs one after the other, each by one of the amounts that would do."""
 
-    def __init__(self, asked: PodRequest, needs: Sequence[Need]) -> None:
+    def __init__(self, asked: PodRequest, needs: Sequence[ClaimCondition]) -> None:
         self._asked = asked
         self._needs = needs
         self.options: list[int] = []

@@ -15,7 +15,7 @@ class WorldError(ValueError):
     """Objects that make no cluster; the message names the object and the field."""
 
 
-class Written(dict[str, Any]):
+class FileObject(dict[str, Any]):
     """An object of a file.
 
     Attributes
@@ -29,7 +29,7 @@ class Written(dict[str, Any]):
 
 def origin_of(obj: Object) -> str:
     """Return the file that an object is from, as the beginning of a message; empty where that is not known."""
-    return f"{obj.origin}: " if isinstance(obj, Written) else ""
+    return f"{obj.origin}: " if isinstance(obj, FileObject) else ""
 
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:

@@ -11,14 +11,14 @@ from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.causes import not_offered
-from vgpu_scheduler.whatif.closings import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.containers import with_containers
 from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.node_exclusions import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.policy_remedies import without_limits, without_restrictions
 from vgpu_scheduler.whatif.repairs import sick_cards
-from vgpu_scheduler.whatif.simulation import Answer, ask, created
+from vgpu_scheduler.whatif.simulation import PodResult, ask, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
@@ -33,7 +33,7 @@ _SELECTORS: Final = ("nodeSelector", "affinity.nodeAffinity")
 _OF_NODES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
-def causes_together(world: World, answer: Answer) -> tuple[str, ...]:
+def causes_together(world: World, answer: PodResult) -> tuple[str, ...]:
     """Return sentences about the nodes that a pod is kept from by several things, the fewest first.
 
     A node says the first that it finds. What it would say next shows where the pod is asked about without that. What no
@@ -74,7 +74,7 @@ def _worded(told: Sequence[str], nodes: Sequence[str]) -> str:
     return f"Several things keep it from {few(nodes)}{which} {listed}."
 
 
-def _peeled(world: World, answer: Answer) -> Iterator[tuple[Pod, Mapping[str, NodeVerdict]]]:
+def _peeled(world: World, answer: PodResult) -> Iterator[tuple[Pod, Mapping[str, NodeVerdict]]]:
     """Yield a pod, and what nodes say of it, as it is and with one more of its conditions left out each time.
 
     What is the matter with cards is left out, too, then the rules of policies and the limits of the namespace.

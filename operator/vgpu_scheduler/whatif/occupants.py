@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.moving import Spot
+from vgpu_scheduler.whatif.moves import Spot
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Occupant", "largest_of", "occupant_of", "of_quotas"]

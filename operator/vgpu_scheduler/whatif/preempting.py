@@ -15,9 +15,9 @@ from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, counted
 from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
 from vgpu_scheduler.whatif.objects import metadata_of
-from vgpu_scheduler.whatif.simulation import Answer, created
-from vgpu_scheduler.whatif.sparing import spared_by
+from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few, indented
+from vgpu_scheduler.whatif.victim_protection import spared_by
 from vgpu_scheduler.whatif.victims import (
     as_counted,
     nameless,
@@ -30,7 +30,7 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "DisplacedBy",
-    "WhoGoes",
+    "PreemptionOutlook",
     "displaced_by",
     "take_up_preemptions",
     "who_goes",
@@ -71,7 +71,7 @@ def _is_foreign(world: World, uid: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WhoGoes:
+class PreemptionOutlook:
     """Who would have to go for a pod, or is going, or why nobody has to.
 
     Attributes
@@ -106,7 +106,7 @@ class WhoGoes:
         found = self.preemption or self.protected
         return () if found is None else found.victims
 
-    def without_names(self, namespaces: Collection[str]) -> WhoGoes:
+    def without_names(self, namespaces: Collection[str]) -> PreemptionOutlook:
         """Return it for somebody who may delete pods in these namespaces alone: of all others there are numbers."""
         going, protected = (each and nameless(each, namespaces) for each in (self.preemption, self.protected))
         return replace(self, preemption=going, protected=protected)
@@ -165,7 +165,7 @@ class WhoGoes:
             yield from indented([_HEAD[:-1], *rows], wide=wide)
 
 
-def who_goes(world: World, answer: Answer) -> WhoGoes | None:
+def who_goes(world: World, answer: PodResult) -> PreemptionOutlook | None:
     """Say who would have to go for a pod that waits, or is going; None where there is nothing to be said.
 
     Parameters
@@ -179,21 +179,23 @@ def who_goes(world: World, answer: Answer) -> WhoGoes | None:
     preemptions = engine.preemptions
     if not engine.preemption or not engine.policies.resolve(pod).preemption.may_preempt:
         remedy = _what_to_set(world, pod)
-        return WhoGoes(remedy=remedy) if remedy else None
+        return PreemptionOutlook(remedy=remedy) if remedy else None
     found, there = preemptions.of(pod.uid), preemptions.still_there(pod.uid)
     if found is not None and there:
         states = {each.uid: _state(world, each) for each in there}
-        return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
+        return PreemptionOutlook(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
     told = preemptions.evaluator.search(pod, 0.0)
     if told.preemption is None:
         protected = protected_victims(world, pod)
         spared = () if protected else tuple(spared_by(world, pod))
-        return WhoGoes(reason=told.reason, protected=protected and with_card_names(world, protected), why=spared)
+        return PreemptionOutlook(
+            reason=told.reason, protected=protected and with_card_names(world, protected), why=spared
+        )
     why = tuple(_compared(told.preemption.node, told.candidates)) if told.candidates is not None else ()
-    return WhoGoes(with_card_names(world, as_counted(world, told.preemption)), why=why)
+    return PreemptionOutlook(with_card_names(world, as_counted(world, told.preemption)), why=why)
 
 
-def who_goes_for_group(world: World, answer: Answer, group: GroupStanding) -> WhoGoes | None:
+def who_goes_for_group(world: World, answer: PodResult, group: GroupStanding) -> PreemptionOutlook | None:
     """Say who would have to go for the group of a pod, or is going; None where there is nothing to be said.
 
     Parameters
@@ -209,15 +211,15 @@ def who_goes_for_group(world: World, answer: Answer, group: GroupStanding) -> Wh
     found = preemptions.with_others(uid)
     if found is not None and (there := preemptions.still_there_for_gang(uid)):
         states = {each.uid: _state(world, each) for each in there}
-        return WhoGoes(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
+        return PreemptionOutlook(with_card_names(world, as_counted(world, found)), under_way=True, states=states)
     plan = asked.search(group, 0.0)
     if isinstance(plan, PreemptionResult):
-        return WhoGoes(reason=plan.reason) if plan.reason else None
+        return PreemptionOutlook(reason=plan.reason) if plan.reason else None
     planned = asked.preemption_of(uid, plan)
     if planned is None:
         others = ", ".join(member.pod.key for member in plan.members)
-        return WhoGoes(reason=f"others of its group would get room first: {others}")
-    return WhoGoes(with_card_names(world, as_counted(world, planned)))
+        return PreemptionOutlook(reason=f"others of its group would get room first: {others}")
+    return PreemptionOutlook(with_card_names(world, as_counted(world, planned)))
 
 
 def _state(world: World, victim: Victim) -> str:

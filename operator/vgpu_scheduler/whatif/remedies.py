@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod, Taint
 from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
-from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import CORRECTED_AMOUNT, corrected
 from vgpu_scheduler.whatif.default_remedies import lower_defaults
@@ -23,18 +22,19 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
+from vgpu_scheduler.whatif.node_exclusions import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.other_names import OtherNames, in_other_names
+from vgpu_scheduler.whatif.paired_changes import both, changes_together
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
+from vgpu_scheduler.whatif.queue_order import placed, turns_around
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems
-from vgpu_scheduler.whatif.together import both, changes_together
-from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.uncordoning import uncordon_cards, uncordon_nodes
 from vgpu_scheduler.whatif.world import World
 

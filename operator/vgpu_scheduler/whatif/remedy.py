@@ -17,8 +17,8 @@ from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
 from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.queue_order import placed
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.turns import placed
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["Remedy", "RemedyKind", "WaitingPod"]

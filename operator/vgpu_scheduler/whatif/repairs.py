@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.dialects import CodecError, UnsupportedError
-from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, makers_on_node
+from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted
 from vgpu_scheduler.whatif.cards import card_name
@@ -214,7 +214,7 @@ def _plugins(world: World, name: str) -> Iterator[_Repair]:
     node = world.engine.state.node(name)
     assert node is not None
     listed = {dialect.name: world.devices(name, dialect.name) for dialect in world.engine.dialects}
-    for maker in makers_on_node(world.engine.dialects, listed):
+    for maker in vendors_on_node(world.engine.dialects, listed):
         if maker.offers_none(node):
             resources = sorted(maker.resources)
             shares = sum(device.total[0] for device in maker.devices if device.healthy)

@@ -17,10 +17,10 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import Reservation
-from vgpu_scheduler.whatif.moving import Moves, Spot, spots_of
+from vgpu_scheduler.whatif.moves import Moves, Spot, spots_of
 from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of
+from vgpu_scheduler.whatif.queue_order import made_anew
 from vgpu_scheduler.whatif.repelling import repelling_pods
-from vgpu_scheduler.whatif.turns import made_anew
 from vgpu_scheduler.whatif.world import World
 
 _TOLD_EVERY: Final = 100
@@ -33,7 +33,7 @@ _MOST_NODES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class TargetPlacement:
     """A pod, and the place that it is to get."""
 
     pod: Pod
@@ -91,7 +91,7 @@ class RoomSearch:
         in_the_way = ((node, self._in_the_way(self._pod, node)) for node in sorted(self._world.nodes))
         return any(self._fits_without(self._pod, node, occupants) for node, occupants in in_the_way)
 
-    def plans(self, count: int) -> list[tuple[Goal, ...]]:
+    def plans(self, count: int) -> list[tuple[TargetPlacement, ...]]:
         """Return plans of just so many moves, one for each set of pods that may be moved.
 
         Returns
@@ -101,7 +101,7 @@ class RoomSearch:
             that can be done is another question.
         """
         self._learn()
-        by_pods: dict[frozenset[str], tuple[Goal, ...]] = {}
+        by_pods: dict[frozenset[str], tuple[TargetPlacement, ...]] = {}
         try:
             with closing(self._solutions((self._pod,), count)) as solutions:
                 for goals in solutions:
@@ -115,7 +115,7 @@ class RoomSearch:
             self.certain = False
         return list(by_pods.values())
 
-    def in_order(self, pods: Collection[str]) -> tuple[Goal, ...]:
+    def in_order(self, pods: Collection[str]) -> tuple[TargetPlacement, ...]:
         """Return the pod and pods that are moved, with the places that they get, in an order in which they can be.
 
         Parameters
@@ -141,7 +141,7 @@ class RoomSearch:
         """Return the pods that can be moved beside some, by namespace and name."""
         return sorted({t.pod.key for there in self._occupants.values() for t in there}.difference(pods))
 
-    def clearing_plans(self) -> Iterator[tuple[Goal, ...]]:
+    def clearing_plans(self) -> Iterator[tuple[TargetPlacement, ...]]:
         """Yield plans that clear one node of pods until the pod fits, the fewest moves first.
 
         Of the pods of each none could stay; where they go is what the scheduler chooses for one after the other.
@@ -159,7 +159,7 @@ class RoomSearch:
             self._learn()  # what was moved for an earlier plan, and taken back, has another UID
             there = {each.pod.key: each for occupants in self._occupants.values() for each in occupants}
             leaving = [there[each.pod.key] for each in victims]
-            goals: tuple[Goal, ...] = ()
+            goals: tuple[TargetPlacement, ...] = ()
             with suppress(_OutOfQuestionsError), self._suspended(leaving):
                 goals = self._cleared(node, leaving)
             if goals:
@@ -167,7 +167,7 @@ class RoomSearch:
 
     # Searching --------------------------------------------------------------------------------------------------------
 
-    def _solutions(self, pods: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+    def _solutions(self, pods: tuple[Pod, ...], left: int) -> Generator[tuple[TargetPlacement, ...]]:
         """Yield places for all of some pods, with at most so many more pods moved for that, which are goals, too."""
         if not pods:
             yield ()
@@ -178,50 +178,52 @@ class RoomSearch:
                 for victims in self._sets(pods[0], node, self._in_the_way(pods[0], node), size):
                     yield from self._with_moves(pods[0], pods[1:], node, victims, left - size)
 
-    def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+    def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[TargetPlacement, ...]]:
         """Yield places for pods of which the first one goes where there is room for it now."""
         chosen = self._decided(pod)
         if chosen is None:
             return
         if not others:
-            yield (Goal(pod, chosen),)
+            yield (TargetPlacement(pod, chosen),)
             return
         with closing(self._solutions(others, left)) as solutions:
             if next(solutions, None) is None:  # wherever this one goes
                 return
         nodes = (self._placements(pod, node) for node in sorted(self._world.nodes))
         for placement in chain([chosen], chain.from_iterable(nodes)):
-            yield from self._then(Goal(pod, placement), others, left)
+            yield from self._then(TargetPlacement(pod, placement), others, left)
 
     def _with_moves(
         self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[Occupant], left: int
-    ) -> Generator[tuple[Goal, ...]]:
+    ) -> Generator[tuple[TargetPlacement, ...]]:
         """Yield places for pods of which the first one goes to a node without some pods there."""
         with self._suspended(victims), ExitStack() as known:
             needed = [occupant for occupant in victims if not self._fits_beside(pod, node, occupant)]
             moved = tuple(known.enter_context(made_anew(self._world, [occupant.pod for occupant in victims])))
             for placement in self._placements(pod, node):
-                goal = Goal(pod, placement)
+                goal = TargetPlacement(pod, placement)
                 if all(occupant in needed or not occupant.spots.isdisjoint(goal.spots) for occupant in victims):
                     yield from self._then(goal, (*others, *moved), left)
 
-    def _then(self, goal: Goal, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+    def _then(
+        self, goal: TargetPlacement, others: tuple[Pod, ...], left: int
+    ) -> Generator[tuple[TargetPlacement, ...]]:
         with self._assumed(goal):
             for found in self._solutions(others, left):
                 yield (goal, *found)
 
-    def _sequences(self, occupants: tuple[Occupant, ...]) -> Generator[tuple[Goal, ...]]:
+    def _sequences(self, occupants: tuple[Occupant, ...]) -> Generator[tuple[TargetPlacement, ...]]:
         """Yield places for some pods, moved one after the other, and at last for the pod."""
         if not occupants:
             placement = self._decided(self._pod)
             if placement is not None:
-                yield (Goal(self._pod, placement),)
+                yield (TargetPlacement(self._pod, placement),)
             return
         for number, occupant in enumerate(occupants):
             with self._suspended([occupant]), made_anew(self._world, [occupant.pod]) as (moved,):
                 for node in sorted(self._world.nodes):
                     for placement in self._placements(moved, node):
-                        goal = Goal(moved, placement)
+                        goal = TargetPlacement(moved, placement)
                         with self._assumed(goal):
                             for found in self._sequences(occupants[:number] + occupants[number + 1 :]):
                                 yield (*found, goal)
@@ -255,11 +257,11 @@ class RoomSearch:
                 leaving = without
         return leaving
 
-    def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[Goal, ...]:
+    def _cleared(self, node: str, victims: Sequence[Occupant]) -> tuple[TargetPlacement, ...]:
         """Return how the pod goes to a node, and where the pods go that make room for it; empty where one cannot."""
         placement = self._cycle.on_node.fits_without(self._pod, node, ())
         assert placement is not None
-        goals = [Goal(self._pod, placement)]
+        goals = [TargetPlacement(self._pod, placement)]
         largest_first = sorted(victims, key=lambda occupant: (-sum(occupant.held.values()), occupant.pod.key))
         with ExitStack() as held:
             held.enter_context(self._assumed(goals[0]))
@@ -268,7 +270,7 @@ class RoomSearch:
                 goes_to = self._decided(moved)
                 if goes_to is None:
                     return ()
-                goals.append(Goal(moved, goes_to))
+                goals.append(TargetPlacement(moved, goes_to))
                 held.enter_context(self._assumed(goals[-1]))
         return tuple(goals)
 
@@ -319,7 +321,7 @@ class RoomSearch:
             placement = self._cycle.on_node.fits_without(pod, node, ())
             if placement is None:
                 return
-            spots = Goal(pod, placement).spots
+            spots = TargetPlacement(pod, placement).spots
             by_spots.setdefault(frozenset(spots), placement)
             for spot in filter(self._moves.can_cordon, spots):
                 if cordoned | {spot} not in tried:
@@ -363,7 +365,7 @@ class RoomSearch:
                 del self._suspensions[uid]
 
     @contextmanager
-    def _assumed(self, goal: Goal) -> Iterator[None]:
+    def _assumed(self, goal: TargetPlacement) -> Iterator[None]:
         usage = placement_usage(goal.placement, self._cycle.classes.claims(goal.pod))
         self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
         try:

@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PodResult:
     """What became of one pod.
 
     Attributes
@@ -132,8 +132,8 @@ def simulate(
     explained: bool = True,
     preempt: bool = False,
     each_alone: bool = False,
-    on_answer: Callable[[Answer], None] = lambda _: None,
-) -> list[Answer]:
+    on_answer: Callable[[PodResult], None] = lambda _: None,
+) -> list[PodResult]:
     """Decide pods in the order of the queue, by priority, then as given, all of them at one moment.
 
     Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
@@ -162,7 +162,7 @@ def simulate(
         engine.observe_pod(ours, now)
         if each_alone and not engine.groups.problem(ours):
             engine.groups.forget(ours.uid)
-    answers: list[Answer] = []
+    answers: list[PodResult] = []
     preempting: dict[str, Preemption] = {}
     while decided := engine.attempt_group(now, explain=explained):
         asked = [each for each in decided if each.uid in waiting]  # others are of the group of one of them
@@ -228,7 +228,7 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
             world.engine.effective_policies.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
 
 
-def with_displaced(answers: Iterable[Answer]) -> list[Answer]:
+def with_displaced(answers: Iterable[PodResult]) -> list[PodResult]:
     """Return answers of which those say so whose pods were placed, and went again for a pod that came later."""
     answers = list(answers)
     displaced = {
@@ -248,7 +248,7 @@ def _give_up(world: World, uid: str, now: float) -> None:
         world.engine.remove_pod(uid, now)
 
 
-def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption | None = None) -> Answer:
+def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption | None = None) -> PodResult:
     engine = world.engine
     annotations: Mapping[str, str] = {}
     dimensions: tuple[Dimension, ...] = ()
@@ -261,7 +261,7 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
     over = CardReason.ResourceQuotaNotFit.text in decision.reasons
     quotas = _standing(world, pod) if over else ""
     after = _after(world, pod, decision)
-    return Answer(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
+    return PodResult(pod, decision, annotations, sources, dimensions, after, found, quotas=quotas)
 
 
 def _standing(world: World, pod: Pod) -> str:
@@ -289,7 +289,7 @@ def _after(world: World, pod: Pod, decision: Decision) -> str:
     return f"it is bound after its turn: node {node} is locked for {f'pod {served}' if served else 'another pod'}"
 
 
-def ask(world: World, pod: Pod) -> Answer:
+def ask(world: World, pod: Pod) -> PodResult:
     """Decide one pod as if it had been created a moment ago, with its group; nothing is placed."""
     ours = created(world, pod, pod.uid)
     return _answer(world, pod, world.engine.attempts.ask(ours))

@@ -9,7 +9,7 @@ from textwrap import wrap
 from tabulate import tabulate
 
 from vgpu_scheduler.model import NodeVerdict, ScorePart
-from vgpu_scheduler.whatif.simulation import Answer
+from vgpu_scheduler.whatif.simulation import PodResult
 
 _HEAD = ("NODE", "SCORE", "WHY")
 _MOST_ROWS = 40
@@ -77,7 +77,7 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def explain(answer: Answer, *, wide: bool = False) -> str:
+def explain(answer: PodResult, *, wide: bool = False) -> str:
     """Say what became of a pod, what every node scored (the best first), and why the others do not fit.
 
     Parameters

@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.condition_remedies import gate_remedies
 from vgpu_scheduler.whatif.corrections import corrected
-from vgpu_scheduler.whatif.group_quotas import Fellows, with_some_memory
+from vgpu_scheduler.whatif.group_quotas import OtherMembers, with_some_memory
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -86,7 +86,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
 
 
 def quotas_in_the_way(
-    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, fellows: Fellows | None = None
+    world: World, pod: Pod, beside: Mapping[str, int] = _NOTHING, fellows: OtherMembers | None = None
 ) -> tuple[QuotaReport, ...]:
     """Return how the namespace of a pod stands, where its quotas keep the pod waiting wherever it would go.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.kube import UNSCHEDULABLE_TAINT
-from vgpu_scheduler.whatif.closings import tolerating
+from vgpu_scheduler.whatif.node_exclusions import tolerating
 from vgpu_scheduler.whatif.nodes import is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World

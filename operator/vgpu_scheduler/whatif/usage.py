@@ -21,7 +21,7 @@ _SLOTS: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class UsedAmount:
     """So much of so much.
 
     Attributes
@@ -70,9 +70,9 @@ class CardUsage:
     model: str
     mode: str
     numa: int
-    memory: Held
-    cores: Held
-    slots: Held
+    memory: UsedAmount
+    cores: UsedAmount
+    slots: UsedAmount
     pods: tuple[str, ...]
     state: str
 
@@ -98,9 +98,9 @@ class NodeUsage:
     node: str
     cards: int
     idle: int
-    memory: Held
-    cores: Held
-    slots: Held
+    memory: UsedAmount
+    cores: UsedAmount
+    slots: UsedAmount
     pods: int
     fragmentation: int
 
@@ -127,11 +127,11 @@ class ModelUsage:
     idle: int
     unhealthy: int
     cordoned: int
-    memory: Held
+    memory: UsedAmount
     free_memory: int
-    cores: Held
+    cores: UsedAmount
     free_cores: int
-    slots: Held
+    slots: UsedAmount
     pods: int
 
 
@@ -176,7 +176,9 @@ def as_json(row: Usage) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in asdict(row).items():
         held = getattr(row, name)
-        found[name] = {"used": held.used, "total": held.total, "free": held.free} if isinstance(held, Held) else value
+        found[name] = (
+            {"used": held.used, "total": held.total, "free": held.free} if isinstance(held, UsedAmount) else value
+        )
         if isinstance(value, tuple):
             found[name] = list(value)
     return found
@@ -215,7 +217,7 @@ def _cards_of(
     for device in world.devices(node, dialect.name):
         amounts = used[device.uuid]
         parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts))
-        slots = Held(amounts[_SLOTS], device.total[_SLOTS])
+        slots = UsedAmount(amounts[_SLOTS], device.total[_SLOTS])
         memory, cores, slots = ((part if device.state == "ready" else _closed(part)) for part in (*parts, slots))
         yield CardUsage(
             node=node,
@@ -233,7 +235,7 @@ def _cards_of(
         )
 
 
-def _closed(held: Held) -> Held:
+def _closed(held: UsedAmount) -> UsedAmount:
     return replace(held, closed=held.free)
 
 
@@ -247,15 +249,15 @@ def is_idle(world: World, card: CardUsage) -> bool:
     return not any(any(used[uuid]) for uuid in uuids if card_name(card.vendor, uuid) == card.card)
 
 
-def _memory(dialect: Dialect, device: Device, used: Amounts) -> Held:
+def _memory(dialect: Dialect, device: Device, used: Amounts) -> UsedAmount:
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
-    return Held(used[column] * unit // MIB, device.total[column] * unit // MIB)
+    return UsedAmount(used[column] * unit // MIB, device.total[column] * unit // MIB)
 
 
-def _cores(dialect: Dialect, device: Device, used: Amounts) -> Held:
+def _cores(dialect: Dialect, device: Device, used: Amounts) -> UsedAmount:
     column = dialect.inventory.cores
     total = device.total[column]
-    return Held(round(device.compute_percent(used[column], total)), 100 if total else 0)
+    return UsedAmount(round(device.compute_percent(used[column], total)), 100 if total else 0)
 
 
 def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
@@ -284,7 +286,7 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
             free += left
             idle += is_idle
             stranded += 0 if is_idle else left
-    memory, cores, slots = map(Held, used, total, closed)
+    memory, cores, slots = map(UsedAmount, used, total, closed)
     return NodeUsage(
         node=name,
         cards=len(listed),
@@ -316,9 +318,9 @@ def _as_one(card: CardUsage, again: CardUsage) -> CardUsage:
     )
 
 
-def _one_of(held: Held, again: Held) -> Held:
+def _one_of(held: UsedAmount, again: UsedAmount) -> UsedAmount:
     """Return what is held of one card by way of two registrations: nobody gets the rest."""
-    return _closed(Held(held.used + again.used, held.total))
+    return _closed(UsedAmount(held.used + again.used, held.total))
 
 
 def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:

@@ -12,15 +12,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from vgpu_scheduler.cli.backtest.report import Report, UnderPolicy
+from vgpu_scheduler.cli.backtest.report import PolicyResult, Report
 from vgpu_scheduler.cli.backtest.show import markdown, show
 from vgpu_scheduler.cli.backtest.sources import Source, find
-from vgpu_scheduler.cli.backtest.working import Task, carried_out
+from vgpu_scheduler.cli.backtest.working import ReplayTask, carried_out
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
-from vgpu_scheduler.history import Course, LogError, NoArrowError
+from vgpu_scheduler.history import Course, LogError, PyarrowMissingError
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import compared
 from vgpu_scheduler.policy import PolicyResource, decode_policy, title
@@ -51,15 +51,15 @@ def run(  # noqa: PLR0913 - one for each option of the command
             warn(problem)
         announce_compiling()
         seeds = (None, *range(seed, seed + resamples))
-        tasks = [Task(checks=True)] if found.decided else []
-        tasks += [Task(theirs, each) for theirs in ((), *contenders.values()) for each in seeds]
+        tasks = [ReplayTask(checks=True)] if found.decided else []
+        tasks += [ReplayTask(theirs, each) for theirs in ((), *contenders.values()) for each in seeds]
         with _bar(len(tasks)) as advance:
             results = carried_out(source, found, tasks, processes, advance)
     agreement = next((each for each in results if isinstance(each, Agreement)), None)
     courses = [each for each in results if isinstance(each, Course)]
     groups = [courses[begin : begin + len(seeds)] for begin in range(0, len(courses), len(seeds))]
     under = [
-        UnderPolicy(name, [title(policy) for policy in theirs], group[0], compared(groups[0], group, seed))
+        PolicyResult(name, [title(policy) for policy in theirs], group[0], compared(groups[0], group, seed))
         for (name, theirs), group in zip(contenders.items(), groups[1:], strict=True)
     ]
     report = Report(found, agreement, groups[0][0], under, resamples)
@@ -76,7 +76,7 @@ def _also_of_logs() -> Iterator[None]:
     """End the command with a message where a log cannot be read, too."""
     try:
         yield
-    except (LogError, NoArrowError) as error:
+    except (LogError, PyarrowMissingError) as error:
         fail(str(error))
 
 

@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.cli.backtest.sources import Found
+from vgpu_scheduler.cli.backtest.sources import LoadedHistory
 from vgpu_scheduler.history import Arrived, Course
 from vgpu_scheduler.history.checking import Agreement
-from vgpu_scheduler.history.comparing import LEVEL, Compared, measured
+from vgpu_scheduler.history.comparing import LEVEL, MeasureComparison, measured
 from vgpu_scheduler.kube import rfc3339
 
-__all__ = ["Report", "UnderPolicy"]
+__all__ = ["PolicyResult", "Report"]
 
 
 @dataclass(frozen=True, slots=True)
-class UnderPolicy:
+class PolicyResult:
     """What the policies of one file would have meant.
 
     Attributes
@@ -35,7 +35,7 @@ class UnderPolicy:
     name: str
     policies: Sequence[str]
     course: Course
-    compared: Sequence[Compared]
+    compared: Sequence[MeasureComparison]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Report:
         How many resampled histories the intervals are over; 0 where they are over blocks of what was replayed.
     """
 
-    found: Found
+    found: LoadedHistory
     agreement: Agreement | None
     before: Course
-    under: Sequence[UnderPolicy]
+    under: Sequence[PolicyResult]
     resamples: int
 
     @property

@@ -7,10 +7,10 @@ from typing import Final
 
 import click
 
-from vgpu_scheduler.cli.backtest.report import Report, UnderPolicy
+from vgpu_scheduler.cli.backtest.report import PolicyResult, Report
 from vgpu_scheduler.cli.cluster.output import table
 from vgpu_scheduler.history.checking import Agreement
-from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Compared, Measure, measured
+from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Measure, MeasureComparison, measured
 from vgpu_scheduler.model import counted
 
 _VERDICTS: Final = {-1: "worse", 0: "", 1: "better"}
@@ -106,7 +106,7 @@ def _agreement(agreement: Agreement | None, most: int | None) -> Iterator[str]:
         yield f"  and {left} more"
 
 
-def _summary(under: UnderPolicy) -> Iterator[str]:
+def _summary(under: PolicyResult) -> Iterator[str]:
     """Yield sentences about what is surely better, and what is worse."""
     for verdict, word in ((1, "Better"), (-1, "Worse")):
         found = [row for row in under.compared if row.verdict == verdict]
@@ -117,24 +117,24 @@ def _summary(under: UnderPolicy) -> Iterator[str]:
         yield "Nothing differs by more than chance would have it."
 
 
-def _rows(under: UnderPolicy, *, wide: bool) -> list[Compared]:
+def _rows(under: PolicyResult, *, wide: bool) -> list[MeasureComparison]:
     """Return the rows of a table: all of them, or those of the groups with the most pods."""
     groups = {row.group: row.pods for row in under.compared if row.group}
     most = sorted(groups, key=lambda group: -groups[group])[: None if wide else _MOST_GROUPS]
     return [row for row in under.compared if not row.group or (row.group in most and (wide or _is_telling(row)))]
 
 
-def _is_telling(row: Compared) -> bool:
+def _is_telling(row: MeasureComparison) -> bool:
     return row.measure.name == "wait_mean" or (
         row.measure.name == "never" and bool(row.before.value or row.after.value)
     )
 
 
-def _head(under: UnderPolicy) -> tuple[str, ...]:
+def _head(under: PolicyResult) -> tuple[str, ...]:
     return tuple(each.format(under.name) for each in _HEAD)
 
 
-def _cells(row: Compared) -> tuple[str, ...]:
+def _cells(row: MeasureComparison) -> tuple[str, ...]:
     low, high = (_difference(row.measure, value) for value in (row.difference.low, row.difference.high))
     same = row.difference.low == row.difference.high == 0.0
     return (
@@ -147,11 +147,11 @@ def _cells(row: Compared) -> tuple[str, ...]:
     )
 
 
-def _points(row: Compared) -> str:
+def _points(row: MeasureComparison) -> str:
     return " points" if row.measure.unit == "%" else ""
 
 
-def _title(row: Compared) -> str:
+def _title(row: MeasureComparison) -> str:
     return f"{row.measure.title}, {row.group}" if row.group else row.measure.title
 
 

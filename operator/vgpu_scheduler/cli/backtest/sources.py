@@ -15,7 +15,7 @@ from vgpu_scheduler.reading.settings import settings_from_file
 from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.settings import SettingsError, read
 
-__all__ = ["Found", "Source", "find"]
+__all__ = ["LoadedHistory", "Source", "find"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedHistory:
     """A history, and what is to be said of it.
 
     Attributes
@@ -60,7 +60,7 @@ class Found:
     problems: Sequence[str] = field(default_factory=list)
 
 
-def find(source: Source) -> Found:
+def find(source: Source) -> LoadedHistory:
     """Return the history that is named.
 
     Raises
@@ -71,7 +71,7 @@ def find(source: Source) -> Found:
     return _of_logs(source) if source.snapshot is None else _of_snapshot(source, source.snapshot)
 
 
-def _of_logs(source: Source) -> Found:
+def _of_logs(source: Source) -> LoadedHistory:
     paths = list(dict.fromkeys(each for path in source.logs for each in _files(path)))
     problems: list[str] = []
     parts: list[Part] = []
@@ -87,7 +87,7 @@ def _of_logs(source: Source) -> Found:
     history, more = joined(parts)
     settings, told = _settings_of(parts)
     options = _options(source, settings, parts[-1].path)
-    return Found(history, options, len(parts), decided=True, problems=[*problems, *more, *told])
+    return LoadedHistory(history, options, len(parts), decided=True, problems=[*problems, *more, *told])
 
 
 def _files(path: Path) -> list[Path]:
@@ -117,7 +117,7 @@ def _options(source: Source, settings: Mapping[str, Any], path: Path) -> EngineO
         raise SettingsError(f"{path}: the settings that are in it: {error}") from None
 
 
-def _of_snapshot(source: Source, path: Path) -> Found:
+def _of_snapshot(source: Source, path: Path) -> LoadedHistory:
     view = read_cluster(ClusterOptions(None, None, "vgpu-system", source.config, (path,)), lambda _: None)
     if view.read_at is None:
         raise FileError(f"{path}: nothing in it tells when it was made: make one with `vgpu-scheduler snapshot`")
@@ -126,4 +126,4 @@ def _of_snapshot(source: Source, path: Path) -> Found:
     if not any(history.arrived):
         names = ", ".join(sorted(view.scheduler.options.scheduler_names))
         raise FileError(f"{path}: there is no pod in it whose schedulerName is {names}")
-    return Found(history, view.scheduler.options, 1, decided=False, problems=lacks)
+    return LoadedHistory(history, view.scheduler.options, 1, decided=False, problems=lacks)

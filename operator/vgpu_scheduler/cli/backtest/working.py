@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.cli.backtest.sources import Found, Source, find
+from vgpu_scheduler.cli.backtest.sources import LoadedHistory, Source, find
 from vgpu_scheduler.history import Course, replay
 from vgpu_scheduler.history.checking import Agreement, check
 from vgpu_scheduler.history.resampling import resampled
 from vgpu_scheduler.policy import PolicyResource
 
-__all__ = ["Task", "carried_out"]
+__all__ = ["ReplayTask", "carried_out"]
 
 _WORTH_A_PROCESS: Final = 4000
 """Events to be replayed by each process at least: another one takes seconds to begin."""
@@ -26,7 +26,7 @@ Advance = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ReplayTask:
     """One replay.
 
     Attributes
@@ -48,7 +48,7 @@ Result = Course | Agreement
 
 
 def carried_out(
-    source: Source, found: Found, tasks: Sequence[Task], most: int | None, advance: Advance
+    source: Source, found: LoadedHistory, tasks: Sequence[ReplayTask], most: int | None, advance: Advance
 ) -> list[Result]:
     """Carry tasks out, and return what they came to, in their order.
 
@@ -98,7 +98,7 @@ def _begin(source: Source, done: Any) -> None:
     _here["found"], _here["done"] = find(source), done
 
 
-def _do_elsewhere(task: Task) -> Result:
+def _do_elsewhere(task: ReplayTask) -> Result:
     done = _here["done"]
 
     def advance(part: float) -> None:
@@ -108,7 +108,7 @@ def _do_elsewhere(task: Task) -> Result:
     return _do(_here["found"], task, advance)
 
 
-def _do(found: Found, task: Task, advance: Advance) -> Result:
+def _do(found: LoadedHistory, task: ReplayTask, advance: Advance) -> Result:
     history = found.history
     if task.checks:
         steps = _Steps(len(history.first) + len(history.events), advance)

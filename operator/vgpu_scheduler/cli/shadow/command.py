@@ -16,8 +16,8 @@ from vgpu_scheduler.cli.cluster.messages import INTERRUPTED, fail, progress
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error
 from vgpu_scheduler.cli.shadow import markdown, page
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder, StateError
 from vgpu_scheduler.cli.shadow.following import beside_options, follow
-from vgpu_scheduler.cli.shadow.keeping import Keeper, StateError
 from vgpu_scheduler.cli.shadow.report import Report
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import counted
@@ -66,15 +66,15 @@ def _closely(patience: float) -> ShadowOptions:
 
 
 @contextmanager
-def _kept_in(state: Path | None) -> Iterator[Keeper]:
+def _kept_in(state: Path | None) -> Iterator[ShadowFolder]:
     if state is not None:
-        yield Keeper(state)
+        yield ShadowFolder(state)
         return
     with TemporaryDirectory(prefix="vgpu-scheduler-shadow-") as folder:
-        yield Keeper(Path(folder))
+        yield ShadowFolder(Path(folder))
 
 
-def _loaded(keeper: Keeper, beside: str | None) -> Record:
+def _loaded(keeper: ShadowFolder, beside: str | None) -> Record:
     """Return the record that goes on, or is reported."""
     try:
         found = keeper.load()
@@ -90,7 +90,7 @@ def _loaded(keeper: Keeper, beside: str | None) -> Record:
 
 
 async def _watch(
-    cluster: ClusterOptions, record: Record, keeper: Keeper, options: ShadowOptions, seconds: int | None
+    cluster: ClusterOptions, record: Record, keeper: ShadowFolder, options: ShadowOptions, seconds: int | None
 ) -> None:
     api = await connect_to(cluster)
     try:
@@ -105,7 +105,7 @@ async def _watch(
         await api.close()
 
 
-def _options(keeper: Keeper, cluster: ClusterOptions, record: Record) -> EngineOptions:
+def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> EngineOptions:
     """Return what this scheduler's engine is made from for replays: the settings of the watch, or those of a file."""
     installed = SettingsObjects.among(keeper.settings(), cluster.scheduler_namespace)
     if cluster.config is not None or installed.config_map is None:
@@ -115,7 +115,7 @@ def _options(keeper: Keeper, cluster: ClusterOptions, record: Record) -> EngineO
     return beside_options(settings.options, record.beside)
 
 
-def _reported(record: Record, patience: float, keeper: Keeper, options: EngineOptions) -> Report:
+def _reported(record: Record, patience: float, keeper: ShadowFolder, options: EngineOptions) -> Report:
     seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
     found: list[Horizon] = [each for make in (one_hour, whole_time) if (each := make(seen, options)) is not None]
     untold: tuple[str, ...] = () if found else ("No pod arrived or waited, so there is nothing to replay.",)

@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
-from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder
 from vgpu_scheduler.cli.snapshot import without_private_parts
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.reading import ClusterOptions, ClusterView, SchedulerSettings, SettingsObjects
-from vgpu_scheduler.shadow import Chronicle, Clock, Record, Shadow, ShadowOptions
+from vgpu_scheduler.shadow import ChangeLog, Clock, Record, Shadow, ShadowOptions
 from vgpu_scheduler.ui import LiveCluster
-from vgpu_scheduler.whatif import Taken, World
+from vgpu_scheduler.whatif import ChangeResult, World
 
 _LOOK_EVERY: Final = 1.0
 """Seconds between two looks at who waits."""
@@ -42,7 +42,7 @@ def beside_options(options: EngineOptions, name: str) -> EngineOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ShadowFeed:
     """Tells a shadow and a chronicle what happens to the world of a cluster that is followed, by one clock.
 
     Attributes
@@ -52,11 +52,11 @@ class Telling:
     """
 
     shadow: Shadow
-    chronicle: Chronicle
+    chronicle: ChangeLog
     clock: Clock
     now: Callable[[], datetime]
 
-    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> Taken:
+    def take_in(self, world: World, obj: dict[str, Any], *, gone: bool, now: datetime) -> ChangeResult:
         """Take in a change."""
         at = self.clock.change(now.timestamp())
         if not self.shadow.slept(at):
@@ -94,7 +94,7 @@ async def follow(
     api: ApiClient,
     cluster: ClusterOptions,
     record: Record,
-    keeper: Keeper,
+    keeper: ShadowFolder,
     options: ShadowOptions,
     seconds: float | None,
     told: Callable[[], None],
@@ -120,8 +120,8 @@ async def follow(
     def now() -> datetime:
         return live.now()
 
-    chronicle = Chronicle(keeper.write, without_private_parts)
-    telling = Telling(Shadow(record, options), chronicle, Clock(record.until), now)
+    chronicle = ChangeLog(keeper.write, without_private_parts)
+    telling = ShadowFeed(Shadow(record, options), chronicle, Clock(record.until), now)
     live = LiveCluster(api, cluster, witness=telling, adapt=adapt)
     current = await live.open()
     await current.ask(telling.begin)
@@ -143,7 +143,7 @@ async def follow(
         ending.cancel()
 
 
-async def _watch(live: LiveCluster, telling: Telling, ending: asyncio.Task[None], save: Callable[[], None]) -> None:
+async def _watch(live: LiveCluster, telling: ShadowFeed, ending: asyncio.Task[None], save: Callable[[], None]) -> None:
     """Look again and again, until the time is over, or the machine has slept and somebody has to begin anew."""
     current, loop = live.current, asyncio.get_running_loop()
     following = asyncio.create_task(live.run())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_scheduler.cli.shadow.report import Block, Heading, Picture, Table, Text
+from vgpu_scheduler.cli.shadow.report import Block, Heading, Paragraph, Table, TimeChart
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _COLUMNS = 60
@@ -19,7 +19,7 @@ def written(blocks: Iterable[Block]) -> str:
 def _block(block: Block) -> str:
     if isinstance(block, Heading):
         return f"## {block.text}"
-    if isinstance(block, Text):
+    if isinstance(block, Paragraph):
         return block.text
     if isinstance(block, Table):
         rows = [block.head, tuple("---" for _ in block.head), *block.rows]
@@ -31,7 +31,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _picture(picture: Picture) -> str:
+def _picture(picture: TimeChart) -> str:
     """Draw lines as rows of bars; each bar is the mean of its part of the time."""
     most = picture.most or max(max(values) for _, values in picture.lines) or 1.0
     width = max(len(name) for name, _ in picture.lines)

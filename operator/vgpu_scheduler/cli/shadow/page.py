@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from vgpu_scheduler.cli.shadow.report import Block, Heading, Picture, Table, Text
+from vgpu_scheduler.cli.shadow.report import Block, Heading, Paragraph, Table, TimeChart
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 200, 48, 24, 12
 _CLASSES: Final = ("first", "second")
@@ -42,7 +42,7 @@ def written(blocks: Iterable[Block]) -> str:
 def _block(block: Block) -> str:
     if isinstance(block, Heading):
         return f"<h2>{escape(block.text)}</h2>"
-    if isinstance(block, Text):
+    if isinstance(block, Paragraph):
         return f"<p>{escape(block.text)}</p>"
     if isinstance(block, Table):
         head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in block.head)
@@ -59,7 +59,7 @@ def _cell(text: str) -> str:
     return f"<code>{escape(text.strip('`'))}</code>" if is_code else escape(text)
 
 
-def _picture(picture: Picture) -> str:
+def _picture(picture: TimeChart) -> str:
     """Draw lines over time, which stay as they are until the next time."""
     most = picture.most or max(max(values) for _, values in picture.lines) or 1.0
     began, ended = picture.times[0], picture.times[-1]

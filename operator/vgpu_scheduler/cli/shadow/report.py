@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.shadow import LEVEL, Fault, Horizon, MissedRoom, Record, Sample, Summary, summed_up
+from vgpu_scheduler.shadow import LEVEL, Fault, Horizon, MissedPlacement, Record, Sample, Summary, summed_up
 from vgpu_scheduler.whatif import number
 
 _MOST_ROWS: Final = 20
@@ -35,7 +35,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Paragraph:
     """Some sentences."""
 
     text: str
@@ -50,7 +50,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class TimeChart:
     """What was measured over time.
 
     Attributes
@@ -69,7 +69,7 @@ class Picture:
     most: float = 0.0
 
 
-Block = Heading | Text | Table | Picture
+Block = Heading | Paragraph | Table | TimeChart
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Report:
         """Yield it for people."""
         summary = summed_up(self.record, self.patience)
         yield Heading(f"Beside {summary.beside}")
-        yield Text(_opening(summary))
+        yield Paragraph(_opening(summary))
         yield from _numbers(summary, self.horizons)
         yield from _missed(summary)
         yield from _faults(summary)
@@ -111,7 +111,7 @@ class Report:
         yield from _drifting(self.horizons, self.untold)
         yield from _pictures(self.record.samples)
         yield Heading("What this rests on")
-        yield from map(Text, _rests_on(self.record, summary))
+        yield from map(Paragraph, _rests_on(self.record, summary))
 
 
 def _opening(summary: Summary) -> str:
@@ -163,9 +163,9 @@ def _saved(horizon: Horizon) -> str:
 def _missed(summary: Summary) -> Iterator[Block]:
     yield Heading("Pods that waited although they would have fitted")
     if not summary.missed:
-        yield Text(f"None for {_lasted(summary.patience)} or more.")
+        yield Paragraph(f"None for {_lasted(summary.patience)} or more.")
         return
-    yield Text(
+    yield Paragraph(
         "At each look from that time on, for so long, this scheduler found room for the pod, beside the others, in the"
         " order in which it serves pods. Nobody saw what was between two looks, and a time in which nobody watched ends"
         " the row. The node and the cards are those that would have taken it at first."
@@ -180,7 +180,7 @@ def _missed(summary: Summary) -> Iterator[Block]:
     )  # fmt: skip
 
 
-def _meanwhile(summary: Summary, missed: MissedRoom) -> str:
+def _meanwhile(summary: Summary, missed: MissedPlacement) -> str:
     """Say what was wrong on the node that had room."""
     until = summary.until if missed.until is None else missed.until
     stalled = (each for each in summary.stalled if each.object == f"Node {missed.place.node}")
@@ -200,7 +200,7 @@ def _faults(summary: Summary) -> Iterator[Block]:
     for title, wrong, nothing in parts:
         yield Heading(title)
         if not wrong:
-            yield Text(nothing)
+            yield Paragraph(nothing)
             continue
         rows = [(each.object, _look(each.since), _until(each), each.message, f"`{each.id}`") for each in wrong]
         yield _table(("object", "since", "until", "what", "doctor"), rows)
@@ -213,7 +213,7 @@ def _until(fault: Fault) -> str:
 def _one_decision(summary: Summary) -> Iterator[Block]:
     found = summary.choices
     yield Heading("One decision: the same pod, the same cluster")
-    yield Text(_ONE_DECISION)
+    yield Paragraph(_ONE_DECISION)
     yield Table(
         ("pods", "number"),
         (
@@ -225,7 +225,7 @@ def _one_decision(summary: Summary) -> Iterator[Block]:
         ),
     )
     if found.nowhere:
-        yield Text("These were placed where this scheduler would not have placed them:")
+        yield Paragraph("These were placed where this scheduler would not have placed them:")
         rows = [
             (each.pod, str(each.place), "" if each.choice is None else each.choice.reason) for each in found.nowhere
         ]
@@ -234,12 +234,12 @@ def _one_decision(summary: Summary) -> Iterator[Block]:
 
 def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Block]:
     yield Heading("An hour, and the whole time")
-    yield Text(
+    yield Paragraph(
         "Two worlds drift apart once one pod is placed otherwise. For one hour, each hour begins anew with the cluster"
         " as it was, and its arrivals are replayed (48 hours at most, spread over the time); for the whole time, all"
         " arrivals are replayed from the beginning."
     )
-    yield Text(_ASSUMED)
+    yield Paragraph(_ASSUMED)
     if horizons:
         yield Table(
             ("horizon", "pods", "they waited", "would have waited", f"less, with {LEVEL} % interval", "placed",
@@ -250,12 +250,12 @@ def _drifting(horizons: Sequence[Horizon], untold: Sequence[str]) -> Iterator[Bl
                 for each in horizons
             ),
         )  # fmt: skip
-        yield Text(
+        yield Paragraph(
             "The interval comes of drawing hours of arrivals anew 1,000 times, from the same seed: it says how far the"
             " mean depends on which hours were seen, and nothing of what an hour would be that was not. For one hour, a"
             " pod that waits for several of them counts in each."
         )
-    yield from map(Text, untold)
+    yield from map(Paragraph, untold)
 
 
 def _pictures(samples: Sequence[Sample]) -> Iterator[Block]:
@@ -263,7 +263,7 @@ def _pictures(samples: Sequence[Sample]) -> Iterator[Block]:
         return
     times = tuple(each.at for each in samples)
     yield Heading("Over time")
-    yield Picture(
+    yield TimeChart(
         "Cards: given out, and free on cards that are partly used",
         times,
         (
@@ -272,7 +272,7 @@ def _pictures(samples: Sequence[Sample]) -> Iterator[Block]:
         ),
         max(each.cards for each in samples),
     )
-    yield Picture("Pods that wait for cards", times, (("waiting", tuple(float(each.waiting) for each in samples)),))
+    yield TimeChart("Pods that wait for cards", times, (("waiting", tuple(float(each.waiting) for each in samples)),))
 
 
 def _rests_on(record: Record, summary: Summary) -> Iterator[str]:

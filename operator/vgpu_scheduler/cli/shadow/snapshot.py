@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail
-from vgpu_scheduler.cli.shadow.keeping import Keeper
+from vgpu_scheduler.cli.shadow.folder import ShadowFolder
 from vgpu_scheduler.shadow import objects_at
 from vgpu_scheduler.whatif import when_read
 
 
 def run(*, state: Path, at: datetime) -> None:
     """Write it to stdout, as ``vgpu-scheduler snapshot`` does."""
-    keeper, then = Keeper(state), at.replace(tzinfo=UTC)
+    keeper, then = ShadowFolder(state), at.replace(tzinfo=UTC)
     objects = objects_at(keeper.lines(), then.timestamp())
     if not objects:
         fail(f"--at: nobody watched at {then:%Y-%m-%dT%H:%M:%SZ}, or before")

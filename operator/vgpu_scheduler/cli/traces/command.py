@@ -24,9 +24,9 @@ from vgpu_scheduler.reading import ClusterOptions, FileError, read_cluster, read
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     AuditError,
-    Contender,
     EnginePlacer,
     Fleet,
+    NamedPolicies,
     Run,
     Summary,
     TraceNode,
@@ -79,14 +79,14 @@ def run(  # noqa: PLR0913 - one for each option of the command
 # What is replayed ----------------------------------------------------------------------------------------------------
 
 
-def _contenders(policies: Sequence[Path]) -> list[Contender]:
+def _contenders(policies: Sequence[Path]) -> list[NamedPolicies]:
     """Return the policies that are compared: each file, or folder, is in force alone; names are those of ours."""
     if not policies:
         return list(CONTENDERS.values())
     found = []
     for path in policies:
         if path.exists():
-            found.append(Contender(path.stem, read_policies(path)))
+            found.append(NamedPolicies(path.stem, read_policies(path)))
         elif str(path) in CONTENDERS:
             found.append(CONTENDERS[str(path)])
         else:
@@ -129,7 +129,7 @@ def _warn_of_models(workloads: Workloads, fleet: Fleet) -> None:
 def _replayed(
     fleet: Fleet,
     workloads: Workloads,
-    contenders: Sequence[Contender],
+    contenders: Sequence[NamedPolicies],
     seeds: Sequence[int],
     load: float | None,
     *,

@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami.codec import (
 from vgpu_scheduler.dialects.hami.dialect import hami_dialect
 from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Vendor, VendorSection, configured, vendors
-from vgpu_scheduler.dialects.hami.vendors.draft import Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "AssignedDevice",
     "CodecError",
     "ConfigError",
-    "Draft",
+    "ContainerDraft",
     "NvidiaNames",
     "Refusal",
     "RegisteredDevice",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vgpu_scheduler.dialects.allocation import Stamp, realign
+from vgpu_scheduler.dialects.allocation import TimestampText, realign
 from vgpu_scheduler.dialects.claims import Claims
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.claims import asked_vendors
@@ -139,11 +139,11 @@ class HamiAllocation:
         used = placement.vendors()
         if not used:
             return {}
-        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: Stamp(unix_time)}
+        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: TimestampText(unix_time)}
         for vendor in self.vendors:
             if vendor.key in used:
                 written |= _record(vendor, placement, unix_time, pod)
-        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: Stamp(unix_time)}
+        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: TimestampText(unix_time)}
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""

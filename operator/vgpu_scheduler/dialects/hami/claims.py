@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
+from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
-from vgpu_scheduler.dialects.hami.vendors.draft import Draft
+from vgpu_scheduler.dialects.hami.vendors.draft import ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
@@ -65,13 +65,13 @@ class HamiClaims:
         return {word: tuple(dict.fromkeys(names)) for word, names in found.items()}
 
     @cached_property
-    def followed_by_node(self) -> Mapping[str, FollowedByNode]:
+    def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]:
         """What plugins read on the pod, whatever was decided."""
-        found: dict[str, FollowedByNode] = {}
+        found: dict[str, NodeSideAnnotation] = {}
         for vendor in self.vendors:
             for name, nothing in vendor.options.followed_by_node.items() if vendor.options else ():
                 others = found[name].vendors if name in found else frozenset()
-                found[name] = FollowedByNode(others | {vendor.key}, nothing)
+                found[name] = NodeSideAnnotation(others | {vendor.key}, nothing)
         return found
 
     @cached_property
@@ -143,7 +143,7 @@ class HamiClaims:
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Let each maker complete a container; tell whether it asks for cards."""
-        draft, asks = Draft(pod, container, unclaimed=unclaimed), False
+        draft, asks = ContainerDraft(pod, container, unclaimed=unclaimed), False
         for vendor in self.vendors:
             asks = vendor.asked_at_admission(draft) or asks
         return asks

@@ -23,7 +23,7 @@ _FROM_THE_END = ("1g.", "3g.")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SliceSpan:
     """A run of memory slices."""
 
     start: int
@@ -38,7 +38,7 @@ class MigProfile:
     memory: int = 0
     cores: int = 0
     slices: int = 0
-    placements: tuple[Span, ...] | None = None
+    placements: tuple[SliceSpan, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class MigAllocation:
     device: int
     uuid: str
     profile: str
-    place: Span
+    place: SliceSpan
     instance: tuple[str, int, int] | None = None
 
 
@@ -77,12 +77,12 @@ def decode_profiles(device: Fields) -> tuple[MigProfile, ...]:
     )
 
 
-def _spans(objects: list[Fields] | None) -> tuple[Span, ...] | None:
+def _spans(objects: list[Fields] | None) -> tuple[SliceSpan, ...] | None:
     return None if objects is None else tuple(map(_span, objects))
 
 
-def _span(fields: Fields) -> Span:
-    return Span(fields.integer("start", 0, _UINT32), fields.integer("size", 0, _UINT32))
+def _span(fields: Fields) -> SliceSpan:
+    return SliceSpan(fields.integer("start", 0, _UINT32), fields.integer("size", 0, _UINT32))
 
 
 def encode_profile(profile: MigProfile) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def encode_profile(profile: MigProfile) -> dict[str, Any]:
     }
 
 
-def _encode_span(span: Span) -> dict[str, int]:
+def _encode_span(span: SliceSpan) -> dict[str, int]:
     return {"start": span.start, "size": span.size}
 
 
@@ -125,7 +125,7 @@ def pieces_of(profiles: Sequence[MigProfile]) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def slices_of(spans: Iterable[Span]) -> Amounts:
+def slices_of(spans: Iterable[SliceSpan]) -> Amounts:
     """Return how much of each slice these spans cover together: 1 or 0.
 
     A span that reaches beyond every card covers each slice twice: no card has that, so none is in order with it.
@@ -165,7 +165,7 @@ def _allocation(fields: Fields, number: int) -> MigAllocation:
         device=fields.integer("deviceindex"),
         uuid=fields.text("gpuuuid"),
         profile=fields.text("profile"),
-        place=_span(places) if places else Span(0, 0),
+        place=_span(places) if places else SliceSpan(0, 0),
         instance=_instance(fields, number),
     )
     if entry.container < 0 or entry.device < 0 or not entry.uuid or not entry.profile or not entry.place.size:
@@ -204,7 +204,7 @@ def allocations_of(containers: Sequence[ContainerAssignments]) -> list[MigAlloca
     """Return the placements among the devices that a pod gets."""
 
     def made(container: int, device: int, assignment: Assignment, piece: Piece) -> MigAllocation:
-        return MigAllocation(container, device, assignment.uuid, piece.profile, Span(piece.start, piece.size))
+        return MigAllocation(container, device, assignment.uuid, piece.profile, SliceSpan(piece.start, piece.size))
 
     return [
         made(container, device, assignment, assignment.piece)

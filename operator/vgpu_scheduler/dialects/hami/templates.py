@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.dialects.hami.mig import PLACEMENTS, SLICES, Span, slices_of
+from vgpu_scheduler.dialects.hami.mig import PLACEMENTS, SLICES, SliceSpan, slices_of
 from vgpu_scheduler.model import Amounts, Device, Piece
 
 MOST_TEMPLATES = MOST_INSTANCES = 8
@@ -70,7 +70,7 @@ def cut(whole: Device, pieces: tuple[Piece, ...], possible: Sequence[Piece]) -> 
         Those that it can be cut into: pods may hold any of them.
     """
     weight = max((piece.amounts[PLACEMENTS] for piece in possible), default=1)
-    slices = slices_of(Span(piece.start, piece.size) for piece in possible)
+    slices = slices_of(SliceSpan(piece.start, piece.size) for piece in possible)
     total: Amounts = (*whole.total, weight * min(max(whole.total[0], 1), _MOST_SHARES), *slices)
     return replace(whole, total=total, pieces=pieces)
 
@@ -93,7 +93,7 @@ def placed(template: int, instance: int) -> Amounts:
     """Return what an instance books of placements and slices; one that no card has, more than any card has."""
     if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
         return (0, *(2,) * SLICES)
-    return (_SHARES ** (template + 1), *slices_of([Span(instance, 1)]))
+    return (_SHARES ** (template + 1), *slices_of([SliceSpan(instance, 1)]))
 
 
 def recorded(uuid: str, piece: Piece | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ScopeOrder, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
+from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
@@ -58,7 +58,7 @@ class KoordinatorClaims:
     resources = frozenset(TYPE_OF)
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     pod_labels = (ISOLATION_LABEL,)
-    followed_by_node: ClassVar[Mapping[str, FollowedByNode]] = {}
+    followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:

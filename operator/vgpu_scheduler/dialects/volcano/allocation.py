@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.allocation import Allocation, Stamp, realign
+from vgpu_scheduler.dialects.allocation import Allocation, TimestampText, realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -110,11 +110,11 @@ class VolcanoAllocation(Allocation):
         )
         return {
             keys.NODE_ANNOTATION: placement.node,
-            keys.TIME_ANNOTATION: Stamp(unix_time),
+            keys.TIME_ANNOTATION: TimestampText(unix_time),
             keys.ALLOCATED_ANNOTATION: value,
             keys.TO_ALLOCATE_ANNOTATION: value,
             keys.BIND_PHASE_ANNOTATION: keys.PHASE_ALLOCATING,
-            keys.BIND_TIME_ANNOTATION: Stamp(unix_time),
+            keys.BIND_TIME_ANNOTATION: TimestampText(unix_time),
         }
 
     def _claimants(self, pod: Pod) -> list[bool]:

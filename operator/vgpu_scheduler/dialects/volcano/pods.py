@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, CardOrder, HamiAllocator, card_order
-from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
+from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
@@ -50,7 +50,7 @@ class VolcanoClaims:
 
     pod_annotations = keys.POD_ANNOTATIONS
     pod_labels = ()
-    followed_by_node: ClassVar[Mapping[str, FollowedByNode]] = {}
+    followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
         "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),

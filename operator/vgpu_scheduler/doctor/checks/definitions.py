@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.facts import DEFINITIONS
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Definition
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.policy import VERSION, crds
 
 _KIND = "CustomResourceDefinition"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC
 
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Pod, parse_time
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, decode_policy

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from vgpu_scheduler.doctor.access import Account, Question
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks.software import is_device_plugin, is_hami_scheduler
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Workload
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.doctor.shipped import shipped
 
 GUARD = "vgpu-scheduler-allocations"

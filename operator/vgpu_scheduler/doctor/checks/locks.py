@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.dialects import NodeSide
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import Node, Pod
 

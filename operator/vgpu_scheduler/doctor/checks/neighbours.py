@@ -11,9 +11,9 @@ from vgpu_scheduler.doctor.checks.software import (
     is_stock_plugin,
     scheduler_name,
 )
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Workload
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 
 STOCK_PLUGIN = Diagnosis(
     "stock-plugin",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, decode_policy
 
 _READY, _CONFLICTED, _WARNINGS = "Ready", "Conflicted", "Warnings"

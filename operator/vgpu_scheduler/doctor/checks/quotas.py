@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
 from vgpu_scheduler.model import EventReason
 
 UNREADABLE = Diagnosis(

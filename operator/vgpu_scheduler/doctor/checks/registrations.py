@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.doctor.seen import ClusterSnapshot
-from vgpu_scheduler.engine import makers_on_node
+from vgpu_scheduler.engine import vendors_on_node
 from vgpu_scheduler.model import counted
 
 UNREADABLE = Diagnosis(
@@ -76,7 +76,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
         if not seen.manages(node):
             continue
         ref = ObjectRef("Node", node.name)
-        for maker in makers_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
+        for maker in vendors_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
             vendor, devices = maker.vendor, maker.devices
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:

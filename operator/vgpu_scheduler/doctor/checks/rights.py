@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.access import Account, Question
 from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Rule
-from vgpu_scheduler.doctor.seen import ClusterSnapshot, Expected
 from vgpu_scheduler.doctor.shipped import ShippedRole, shipped
 
 MISSING = Diagnosis(
@@ -40,7 +40,7 @@ def rights(seen: ClusterSnapshot) -> Iterator[Finding]:
             yield diagnosis.of(ref, f"it may not {', '.join(lacking)} (manifests/{role.file})")
 
 
-def needed_roles(expected: Expected) -> list[ShippedRole]:
+def needed_roles(expected: ExpectedSettings) -> list[ShippedRole]:
     """Return the roles that the scheduler needs under its settings."""
     dialects = {dialect.name for dialect in expected.options.dialects}
     wanted = {
@@ -52,7 +52,7 @@ def needed_roles(expected: Expected) -> list[ShippedRole]:
     return [role for role in shipped().roles if wanted.get(role.file.partition("/")[0], True)]
 
 
-def questions(role: ShippedRole, account: Account, expected: Expected) -> Iterator[Question]:
+def questions(role: ShippedRole, account: Account, expected: ExpectedSettings) -> Iterator[Question]:
     """Yield whether an account may do each thing that a role allows."""
     namespace = expected.lease_namespace if role.namespaced else ""
     for rule in role.rules:

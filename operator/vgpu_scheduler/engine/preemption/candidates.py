@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
 from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.predicates import Reason, Rejection
 
-__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "Best", "Candidates", "Compared"]
+__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "Candidates", "CheapestVictims", "Compared"]
 
 _PLUGIN: Final = ""
 _NO_VICTIMS: Final = Reason(
@@ -50,7 +50,7 @@ class Candidates:
         return [found for _, found in sorted(self.victims.items()) if found.cost == least]
 
 
-class Best(NamedTuple):
+class CheapestVictims(NamedTuple):
     """What a search for the cheapest victims found.
 
     Attributes
@@ -121,9 +121,9 @@ class Compared:
         keeps_budgets = self._cheapest is not None and not self._cheapest.violations
         return keeps_budgets and len(self._victims) >= MOST_CANDIDATES
 
-    def best(self) -> Best:
+    def best(self) -> CheapestVictims:
         """Return the cheapest victims."""
-        return Best(self._cheapest, Candidates(self._victims, self._rejections), self._over_limit)
+        return CheapestVictims(self._cheapest, Candidates(self._victims, self._rejections), self._over_limit)
 
 
 def _rank(found: Victims) -> tuple[Cost, tuple[int, ...], str]:

@@ -78,7 +78,7 @@ class GroupPlan:
         ]
 
 
-class Leaving(Protocol):
+class VictimSelection(Protocol):
     """Says what pods get once others have left."""
 
     disruption: GroupDisruption
@@ -106,7 +106,7 @@ class GroupPlanner:
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, evaluator: Leaving) -> None:
+    def __init__(self, cycle: Cycle, evaluator: VictimSelection) -> None:
         self._cycle = cycle
         self._evaluator = evaluator
 
@@ -143,7 +143,9 @@ class GroupPlanner:
 class _Planning:
     """One plan in the making: its pods are assumed where they go, and its victims are gone, for as long as it takes."""
 
-    def __init__(self, cycle: Cycle, evaluator: Leaving, priority: int, rows: NDArray[np.int64], now: float) -> None:
+    def __init__(
+        self, cycle: Cycle, evaluator: VictimSelection, priority: int, rows: NDArray[np.int64], now: float
+    ) -> None:
         self._cycle = cycle
         self._state = cycle.state
         self._evaluator = evaluator

@@ -22,7 +22,7 @@ from vgpu_scheduler.state import HostPorts, InUse, State
 __all__ = ["PriorityLevels"]
 
 
-class Lowest(NamedTuple):
+class LowestPriorities(NamedTuple):
     """Nodes on which a pod fits once others have ended, as far as these nodes alone have a say.
 
     Attributes
@@ -68,7 +68,7 @@ class PriorityLevels:
             self._occupants[dialect] = OccupantTable(self._state, dialect, self._disruption)
         return self._occupants[dialect]
 
-    def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[Lowest]:
+    def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[LowestPriorities]:
         """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
 
         First those where it is enough that pods give their places back which only wait to be bound, then those where
@@ -85,7 +85,7 @@ class PriorityLevels:
         if rows.size and self._requests.any_waiting(rows):
             fits = self._fits(preemptor, rows, np.full(rows.shape[0], LOWEST_PRIORITY))
             enough = rows[fits]
-            yield Lowest(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
+            yield LowestPriorities(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
             rows = rows[~fits]
         if not levels.size or not rows.size:
             return
@@ -94,7 +94,7 @@ class PriorityLevels:
         if levels.size > 1:
             yield self._bisected(preemptor, rows[~fits], levels[1:])
 
-    def _bisected(self, preemptor: Preemptor, rows: NDArray[np.int64], levels: NDArray[np.int64]) -> Lowest:
+    def _bisected(self, preemptor: Preemptor, rows: NDArray[np.int64], levels: NDArray[np.int64]) -> LowestPriorities:
         """Return the nodes where the end of all pods up to one of some priorities is enough, with the lowest."""
         lowest, highest = np.zeros(rows.shape[0], dtype=np.int64), np.full(rows.shape[0], levels.size - 1)
         fits = self._fits(preemptor, rows, levels[highest] + 1)
@@ -105,10 +105,10 @@ class PriorityLevels:
             highest[open_[fits]], lowest[open_[~fits]] = middle[fits], middle[~fits] + 1
         return self._found(rows, levels[highest])
 
-    def _found(self, rows: NDArray[np.int64], priority: NDArray[np.int64]) -> Lowest:
+    def _found(self, rows: NDArray[np.int64], priority: NDArray[np.int64]) -> LowestPriorities:
         starts = np.empty(rows.shape[0])
         latest_starts(rows, priority, self._requests.refresh(rows), starts)
-        return Lowest(rows, priority, starts)
+        return LowestPriorities(rows, priority, starts)
 
     def any_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which nodes pods of lower priority are; shape (n,)."""

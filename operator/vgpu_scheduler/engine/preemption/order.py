@@ -20,8 +20,8 @@ from vgpu_scheduler.kernels import (
     MOST_SETS,
     NO_PRIORITY,
     CardAsk,
-    Costs,
     DeviceColumns,
+    EvictionCosts,
     Occupants,
     SetScratch,
     cheapest_at_least,
@@ -114,13 +114,13 @@ class SearchOrder:
             yield cost, nodes.name(row)
             left = left[left != row]
 
-    def _cheapest(self, costs: Costs, rows: NDArray[np.int64]) -> int:
+    def _cheapest(self, costs: EvictionCosts, rows: NDArray[np.int64]) -> int:
         for column in (costs.highest, costs.total, costs.pods, -costs.start, self._state.nodes.rank):
             values = column[rows]
             rows = rows[values == values.min()]
         return int(rows[0])
 
-    def _costs(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Costs:
+    def _costs(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> EvictionCosts:
         part, state = preemptor.node, self._state
         allocator, matrix = part.allocator, state.matrix(part.dialect)
         assert allocator is not None
@@ -151,7 +151,7 @@ class SearchOrder:
         ask: CardAsk,
         rows: NDArray[np.int64],
         scratch: SetScratch,
-        into: Costs,
+        into: EvictionCosts,
     ) -> None:
         if not self._levels.any_waiting(rows):
             cheapest_at_least(columns, occupants, ask, rows, scratch, into)
@@ -168,7 +168,7 @@ class _OfClass:
     def __init__(self, capacity: int, _layout: int) -> None:
         self.seen = np.full(capacity, _NEVER, dtype=np.int64)
         highest, total, pods = (np.zeros(capacity, dtype=np.int64) for _ in range(3))
-        self.costs = Costs(highest, total, pods, np.zeros(capacity))
+        self.costs = EvictionCosts(highest, total, pods, np.zeros(capacity))
 
 
 def _wide(amounts: tuple[int, ...], dimensions: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL, Best, Compared
+from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL, CheapestVictims, Compared
 from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -114,7 +114,9 @@ class VictimSearch:
         is_short = np.asarray(preemptor.node.fit.counts[:, _RESOLVABLE].any(axis=1))
         return rejected, passing[is_short[passing]]
 
-    def best(self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder) -> Best:
+    def best(
+        self, preemptor: Preemptor, found: Filtered, closed: Collection[str], order: SearchOrder
+    ) -> CheapestVictims:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
         Where more is short than a card, at most so many nodes are compared as :class:`.Compared` says are enough: those
@@ -173,7 +175,9 @@ class VictimSearch:
             return on_cards
         return self._reprieved(preemptor, node, lower, budgets)
 
-    def refusals(self, preemptor: Preemptor, found: Filtered, best: Best, order: SearchOrder) -> dict[str, int]:
+    def refusals(
+        self, preemptor: Preemptor, found: Filtered, best: CheapestVictims, order: SearchOrder
+    ) -> dict[str, int]:
         """Count the nodes under each reason why nobody's end helps there, as kube-scheduler says it of each.
 
         Those are asked one by one that were when victims were searched, and those of which more has a say than what is

@@ -28,7 +28,7 @@ from vgpu_scheduler.predicates.reasons import (
     volume_problem,
 )
 from vgpu_scheduler.predicates.volumes.filters import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
-from vgpu_scheduler.state import Item, State, Wanted, from_size
+from vgpu_scheduler.state import Item, State, VolumeRequirement, from_size
 
 __all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
 
@@ -236,13 +236,13 @@ class _Binding(VolumeFilter):
     def _match(self, claims: Sequence[PersistentVolumeClaim], rows: Rows, asked: Mask) -> list[Mask]:
         """Return, for each claim, the nodes that have a matching volume which no earlier claim of the pod takes."""
         matched: dict[str, Mask] = {}
-        others: dict[Hashable, list[tuple[PersistentVolumeClaim, Wanted]]] = {}
+        others: dict[Hashable, list[tuple[PersistentVolumeClaim, VolumeRequirement]]] = {}
         for claim in claims:
             kept = self._state.volumes.kept_for(claim)
             if kept is not None:
                 matched[claim.key] = self._kept_reached(kept, rows)
             else:
-                wanted = Wanted.by(claim)
+                wanted = VolumeRequirement.by(claim)
                 others.setdefault(wanted.apart, []).append((claim, wanted))
         for group in others.values():
             counts = [self._free(wanted, rows, len(group)) for _, wanted in group]
@@ -253,7 +253,7 @@ class _Binding(VolumeFilter):
             matched.update(zip((claim.key for claim, _ in group), found, strict=True))
         return [matched[claim.key] for claim in claims]
 
-    def _free(self, wanted: Wanted, rows: Rows, at_most: int) -> NDArray[np.int64]:
+    def _free(self, wanted: VolumeRequirement, rows: Rows, at_most: int) -> NDArray[np.int64]:
         places = self._state.volumes.free(wanted)
         return places.count(self._state.nodes, rows, self._selected, wanted.size, at_most)
 
@@ -305,7 +305,7 @@ def _assign(claims: Sequence[PersistentVolumeClaim], state: State, row: int) -> 
             reached = _reaches(kept.node_affinity, node.labels)
             found.append(kept.name if reached else None)
             continue
-        wanted = Wanted.by(claim)
+        wanted = VolumeRequirement.by(claim)
         firsts = (_first(items, wanted.size, taken) for items in state.volumes.free(wanted).at(node.labels))
         best = min((item for item in firsts if item is not None), default=None)
         found.append(None if best is None else best[1])

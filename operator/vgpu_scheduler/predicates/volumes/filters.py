@@ -36,7 +36,7 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     volume_problem,
 )
-from vgpu_scheduler.state import NodeTable, State, Wanted
+from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
 
 __all__ = [
     "NODE_VOLUME_LIMITS_PLUGIN",
@@ -153,7 +153,7 @@ class VolumeFilter:
                 and volumes.selected_node(claim) is None
                 and volumes.kept_for(claim) is None
             )
-            asked.append((claim.class_name, Wanted.by(claim)) if claim is not None and open_to_all else key)
+            asked.append((claim.class_name, VolumeRequirement.by(claim)) if claim is not None and open_to_all else key)
         return pod.spec.disks, tuple(asked)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Who may see the page: on a laptop one browser, deployed those whose rights the API server confirms."""
 
 from vgpu_scheduler.ui.access.connections import BoundedSite, Bounds
-from vgpu_scheduler.ui.access.deployed import DeployedGuard, Doors
+from vgpu_scheduler.ui.access.deployed import DeployedGuard, PageAddresses
 from vgpu_scheduler.ui.access.guard import Guard, User, Visitor
-from vgpu_scheduler.ui.access.laptop import Deletable, LaptopGuard
+from vgpu_scheduler.ui.access.laptop import Deletable, LocalKeyGuard
 from vgpu_scheduler.ui.access.proxies import Proxies, SecretError
 from vgpu_scheduler.ui.access.reviews import Reviews
 from vgpu_scheduler.ui.access.tls import Certificate, CertificateError
@@ -15,9 +15,9 @@ __all__ = [
     "CertificateError",
     "Deletable",
     "DeployedGuard",
-    "Doors",
     "Guard",
-    "LaptopGuard",
+    "LocalKeyGuard",
+    "PageAddresses",
     "Proxies",
     "Reviews",
     "SecretError",

@@ -22,11 +22,11 @@ from vgpu_scheduler.ui.access.reviews import Reviews, Right
 from vgpu_scheduler.ui.access.sessions import Sessions
 from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
 from vgpu_scheduler.ui.forms import fields_of
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.templating import render
-from vgpu_scheduler.ui.veil import Names
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
-__all__ = ["DeployedGuard", "Doors"]
+__all__ = ["DeployedGuard", "PageAddresses"]
 
 COOKIE: Final = "__Host-vgpu-scheduler"
 """The prefix has browsers take it from this host alone, over TLS alone, and for all of its pages."""
@@ -43,7 +43,7 @@ _LIST_ROLES: Final = Right("list", "clusterroles", "rbac.authorization.k8s.io")
 _DELETE_PODS: Final = Right("delete", "pods")
 _AT_ONCE, _ONE_MORE_AFTER = 10, 3.0
 """Failed attempts that an address may have at once, and seconds after which it may have one more."""
-_NOBODY: Final = Visitor(sight=Sight(frozenset()), sees_findings=False)
+_NOBODY: Final = Visitor(sight=Visibility(frozenset()), sees_findings=False)
 _STRICT: Final = "max-age=31536000"
 _WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
 _REFUSED: Final = "the API server does not know this token"
@@ -51,7 +51,7 @@ _TOO_OFTEN: Final = "there were too many failed attempts from your address: try 
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class PageAddresses:
     """How the page is reached.
 
     Attributes
@@ -87,7 +87,7 @@ class DeployedGuard(Guard):
     def __init__(
         self,
         reviews: Reviews,
-        doors: Doors,
+        doors: PageAddresses,
         names: Names,
         namespaces: Callable[[], Collection[str]],
         clock: Callable[[], float] = time.monotonic,
@@ -200,9 +200,9 @@ class DeployedGuard(Guard):
                 raise RefusedError(
                     HTTPStatus.FORBIDDEN, "you may list the pods of no namespace, and so see nothing here"
                 )
-            return Visitor(user, Sight(mine), sees_findings=False, may_leave=may_leave)
+            return Visitor(user, Visibility(mine), sees_findings=False, may_leave=may_leave)
         if not await self._reviews.allows(user, _LIST_NODES):
-            return Visitor(user, Sight(frozenset(known)), sees_findings=False, may_leave=may_leave)
+            return Visitor(user, Visibility(frozenset(known)), sees_findings=False, may_leave=may_leave)
         findings = await self._reviews.allows(user, _LIST_ROLES)
         return Visitor(user, EVERYTHING, sees_findings=findings, may_leave=may_leave)
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from vgpu_scheduler.ui.errors import RefusedError
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
-from vgpu_scheduler.ui.veil import Names
+from vgpu_scheduler.ui.name_redaction import Names
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
 __all__ = ["HEADERS", "Guard", "User", "Visitor", "check_request", "local"]
 
@@ -68,7 +68,7 @@ class Visitor:
     """
 
     user: User | None = None
-    sight: Sight = EVERYTHING
+    sight: Visibility = EVERYTHING
     sees_findings: bool = True
     may_leave: bool = False
 

@@ -19,7 +19,7 @@ from vgpu_scheduler.ui.access.guard import HEADERS, Guard, Visitor, check_reques
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.query import Query
 
-__all__ = ["Deletable", "LaptopGuard"]
+__all__ = ["Deletable", "LocalKeyGuard"]
 
 Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
 KEY: Final = "key"
@@ -28,7 +28,7 @@ _VISITOR: Final = Visitor()
 _WRONG_HOST: Final = "this page is served to this machine only"
 
 
-class LaptopGuard(Guard):
+class LocalKeyGuard(Guard):
     """Lets the browser in that has the key; it sees all that the user's own rights show.
 
     Parameters

@@ -2,26 +2,26 @@
 
 from vgpu_scheduler.ui.pages.card import CardPage, card_page
 from vgpu_scheduler.ui.pages.cards import CardsPage, CardsView, cards_page
-from vgpu_scheduler.ui.pages.comparison import Compared, PoliciesPage, policies_page
+from vgpu_scheduler.ui.pages.comparison import ComparisonQuery, PoliciesPage, policies_page
 from vgpu_scheduler.ui.pages.namespaces import NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
 from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
-from vgpu_scheduler.ui.pages.supposed import Supposed, WhatIfPage, what_if, what_if_form
 from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
+from vgpu_scheduler.ui.pages.what_if import WhatIfPage, WhatIfQuery, what_if, what_if_form
 
 __all__ = [
     "CardPage",
     "CardsPage",
     "CardsView",
-    "Compared",
+    "ComparisonQuery",
     "NamespacesPage",
     "NowPage",
     "PodPage",
     "PoliciesPage",
     "Reason",
-    "Supposed",
     "WaitingPage",
     "WhatIfPage",
+    "WhatIfQuery",
     "card_page",
     "cards_page",
     "edited_page",

@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpu_scheduler.reading import find_card
 from vgpu_scheduler.ui.errors import NotFoundError
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 
@@ -30,7 +30,7 @@ class CardPage:
         return [usage.as_json(self.card)]
 
 
-def card_page(world: World, node: str, name: str, sight: Sight = EVERYTHING) -> CardPage:
+def card_page(world: World, node: str, name: str, sight: Visibility = EVERYTHING) -> CardPage:
     """Return a card by its node and its name.
 
     Parameters

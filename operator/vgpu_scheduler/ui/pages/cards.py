@@ -9,7 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, heat_map, labels_of
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, usage
 
 STATES: Final = ("ready", "unhealthy", "cordoned")
@@ -70,7 +70,7 @@ class CardsPage:
         return [usage.as_json(card) for card in self.cards]
 
 
-def cards_page(world: World, view: CardsView, sight: Sight = EVERYTHING) -> CardsPage:
+def cards_page(world: World, view: CardsView, sight: Visibility = EVERYTHING) -> CardsPage:
     """Return the cards that are asked for.
 
     Parameters

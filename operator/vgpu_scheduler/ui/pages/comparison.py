@@ -23,10 +23,10 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.policies import PolicyRow, policy_rows
-from vgpu_scheduler.ui.pages.supposed import told
+from vgpu_scheduler.ui.pages.what_if import told
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.supposing import until_too_long
-from vgpu_scheduler.whatif import Answer, World, Written
+from vgpu_scheduler.ui.what_if_thread import until_too_long
+from vgpu_scheduler.whatif import FileObject, PodResult, World
 
 TEXTS: Final = ("edited",)
 PARAMETERS: Final = ("compare", "with", *TEXTS)
@@ -36,7 +36,7 @@ _MADE_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "cre
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonQuery:
     """What is compared; each policy by kind, namespace and name with slashes between, empty for none.
 
     Attributes
@@ -54,7 +54,7 @@ class Compared:
     edited: str = ""
 
     @classmethod
-    def of(cls, query: Query) -> Compared:
+    def of(cls, query: Query) -> ComparisonQuery:
         """Read it from an address or a form.
 
         Raises
@@ -83,8 +83,8 @@ class Outcome:
     """What would become of a pod in both cases; None where it would not be asked about."""
 
     pod: str
-    one: Answer | None
-    other: Answer | None
+    one: PodResult | None
+    other: PodResult | None
 
     @property
     def differs(self) -> bool:
@@ -107,7 +107,7 @@ class Comparison:
     """
 
     of: tuple[str, str]
-    answers: tuple[Sequence[Answer], Sequence[Answer]]
+    answers: tuple[Sequence[PodResult], Sequence[PodResult]]
     said: Sequence[str]
 
     @property
@@ -149,7 +149,7 @@ class PoliciesPage:
 
     rows: Sequence[PolicyRow]
     now: datetime | None
-    compared: Compared
+    compared: ComparisonQuery
     text: str = ""
     comparison: Comparison | None = None
 
@@ -159,7 +159,7 @@ class PoliciesPage:
         return found if self.comparison is None else {**found, "compared": self.comparison.as_json()}
 
 
-def policies_page(world: World, view: ClusterView, compared: Compared) -> PoliciesPage:
+def policies_page(world: World, view: ClusterView, compared: ComparisonQuery) -> PoliciesPage:
     """Return the policies, and what two that are compared would make of the pods that wait.
 
     Raises
@@ -182,12 +182,12 @@ def policies_page(world: World, view: ClusterView, compared: Compared) -> Polici
     said: dict[str, None] = {}
     with told():
         if compared.other:
-            other, more = _find(world, rows, "with", compared.other), list[Written]()
+            other, more = _find(world, rows, "with", compared.other), list[FileObject]()
         else:
             other, more = _edited(compared.edited, world.policies[one])
         check = until_too_long(_LONG)
 
-        def answers(gone: Collection[str], more: Sequence[Written]) -> list[Answer]:
+        def answers(gone: Collection[str], more: Sequence[FileObject]) -> list[PodResult]:
             tried = replace(view, objects=[*(obj for obj in view.objects if _title(obj) not in gone), *more])
             found = make_world(tried)
             keep_room(found, tried)
@@ -209,7 +209,7 @@ def _find(world: World, rows: Sequence[PolicyRow], parameter: str, ref: str) -> 
     return found
 
 
-def _edited(text: str, first: Object) -> tuple[str, list[Written]]:
+def _edited(text: str, first: Object) -> tuple[str, list[FileObject]]:
     """Return the policy of a text and its title; where it names no namespace, it is in that of the first."""
     home = str((first.get("metadata") or {}).get("namespace") or "default")
     found = policies_among(objects_of_text(text, _EDITED), _EDITED, home)
@@ -233,6 +233,6 @@ def _text(written: Object) -> str:
     return yaml.safe_dump(policy, sort_keys=False)
 
 
-def _told(answer: Answer | None) -> tuple[Any, ...]:
+def _told(answer: PodResult | None) -> tuple[Any, ...]:
     """Return what of an answer somebody would notice."""
     return () if answer is None else (answer.outcome, answer.node, answer.cards, answer.decision.message)

@@ -137,7 +137,7 @@ def _any_of(cards: Iterable[usage.CardUsage], marked: Collection[Spot]) -> bool:
     return any((card.node, card.card) in marked for card in cards)
 
 
-def _level(memory: usage.Held, cores: usage.Held, pods: int, by: str) -> int:
+def _level(memory: usage.UsedAmount, cores: usage.UsedAmount, pods: int, by: str) -> int:
     if by == "pods":
         return min(pods, _LEVELS)
     held = memory if by == "memory" else cores

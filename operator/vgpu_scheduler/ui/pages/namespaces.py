@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from vgpu_scheduler.ui.meter import DAY, Metered
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace, usage
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
@@ -22,7 +22,7 @@ _NOT_ASKED: Final = "Prometheus does not answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NamespaceQuery:
     """What is asked beside the names.
 
     Attributes
@@ -36,7 +36,7 @@ class Asked:
     """
 
     now: datetime | None = None
-    metered: Metered | None = None
+    metered: PrometheusReading | None = None
     values: str = "held"
 
 
@@ -56,7 +56,7 @@ class NamespacesPage:
 
     rows: Sequence[usage.NamespaceUsage]
     hours: Sequence[HeldHours] = ()
-    metered: Metered | None = None
+    metered: PrometheusReading | None = None
     values: str = "held"
 
     @property
@@ -95,7 +95,7 @@ def _worded(held: HeldHours | None) -> tuple[str, str]:
 
 
 def namespaces_page(
-    world: World, namespace: str = "", sight: Sight = EVERYTHING, asked: Asked | None = None
+    world: World, namespace: str = "", sight: Visibility = EVERYTHING, asked: NamespaceQuery | None = None
 ) -> NamespacesPage:
     """Return the namespaces.
 
@@ -106,7 +106,7 @@ def namespaces_page(
     sight
         Which are seen.
     """
-    asked = asked or Asked()
+    asked = asked or NamespaceQuery()
     if asked.metered is None:
         found = hours_of_running_pods(world, asked.now or datetime.now(UTC), DAY / _HOUR)
     else:
@@ -117,7 +117,7 @@ def namespaces_page(
 
     metered = asked.metered
     if metered is not None and metered.trouble and not sight.is_whole:
-        metered = Metered(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
+        metered = PrometheusReading(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
     rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
     hours = [each for each in summed_by_namespace(found) if is_meant(each.namespace)]
     return NamespacesPage(rows, hours, metered, asked.values)

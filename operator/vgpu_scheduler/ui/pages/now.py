@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.ui.checkup import Found
+from vgpu_scheduler.ui.doctor_polling import DoctorResult
 from vgpu_scheduler.ui.pages.waiting import Reason, waiting_page
-from vgpu_scheduler.ui.recent import Lately, Recent
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.recent import LastHour, RecentEvents
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
@@ -59,9 +59,9 @@ class NowPage:
     total: usage.NodeUsage
     models: Sequence[usage.ModelUsage]
     waiting: Sequence[Reason]
-    lately: Lately
+    lately: LastHour
     looks: bool = False
-    found: Found | None = None
+    found: DoctorResult | None = None
 
     @property
     def pods(self) -> int:
@@ -83,11 +83,11 @@ class NowPage:
 def now_page(
     world: World,
     now: datetime | None,
-    recent: Recent,
-    sight: Sight = EVERYTHING,
+    recent: RecentEvents,
+    sight: Visibility = EVERYTHING,
     *,
     looks: bool = False,
-    found: Found | None = None,
+    found: DoctorResult | None = None,
 ) -> NowPage:
     """Return how the cluster is now.
 
@@ -107,7 +107,7 @@ def now_page(
     return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 
 
-def _as_json(found: Found | None) -> dict[str, Any] | None:
+def _as_json(found: DoctorResult | None) -> dict[str, Any] | None:
     """Return what the doctor has found as plain values, the findings as ``doctor -o json`` has them."""
     if found is None:
         return None

@@ -19,7 +19,7 @@ from vgpu_scheduler.reading import (
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.edited import Field, annotations_of, edited, fields_of
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, WorldError, usage
 
 
@@ -98,7 +98,7 @@ class PodPage:
         return self.told.as_json()
 
 
-def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: Sight = EVERYTHING) -> PodPage:
+def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: Visibility = EVERYTHING) -> PodPage:
     """Return what is to be said of a pod that waits or runs.
 
     Parameters
@@ -127,7 +127,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: S
     return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
 
 
-def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: Sight = EVERYTHING) -> PodPage:
+def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: Visibility = EVERYTHING) -> PodPage:
     """Return what is to be said of a pod if it asked for something else; the world is another one afterwards.
 
     Parameters
@@ -168,13 +168,13 @@ def _own(written: Object) -> str:
     return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
-def _check(key: str, sight: Sight) -> None:
+def _check(key: str, sight: Visibility) -> None:
     """Refuse what is not seen as if it were not there."""
     if not sight.sees_pod(key):
         raise _missing(key, sight)
 
 
-def _missing(key: str, sight: Sight, known: Pod | None = None) -> NotFoundError:
+def _missing(key: str, sight: Visibility, known: Pod | None = None) -> NotFoundError:
     if why := why_no_more(known):
         return NotFoundError(f"pod {key} {why}")
     unseen = "" if sight.is_whole else ", or you may not see it"

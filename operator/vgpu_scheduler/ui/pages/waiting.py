@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 from vgpu_scheduler.whatif import World, ask
-from vgpu_scheduler.whatif.turns import places_in_queue
+from vgpu_scheduler.whatif.queue_order import places_in_queue
 
 _MOST_ASKED: Final = 8
 """Reasons of which the engine is asked about one pod."""
@@ -106,7 +106,11 @@ class WaitingPage:
 
 
 def waiting_page(
-    world: World, now: datetime | None, namespace: str = "", sight: Sight = EVERYTHING, most_asked: int = _MOST_ASKED
+    world: World,
+    now: datetime | None,
+    namespace: str = "",
+    sight: Visibility = EVERYTHING,
+    most_asked: int = _MOST_ASKED,
 ) -> WaitingPage:
     """Return why pods wait that ask for cards, or that name this scheduler.
 

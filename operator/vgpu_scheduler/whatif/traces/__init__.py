@@ -2,13 +2,13 @@
 
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals, Run, churning_run, static_run
 from vgpu_scheduler.whatif.traces.audit import AuditError
-from vgpu_scheduler.whatif.traces.contenders import CONTENDERS, Contender
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet, Room
 from vgpu_scheduler.whatif.traces.format import TraceError, TraceNode, TracePod, parse_nodes, parse_pods
 from vgpu_scheduler.whatif.traces.measures import POINTS, Course, Point, measure
 from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation, typical_pods
+from vgpu_scheduler.whatif.traces.named_policies import CONTENDERS, NamedPolicies
 from vgpu_scheduler.whatif.traces.of_cluster import nodes_of_cluster
-from vgpu_scheduler.whatif.traces.placing import EnginePlacer, Placer, Spot, replay
+from vgpu_scheduler.whatif.traces.placing import CardLocation, EnginePlacer, Placer, replay
 from vgpu_scheduler.whatif.traces.summary import Summary
 from vgpu_scheduler.whatif.traces.synthetic import synthetic_nodes, synthetic_pods
 
@@ -18,15 +18,15 @@ __all__ = [
     "SHARES",
     "Arrivals",
     "AuditError",
-    "Contender",
+    "CardLocation",
     "Course",
     "EnginePlacer",
     "Fleet",
+    "NamedPolicies",
     "Placer",
     "Point",
     "Room",
     "Run",
-    "Spot",
     "Summary",
     "TraceError",
     "TraceNode",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals
 from vgpu_scheduler.whatif.traces.fleet import Fleet, Room
 from vgpu_scheduler.whatif.traces.format import TracePod
-from vgpu_scheduler.whatif.traces.placing import Spot
+from vgpu_scheduler.whatif.traces.placing import CardLocation
 
 
 class AuditError(Exception):
@@ -50,7 +50,7 @@ class FreeResources:
         self.rejected += 1
         self.withheld += int(self.room.fits(pod, self._allowed[pod.models]).any())
 
-    def take(self, pod: TracePod, spot: Spot) -> None:
+    def take(self, pod: TracePod, spot: CardLocation) -> None:
         """Give a pod its place.
 
         Raises
@@ -72,11 +72,11 @@ class FreeResources:
             if left < 0:
                 raise AuditError(f"{where}: {-left} more {what} than there is")
 
-    def give_back(self, pod: TracePod, spot: Spot) -> None:
+    def give_back(self, pod: TracePod, spot: CardLocation) -> None:
         """Take back what a pod had."""
         self._move(pod, spot, -1)
 
-    def _move(self, pod: TracePod, spot: Spot, sign: int) -> None:
+    def _move(self, pod: TracePod, spot: CardLocation, sign: int) -> None:
         room, node, cards = self.room, spot.node, list(spot.cards)
         room.cpu[node] -= sign * pod.cpu
         room.memory[node] -= sign * pod.memory
@@ -85,7 +85,7 @@ class FreeResources:
         room.shares[node, cards] -= sign
         self.used += sign * pod.demand
 
-    def _left(self, spot: Spot) -> Iterator[tuple[str, int]]:
+    def _left(self, spot: CardLocation) -> Iterator[tuple[str, int]]:
         room, node = self.room, spot.node
         yield "millicores of cpu", int(room.cpu[node])
         yield "MiB of memory", int(room.memory[node])
@@ -95,7 +95,7 @@ class FreeResources:
             yield f"shares of card {card}", int(room.shares[node, card])
 
 
-def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[Spot | None]) -> Iterator[FreeResources]:
+def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | None]) -> Iterator[FreeResources]:
     """Do the steps of a replay again; yield the books after each, the same ones each time.
 
     Parameters

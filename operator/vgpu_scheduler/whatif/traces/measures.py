@@ -13,7 +13,7 @@ from vgpu_scheduler.whatif.traces.arrivals import LIFETIMES, MOST_DEMAND, WARM_U
 from vgpu_scheduler.whatif.traces.audit import FreeResources, audited
 from vgpu_scheduler.whatif.traces.fleet import Room
 from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation
-from vgpu_scheduler.whatif.traces.placing import Spot
+from vgpu_scheduler.whatif.traces.placing import CardLocation
 
 POINTS: Final = (100, 110, 130)
 """Percent of demand at which a replay is measured in which nobody leaves."""
@@ -75,7 +75,7 @@ class Course:
     withheld: int
 
 
-def measure(run: Run, spots: Sequence[Spot | None], mix: Sequence[TypicalPod]) -> Course:
+def measure(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
     """Audit a replay, and measure it.
 
     Parameters
@@ -93,7 +93,7 @@ def measure(run: Run, spots: Sequence[Spot | None], mix: Sequence[TypicalPod]) -
     return _of_arrivals(run, spots, mix) if run.load is None else _of_churn(run, run.load, spots, mix)
 
 
-def _of_arrivals(run: Run, spots: Sequence[Spot | None], mix: Sequence[TypicalPod]) -> Course:
+def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
     capacity = run.fleet.capacity
     demand = np.cumsum([pod.demand for pod in run.arrivals.pods])
     percent = np.rint(_PERCENT * demand / capacity).astype(np.int64)
@@ -120,7 +120,7 @@ def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]
     return curve
 
 
-def _of_churn(run: Run, load: float, spots: Sequence[Spot | None], mix: Sequence[TypicalPod]) -> Course:
+def _of_churn(run: Run, load: float, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
     lasted = np.diff(np.clip(run.arrivals.times, WARM_UP, LIFETIMES), append=LIFETIMES)
     books, mean = FreeResources(run.fleet), 0.0
     for books, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):

@@ -23,7 +23,7 @@ _TYPES: Final = "nvidia.com/use-gputype"
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class CardLocation:
     """Where a pod is: the number of its node in the fleet, and of its cards there."""
 
     node: int
@@ -33,14 +33,14 @@ class Spot:
 class Placer(Protocol):
     """Says where pods go, one after the other."""
 
-    def place(self, number: int, pod: TracePod) -> Spot | None:
+    def place(self, number: int, pod: TracePod) -> CardLocation | None:
         """Place a pod, which stays there; None where it finds no place, and is forgotten."""
 
     def remove(self, number: int) -> None:
         """Take in that a pod that was placed is gone."""
 
 
-def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lambda: None) -> list[Spot | None]:
+def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lambda: None) -> list[CardLocation | None]:
     """Let pods come and go; return where each was, None for those that were rejected.
 
     Parameters
@@ -48,7 +48,7 @@ def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lam
     on_step
         Is called after each step.
     """
-    spots: list[Spot | None] = [None] * len(arrivals.pods)
+    spots: list[CardLocation | None] = [None] * len(arrivals.pods)
     for step in arrivals.steps:
         if step >= 0:
             spots[step] = placer.place(step, arrivals.pods[step])
@@ -84,7 +84,7 @@ class EnginePlacer:
         }
         self._read: dict[TracePod, Pod] = {}
 
-    def place(self, number: int, pod: TracePod) -> Spot | None:
+    def place(self, number: int, pod: TracePod) -> CardLocation | None:
         """Have the engine decide a pod; see :class:`Placer`.
 
         Raises
@@ -106,7 +106,7 @@ class EnginePlacer:
             return None
         engine.confirmed(uid)
         cards = (card for container in decision.placement.containers for card in container)
-        return Spot(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
+        return CardLocation(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
 
     def remove(self, number: int) -> None:
         """Take a pod away."""

@@ -12,17 +12,17 @@ from vgpu_scheduler.whatif.workloads.kubeflow import KUBEFLOW, read_mpi_operator
 from vgpu_scheduler.whatif.workloads.kuberay import read_ray_cluster, read_ray_job
 from vgpu_scheduler.whatif.workloads.kubernetes import read_deployment, read_job, read_replica_set, read_stateful_set
 from vgpu_scheduler.whatif.workloads.leaderworkerset import read_leader_worker_set
-from vgpu_scheduler.whatif.workloads.made import Made, PodSet
 from vgpu_scheduler.whatif.workloads.part import workload
 from vgpu_scheduler.whatif.workloads.trainer import with_job_sets
+from vgpu_scheduler.whatif.workloads.workload_pods import PodSet, WorkloadPods
 
-__all__ = ["WORKLOADS", "Made", "PodSet", "claims_of", "is_workload", "made_by", "pods_of", "with_job_sets"]
+__all__ = ["WORKLOADS", "PodSet", "WorkloadPods", "claims_of", "is_workload", "made_by", "pods_of", "with_job_sets"]
 
-_Read = Callable[[Object], Made]
+_Read = Callable[[Object], WorkloadPods]
 
 
-def _read_pod(obj: Object) -> Made:
-    return Made([PodSet([obj])])
+def _read_pod(obj: Object) -> WorkloadPods:
+    return WorkloadPods([PodSet([obj])])
 
 
 _OF_KUBERNETES: Final[Mapping[str, _Read]] = {
@@ -53,7 +53,7 @@ def is_workload(obj: Object) -> bool:
     return _reader_of(obj) is not None
 
 
-def made_by(obj: Object) -> Made:
+def made_by(obj: Object) -> WorkloadPods:
     """Return what the controllers of a workload would make at once; of a pod, itself.
 
     Raises

@@ -14,16 +14,16 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
 from vgpu_scheduler.whatif.workloads.kubernetes import completion_index, number_of_job
-from vgpu_scheduler.whatif.workloads.made import (
-    Made,
+from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
     PodSet,
+    WorkloadPods,
     checked_number,
     is_suspended,
     pod_of,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_job_set"]
 
@@ -37,7 +37,7 @@ _PRIORITY: Final = f"{_OURS}priority"
 _IN_ORDER: Final = "are created when others are ready or complete; here all of them are placed"
 
 
-def read_job_set(obj: Object) -> Made:
+def read_job_set(obj: Object) -> WorkloadPods:
     """Read a JobSet.
 
     Raises
@@ -59,7 +59,7 @@ def read_job_set(obj: Object) -> Made:
         notes.append(f"some of spec.replicatedJobs {_IN_ORDER}")
     if any(kinds.domain(job) and not kinds.is_by_selector(job) for job in jobs):
         notes.append(f"annotation {_EXCLUSIVE}: {COMES_LATER}")
-    return Made([PodSet(kinds.pods(job), f"{job.path}template.spec.template.") for job in jobs], notes=notes)
+    return WorkloadPods([PodSet(kinds.pods(job), f"{job.path}template.spec.template.") for job in jobs], notes=notes)
 
 
 class _JobSet:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.made import (
+from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import (
     GROUP_LABEL,
-    Made,
     Owner,
     PodSet,
+    WorkloadPods,
     checked_number,
     is_suspended,
     pod_group,
@@ -28,7 +29,6 @@ from vgpu_scheduler.whatif.workloads.made import (
     with_container,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["KUBEFLOW", "read_mpi_operators_job"]
 
@@ -159,7 +159,7 @@ class _Job:
         """Return how many pods of the group of the job have to be placed at once."""
         return self.spec.maybe("runPolicy").maybe("schedulingPolicy").number("minAvailable", default)
 
-    def made(self, make: Callable[[str, int], Object], minimum: int, setting: str, notes: list[str]) -> Made:
+    def made(self, make: Callable[[str, int], Object], minimum: int, setting: str, notes: list[str]) -> WorkloadPods:
         """Return what the controller makes.
 
         Parameters
@@ -178,7 +178,7 @@ class _Job:
         notes = [*is_suspended(self.spec.maybe("runPolicy")), *notes]
         minimum = self.minimum(minimum)
         if sum(len(each.pods) for each in sets) < 2 or says_group(sets):
-            return Made(sets, notes=notes)
+            return WorkloadPods(sets, notes=notes)
         group = {GROUP_LABEL: self.owner.name}
         together = [
             PodSet([{**pod, "metadata": with_texts(pod["metadata"], "labels", group)} for pod in each.pods], each.path)
@@ -187,18 +187,18 @@ class _Job:
         described = pod_group(_POD_GROUP, self.owner.name, self.owner.home, minimum)
         least = "all its pods are" if minimum >= self.total else f"at least {minimum} of its pods are"
         assumed = f"{least} placed together, as where {setting}; {_NOT_IN_OBJECT}"
-        return Made(together, groups=[described], notes=[*notes, assumed])
+        return WorkloadPods(together, groups=[described], notes=[*notes, assumed])
 
 
-def _reader(kind: str) -> Callable[[Object], Made]:
-    def read(obj: Object) -> Made:
+def _reader(kind: str) -> Callable[[Object], WorkloadPods]:
+    def read(obj: Object) -> WorkloadPods:
         job = _Job(kind, obj)
         return job.made(job.pod, job.total, "the Training Operator runs with --gang-scheduler-name", [])
 
     return read
 
 
-def read_mpi_operators_job(obj: Object) -> Made:
+def read_mpi_operators_job(obj: Object) -> WorkloadPods:
     """Read an MPIJob of the MPI Operator.
 
     Raises
@@ -214,5 +214,5 @@ def read_mpi_operators_job(obj: Object) -> Made:
     return job.made(job.pod_of_mpi_operator, workers + 1, setting, notes)
 
 
-KUBEFLOW: Final[Mapping[str, Callable[[Object], Made]]] = {kind: _reader(kind) for kind in _KINDS}
+KUBEFLOW: Final[Mapping[str, Callable[[Object], WorkloadPods]]] = {kind: _reader(kind) for kind in _KINDS}
 """What reads each kind of job of the Training Operator; each raises :class:`WorldError` if a field is malformed."""

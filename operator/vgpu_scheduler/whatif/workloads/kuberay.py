@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.workloads.made import (
+from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import (
     GROUP_LABEL,
-    Made,
     Owner,
     PodSet,
+    WorkloadPods,
     checked_number,
     is_suspended,
     pod_group,
     pod_of,
     with_container,
 )
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_ray_cluster", "read_ray_job"]
 
@@ -57,7 +57,7 @@ _SUBMITTER: Final = {
 """The containers that KubeRay adds, without their images."""
 
 
-def read_ray_cluster(obj: Object) -> Made:
+def read_ray_cluster(obj: Object) -> WorkloadPods:
     """Read a RayCluster.
 
     Raises
@@ -71,10 +71,10 @@ def read_ray_cluster(obj: Object) -> Made:
     is_gang = _GANG in metadata.texts("labels")
     sets = _cluster(owner, spec, is_gang=is_gang)
     notes = [*is_suspended(spec), *([f"label {_GANG}: {_SCHEDULER}"] if is_gang else [])]
-    return Made(sets, groups=_groups(owner, sets) if is_gang else (), notes=notes)
+    return WorkloadPods(sets, groups=_groups(owner, sets) if is_gang else (), notes=notes)
 
 
-def read_ray_job(obj: Object) -> Made:
+def read_ray_job(obj: Object) -> WorkloadPods:
     """Read a RayJob, with the cluster and the pod that submits it.
 
     Raises
@@ -98,7 +98,7 @@ def read_ray_job(obj: Object) -> Made:
         notes += [_NO_CLUSTER] if is_gang else []
     if mode == "K8sJobMode":
         sets.append(_submitter(job, spec))
-    return Made(sets, groups=groups, notes=notes)
+    return WorkloadPods(sets, groups=groups, notes=notes)
 
 
 def _groups(owner: Owner, sets: list[PodSet]) -> list[Object]:

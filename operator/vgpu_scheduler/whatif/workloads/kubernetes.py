@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.workloads.made import Made, Owner, PodSet, is_suspended, pod_of, with_texts
 from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import Owner, PodSet, WorkloadPods, is_suspended, pod_of, with_texts
 
 __all__ = ["ClaimTemplates", "completion_index", "number_of_job", "read_deployment", "read_job", "read_replica_set"]
 __all__ += ["read_stateful_set"]
@@ -18,7 +18,7 @@ _HASH: Final = {"pod-template-hash": "new"}
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
-def read_deployment(obj: Object) -> Made:
+def read_deployment(obj: Object) -> WorkloadPods:
     """Read a Deployment, whose pods a new ReplicaSet owns.
 
     Raises
@@ -34,10 +34,10 @@ def read_deployment(obj: Object) -> Made:
         selector = with_texts(selector, "matchLabels", _HASH)
     template = spec.part("template")
     pods = [pod_of(template, f"{own.name}-{n}", owner, _HASH) for n in range(spec.number("replicas", 1))]
-    return Made([PodSet(pods)], controllers=[owner.selecting(selector)])
+    return WorkloadPods([PodSet(pods)], controllers=[owner.selecting(selector)])
 
 
-def read_replica_set(obj: Object) -> Made:
+def read_replica_set(obj: Object) -> WorkloadPods:
     """Read a ReplicaSet.
 
     Raises
@@ -49,10 +49,10 @@ def read_replica_set(obj: Object) -> Made:
     spec, owner = written.part("spec"), Owner.of("ReplicaSet", written.part("metadata").fields)
     template = spec.part("template")
     pods = [pod_of(template, f"{owner.name}-{n}", owner) for n in range(spec.number("replicas", 1))]
-    return Made([PodSet(pods)], controllers=[owner.selecting(spec.fields.get("selector"))])
+    return WorkloadPods([PodSet(pods)], controllers=[owner.selecting(spec.fields.get("selector"))])
 
 
-def read_stateful_set(obj: Object) -> Made:
+def read_stateful_set(obj: Object) -> WorkloadPods:
     """Read a StatefulSet, with the claims of its pods.
 
     Raises
@@ -69,10 +69,10 @@ def read_stateful_set(obj: Object) -> Made:
     names = [f"{owner.name}-{ordinal}" for ordinal in range(first, first + number)]
     pods = [claims.added(pod_of(template, name, owner), name) for name in names]
     made = [claim for name in names for claim in claims.claims(name, owner)]
-    return Made([PodSet(pods)], made, [owner.selecting(spec.fields.get("selector"))])
+    return WorkloadPods([PodSet(pods)], made, [owner.selecting(spec.fields.get("selector"))])
 
 
-def read_job(obj: Object) -> Made:
+def read_job(obj: Object) -> WorkloadPods:
     """Read a Job.
 
     Raises
@@ -85,7 +85,7 @@ def read_job(obj: Object) -> Made:
     template = spec.part("template")
     indexes = range(number_of_job(spec))
     pods = [pod_of(template, f"{owner.name}-{n}", owner, *completion_index(spec, n)) for n in indexes]
-    return Made([PodSet(pods)], notes=is_suspended(spec))
+    return WorkloadPods([PodSet(pods)], notes=is_suspended(spec))
 
 
 def number_of_job(spec: Part) -> int:

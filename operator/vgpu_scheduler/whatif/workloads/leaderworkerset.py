@@ -14,17 +14,17 @@ from typing import Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive
 from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
-from vgpu_scheduler.whatif.workloads.made import (
-    Made,
+from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
     PodSet,
+    WorkloadPods,
     checked_number,
     pod_group,
     pod_of,
     says_group,
     with_texts,
 )
-from vgpu_scheduler.whatif.workloads.part import Part, workload
 
 __all__ = ["read_leader_worker_set"]
 
@@ -43,7 +43,7 @@ _ASSUMED: Final = (
 _LEADER_READY: Final = "workers are created once their leader is ready; here all pods are placed"
 
 
-def read_leader_worker_set(obj: Object) -> Made:
+def read_leader_worker_set(obj: Object) -> WorkloadPods:
     """Read a LeaderWorkerSet.
 
     Raises
@@ -78,7 +78,7 @@ class _Set:
         self._subgroup = subgroup.number("subGroupSize", 1) if template.has("subGroupPolicy") else 0
         self._subgroup_type = subgroup.text("subGroupPolicyType", "LeaderWorker") if self._subgroup else ""
 
-    def made(self) -> Made:
+    def made(self) -> WorkloadPods:
         """Return what its controllers make."""
         sets = self._sets()
         names = [pod["metadata"]["name"] for each in sets for pod in each.pods]
@@ -93,7 +93,7 @@ class _Set:
             names = [self._group_name(number) for number in range(self._replicas)]
             groups = [pod_group(_POD_GROUP, name, self._owner.home, minimum) for name in names]
             sets = [PodSet([self._grouped(pod) for pod in each.pods], each.path) for each in sets]
-        return Made(sets, claims, self._controllers(), groups, notes)
+        return WorkloadPods(sets, claims, self._controllers(), groups, notes)
 
     def _sets(self) -> list[PodSet]:
         numbers = [(group, worker) for group in range(self._replicas) for worker in range(self._size)]

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.whatif.objects import Written, group_of
-from vgpu_scheduler.whatif.workloads.made import GROUP_LABEL, Owner, pod_group, with_texts
+from vgpu_scheduler.whatif.objects import FileObject, group_of
 from vgpu_scheduler.whatif.workloads.part import Part, workload
+from vgpu_scheduler.whatif.workloads.workload_pods import GROUP_LABEL, Owner, pod_group, with_texts
 
 __all__ = ["with_job_sets"]
 
@@ -30,7 +30,7 @@ _GROUPS: Final = {
 """What makes a group: the API version of its PodGroup, and what its pods have, by the policy of the runtime."""
 
 
-def with_job_sets(objects: Sequence[Written]) -> list[Written]:
+def with_job_sets(objects: Sequence[FileObject]) -> list[FileObject]:
     """Return objects with what is made of TrainJobs whose runtimes are among them, instead of both.
 
     Raises
@@ -40,7 +40,7 @@ def with_job_sets(objects: Sequence[Written]) -> list[Written]:
     """
     ours = [obj for obj in objects if group_of(obj) == _API_GROUP]
     runtimes = {_key(obj): obj for obj in ours if obj.get("kind") in _RUNTIMES}
-    made: dict[int, list[Written]] = {}
+    made: dict[int, list[FileObject]] = {}
     for job in (obj for obj in ours if obj.get("kind") == "TrainJob"):
         spec = workload(job).part("spec")
         ref = spec.part("runtimeRef")
@@ -55,8 +55,8 @@ def _key(runtime: Object) -> tuple[str, str]:
     return str(runtime["kind"]), str(workload(runtime).part("metadata").fields.get("name", ""))
 
 
-def _written(obj: Object, origin: str) -> Written:
-    found = Written(obj)
+def _written(obj: Object, origin: str) -> FileObject:
+    found = FileObject(obj)
     found.origin = origin
     return found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -45,7 +45,7 @@ def amd(section: VendorSection) -> tuple[Vendor, ...]:
             rules=RuleKeys(
                 "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
             ),
-            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.UNITS, whole=Whole.ALWAYS),
+            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.UNITS, whole=WholeCardRule.ALWAYS),
             record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
             admit=amd_rule(names.count, names.memory, names.cores),
         ),
@@ -55,7 +55,7 @@ def amd(section: VendorSection) -> tuple[Vendor, ...]:
 def amd_rule(count: str, memory: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         compute = draft.limit(cores)
         if draft.limit(count) is not None and compute is not None and not 1 <= (exact(compute) or 0) <= WHOLE:
             raise Refusal(f"{cores} must be an integer percentage between 1 and {WHOLE}")

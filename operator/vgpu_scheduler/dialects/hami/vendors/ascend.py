@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
-from vgpu_scheduler.dialects.allocation import Stamp
+from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
+from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -19,7 +19,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     Vendor,
     VendorPlacement,
 )
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32
@@ -125,7 +125,7 @@ def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
                 }
                 listed.append({key: value for key, value in entry.items() if value})
         return {
-            _TIME: Stamp(placement.unix_time),
+            _TIME: TimestampText(placement.unix_time),
             chip.assigned: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 
@@ -166,7 +166,7 @@ def _chip(section: VendorSection) -> Chip:
 
 def _vendor(chip: Chip, *, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
-    fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    fit = FitRules(whole=WholeCardRule.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)
     return Vendor(
         key=chip.key,
@@ -233,7 +233,7 @@ def npu_rule(chip: Chip) -> Admit:
     """Return the rules of a chip."""
     names = chip.names
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         count = draft.limit(names.count)
         if count is None:
             if chip.overwrite_env:
@@ -254,7 +254,7 @@ def npu_rule(chip: Chip) -> Admit:
     return admit
 
 
-def _memory(draft: Draft, number: int, chip: Chip, names: NpuNames) -> int:
+def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuNames) -> int:
     """Return the memory of each chip that the container gets, in units of the resource: what is claimed as the size."""
     asked = draft.limit(names.memory)
     whole = chip.allocatable // chip.memory_factor

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
-from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, SliceSpan, slices_of
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
@@ -50,10 +50,10 @@ def _kind(devices: int, cores: int) -> CardKind:
     each = cores // devices
     if each > SLICES:
         raise CodecError(f"{cores} cores of {devices} devices are more than a device has (at most {SLICES})")
-    return CardKind(devices, each, 0, _mask(Span(0, each)))
+    return CardKind(devices, each, 0, _mask(SliceSpan(0, each)))
 
 
-def _mask(cores: Span) -> int:
+def _mask(cores: SliceSpan) -> int:
     return ((1 << cores.size) - 1) << cores.start
 
 
@@ -84,10 +84,10 @@ class NeuronCards(CountedCards):
 def _in_pieces(device: Device) -> Device:
     """Return a device that is given out core by core, the first one first, or whole."""
     cores, *_ = device.total
-    spans = dict.fromkeys((*(Span(core, 1) for core in range(cores)), Span(0, cores))) if cores else ()
+    spans = dict.fromkeys((*(SliceSpan(core, 1) for core in range(cores)), SliceSpan(0, cores))) if cores else ()
     return replace(
         device,
-        total=(*device.total, cores, *slices_of([Span(0, cores)] if cores else ())),
+        total=(*device.total, cores, *slices_of([SliceSpan(0, cores)] if cores else ())),
         pieces=tuple(Piece("", span.start, span.size, _amounts(_mask(span))) for span in spans),
         schema=SCHEMA,
         tag=f"{device.index} {cores}",
@@ -198,10 +198,10 @@ def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
             key="AWSNeuron",
             in_percent=False,
             title="AWS Neuron device",
-            cards=NeuronCards(Counted((names.devices, names.cores), _kind, "AWSNeuron")),
+            cards=NeuronCards(CardsByCapacity((names.devices, names.cores), _kind, "AWSNeuron")),
             claims=names,
             rules=RuleKeys(uuids=(("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)),
-            fit=FitRules(Check.SLOTS | Check.ONE_PIECE, whole=Whole.ALWAYS, selection=Selection.RUN),
+            fit=FitRules(Check.SLOTS | Check.ONE_PIECE, whole=WholeCardRule.ALWAYS, selection=Selection.RUN),
             record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
             admit=neuron_rule(names.devices, names.cores),
             means={names.devices: "how many devices", names.cores: "how many cores, of one device or the next"},
@@ -215,7 +215,7 @@ def aws_neuron(section: VendorSection) -> tuple[Vendor, ...]:
 def neuron_rule(count: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         devices, cut = draft.either(count), draft.either(cores)
         if devices is not None:
             _check(count, devices, INT32)

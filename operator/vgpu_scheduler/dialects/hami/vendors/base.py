@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
-from vgpu_scheduler.dialects.allocation import Stamp
+from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.hami.codec import LOCK_ANNOTATION, AssignedDevice
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
@@ -203,7 +203,7 @@ class VendorPlacement:
     @property
     def nanoseconds(self) -> str:
         """The time as some plugins read it."""
-        return Stamp(self.unix_time, 1e9)
+        return TimestampText(self.unix_time, 1e9)
 
 
 Extras = Callable[[VendorPlacement], Mapping[str, str]]
@@ -364,7 +364,7 @@ class Vendor:
         """Return the checks of the maker's cards for a pod."""
         return self.options.fit(annotations) if self.options else self.fit
 
-    def asked_at_admission(self, draft: Draft) -> bool:
+    def asked_at_admission(self, draft: ContainerDraft) -> bool:
         """Complete a container that is being admitted; tell whether it asks for these cards (see :data:`Admit`)."""
         if self.admit is not None:
             return self.admit(draft)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
@@ -29,7 +29,7 @@ def biren(section: VendorSection) -> tuple[Vendor, ...]:
             cards=Registered("hami.io/node-biren-register", _device),
             claims=names,
             rules=RuleKeys(uuids=(("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),)),
-            fit=FitRules(Check.SLOTS, whole=Whole.SINGLE),
+            fit=FitRules(Check.SLOTS, whole=WholeCardRule.SINGLE),
             record=Record("hami.io/Biren-devices-allocated", "hami.io/Biren-devices-to-allocate"),
         ),
     )

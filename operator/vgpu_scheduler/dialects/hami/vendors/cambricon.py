@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.node_side import NodeLock
@@ -49,7 +49,7 @@ def cambricon(section: VendorSection) -> tuple[Vendor, ...]:
         Vendor(
             key="MLU",
             title="Cambricon MLU",
-            cards=Counted((names.cores, names.memory), _kind, "cambricon-mlu"),
+            cards=CardsByCapacity((names.cores, names.memory), _kind, "cambricon-mlu"),
             claims=names,
             rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
             record=Record(

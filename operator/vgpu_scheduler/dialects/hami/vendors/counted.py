@@ -33,7 +33,7 @@ class CardKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CardsByCapacity:
     """Cards that are counted by a node's capacity.
 
     Attributes
@@ -98,7 +98,7 @@ class Counted:
 class CountedCards:
     """Cards that are counted, of which the node says something more: where ``decode`` and ``facts`` begin."""
 
-    counted: Counted
+    counted: CardsByCapacity
 
     cordon = ""
     health = ""

@@ -1,8 +1,8 @@
 """A container of a pod that is being admitted: what it asks for, and how that is completed.
 
 A maker's file says what its rules do with it (``Vendor.admit``): tell whether it asks for cards, and complete what it
-asks. They are HAMi's webhook, maker by maker, as pure functions over a :class:`Draft`; makers without one only look
-whether a limit names their count resource.
+asks. They are HAMi's webhook, maker by maker, as pure functions over a :class:`ContainerDraft`; makers without one only
+look whether a limit names their count resource.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import QuantityError, to_exact_int
 
-__all__ = ["Admit", "Draft", "Refusal", "exact"]
+__all__ = ["Admit", "ContainerDraft", "Refusal", "exact"]
 
 
-class Draft:
+class ContainerDraft:
     """A container of a pod as JSON, which may be changed.
 
     Parameters
@@ -117,7 +117,7 @@ class Draft:
         return all(number is not None and 0 <= number <= INT32 for number in numbers)
 
 
-Admit = Callable[[Draft], bool]
+Admit = Callable[[ContainerDraft], bool]
 """Completes a container, and tells whether it asks for a maker's cards.
 
 Raises :class:`Refusal` for a pod that must not be let in.

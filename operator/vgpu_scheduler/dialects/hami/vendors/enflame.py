@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.model import WHOLE
@@ -25,9 +25,9 @@ def gcu(section: VendorSection) -> tuple[Vendor, ...]:
         Vendor(
             key="GCU",
             title="Enflame GCU",
-            cards=Counted((names.count,), _kind, "GCU"),
+            cards=CardsByCapacity((names.count,), _kind, "GCU"),
             claims=names,
-            fit=FitRules(Check.IDLE, whole=Whole.ALWAYS),
+            fit=FitRules(Check.IDLE, whole=WholeCardRule.ALWAYS),
             record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
             lock=None,
         ),

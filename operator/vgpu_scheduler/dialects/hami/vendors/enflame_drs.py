@@ -8,12 +8,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.allocators import Check, FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.base import CountedResources, Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
@@ -289,7 +289,7 @@ def drs(section: VendorSection) -> tuple[Vendor, ...]:
             cards=DrsCards(names.slices),
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
-            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.ONE_PIECE, whole=Whole.ALWAYS),
+            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.ONE_PIECE, whole=WholeCardRule.ALWAYS),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_plugin_annotations, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
             means={
@@ -311,7 +311,7 @@ def drs(section: VendorSection) -> tuple[Vendor, ...]:
 def slices_rule(slices: str, memory: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         by_needs = () if draft.either(slices) is not None else (memory, cores)
         asked = {name: text for name in (slices, *by_needs) if (text := draft.either(name)) is not None}
         for name, text in asked.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -43,7 +43,7 @@ def _chip(section: VendorSection) -> Vendor:
 def iluvatar_rule(count: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         asked = draft.limit(count)
         if asked is None:
             return False

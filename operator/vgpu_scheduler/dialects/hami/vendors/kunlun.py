@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -83,12 +83,12 @@ def xpu(section: VendorSection) -> tuple[Vendor, ...]:
         Vendor(
             key="kunlun",
             title="Kunlunxin XPU",
-            cards=Counted((names.count,), _kind, "kunlun", _half),
+            cards=CardsByCapacity((names.count,), _kind, "kunlun", _half),
             claims=names,
             rules=_RULES,
             fit=FitRules(
                 Check.SLOTS | Check.IDLE,
-                whole=Whole.ALWAYS,
+                whole=WholeCardRule.ALWAYS,
                 selection=Selection.HALVES,
                 affinity=_PER_FRAGMENT,
             ),
@@ -113,7 +113,7 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
             claims=names,
             rules=_RULES,
             fit=FitRules(
-                Check.SLOTS | Check.MEMORY | Check.EQUAL_SHARES, whole=Whole.ALWAYS, selection=Selection.HALVES
+                Check.SLOTS | Check.MEMORY | Check.EQUAL_SHARES, whole=WholeCardRule.ALWAYS, selection=Selection.HALVES
             ),
             record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
@@ -124,7 +124,7 @@ def vxpu(section: VendorSection) -> tuple[Vendor, ...]:
 def vxpu_rule(count: str, memory: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         if draft.limit(count) is None:
             return False
         asked = draft.limit(memory)

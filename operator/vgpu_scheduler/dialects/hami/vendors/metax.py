@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
+from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted, CountedCards
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Node
@@ -74,9 +74,9 @@ def metax_gpu(section: VendorSection) -> tuple[Vendor, ...]:
         Vendor(
             key="Metax-GPU",
             title="MetaX GPU",
-            cards=MetaxCards(Counted((names.count,), _kind, "metax")),
+            cards=MetaxCards(CardsByCapacity((names.count,), _kind, "metax")),
             claims=names,
-            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, link_score=True, whole=Whole.ALWAYS),
+            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, link_score=True, whole=WholeCardRule.ALWAYS),
             record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
             lock=None,
         ),

@@ -20,7 +20,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     Vendor,
     VendorPlacement,
 )
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -291,7 +291,7 @@ def metax_shared(section: VendorSection) -> tuple[Vendor, ...]:
 def sgpu_rule(count: str) -> Admit:
     """Return the rules under this resource name."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         asked = draft.limit(count)
         if asked is None:
             return False

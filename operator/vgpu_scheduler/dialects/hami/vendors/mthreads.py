@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
+from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
 from vgpu_scheduler.dialects.hami.vendors.base import Odd, Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal, exact
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import to_int
@@ -70,10 +70,10 @@ def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
             key="Mthreads",
             in_percent=False,
             title="Moore Threads GPU",
-            cards=Counted((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
+            cards=CardsByCapacity((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
-            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, whole=Whole.ALWAYS),
+            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, whole=WholeCardRule.ALWAYS),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
             odd=_odd(names),
@@ -86,7 +86,7 @@ def mthreads(section: VendorSection) -> tuple[Vendor, ...]:
 def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         asked = draft.either(count)
         if asked is None:
             return False

@@ -22,7 +22,7 @@ from vgpu_scheduler.dialects.hami.mig import (
 )
 from vgpu_scheduler.dialects.hami.templates import MigGeometry, cut, instance_of, recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.draft import Admit, Draft, Refusal
+from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
     CORDON_ANNOTATION,
@@ -302,7 +302,7 @@ def _held_placements(annotations: Mapping[str, str]) -> dict[str, list[MigAlloca
 def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
     """Return NVIDIA's rules."""
 
-    def admit(draft: Draft) -> bool:
+    def admit(draft: ContainerDraft) -> bool:
         share = draft.either(names.memory_percent)
         percent = None if share is None else to_int(share)
         if percent is not None and not 0 <= percent <= WHOLE:
@@ -333,7 +333,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
     return admit
 
 
-def _whole(draft: Draft, percent: int | None, names: NvidiaNames) -> bool:
+def _whole(draft: ContainerDraft, percent: int | None, names: NvidiaNames) -> bool:
     """Tell whether whole cards are asked for, and nothing is said of compute but what an earlier review added."""
     if draft.either(names.count) is None or draft.request(names.cores) is not None:
         return False

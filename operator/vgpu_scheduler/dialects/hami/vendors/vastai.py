@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
@@ -37,7 +37,7 @@ def vastai(section: VendorSection) -> tuple[Vendor, ...]:
             rules=RuleKeys(uuids=(("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)),
             fit=FitRules(
                 Check.SLOTS | Check.IDLE_GROUP,
-                whole=Whole.SINGLE,
+                whole=WholeCardRule.SINGLE,
                 selection=Selection.GROUPED,
                 affinity=1.0,
             ),

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.state.books import ReservationLedger
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 
-__all__ = ["Unrequested"]
+__all__ = ["NonZeroRequests"]
 
 _NEVER = -1
 
 
-class Unrequested:
+class NonZeroRequests:
     """Sums per node of ``PodSpec.unrequested``, added up anew where a node changed and somebody asks.
 
     Parameters

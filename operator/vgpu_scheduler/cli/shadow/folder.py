@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.shadow import Line, Record
+from vgpu_scheduler.shadow import LogEntry, Record
 from vgpu_scheduler.shadow.records import VERSION
 
 _RECORD: Final = "record.json"
@@ -34,7 +34,7 @@ class StateError(Exception):
     """What a folder holds is no record that can go on."""
 
 
-class Keeper:
+class ShadowFolder:
     """A folder with what was seen.
 
     Parameters
@@ -84,7 +84,7 @@ class Keeper:
             return []
         return found
 
-    def write(self, line: Line) -> None:
+    def write(self, line: LogEntry) -> None:
         """Take a line of the chronicle, which is written with the next record."""
         self._lines.append(msgspec.json.encode(line))
 
@@ -107,7 +107,7 @@ class Keeper:
             _reach_disk(file)
         new.replace(self._folder / name)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogEntry]:
         """Yield the lines that were written whole; ``torn`` says of how many members that was not true."""
         self.torn = 0
         for member in self._members():
@@ -120,7 +120,7 @@ class Keeper:
             if not reader.eof:
                 continue
             for line in text.splitlines():
-                yield msgspec.json.decode(line, type=Line)
+                yield msgspec.json.decode(line, type=LogEntry)
 
     def _members(self) -> Iterator[bytes]:
         """Yield the members, each from the bytes with which it begins to those with which the next one does."""

@@ -7,14 +7,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Repeating"]
+__all__ = ["Poller"]
 
 _EVERY: Final = 60.0
 """Seconds between two times."""
 _Found = TypeVar("_Found")
 
 
-class Repeating(Generic[_Found]):
+class Poller(Generic[_Found]):
     """What was found last.
 
     Parameters

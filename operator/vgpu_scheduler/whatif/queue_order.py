@@ -14,10 +14,10 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Turns", "answer_key", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
+__all__ = ["PodsWaitingBeside", "answer_key", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
 
 
-class Turns(NamedTuple):
+class PodsWaitingBeside(NamedTuple):
     """The pods that wait beside one, and have no place yet.
 
     Attributes
@@ -32,7 +32,7 @@ class Turns(NamedTuple):
     after: list[Pod]
 
 
-def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> Turns:
+def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> PodsWaitingBeside:
     """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
 
     Pods behind scheduling gates have no turn, nor have those that are refused for what they say of their group, and
@@ -50,7 +50,9 @@ def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> Turns:
     rank = partial(_rank, world)
     listed = [each for each in queue_of(world) if each.uid not in fellows]
     mine = (rank(pod)[0], math.inf) if made_anew else min(map(rank, fellows.values()))
-    return Turns([each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine])
+    return PodsWaitingBeside(
+        [each for each in listed if rank(each) <= mine], [each for each in listed if rank(each) > mine]
+    )
 
 
 def places_in_queue(world: World) -> dict[str, int]:

@@ -33,11 +33,11 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.tables import few
 
-__all__ = ["KnownOfPod", "known_of", "known_of_all", "show_known"]
+__all__ = ["PodAssessment", "known_of", "known_of_all", "show_known"]
 
 
 @dataclass(frozen=True, slots=True)
-class KnownOfPod:
+class PodAssessment:
     """What is known of a pod.
 
     Attributes
@@ -120,7 +120,7 @@ def known_of(
     *,
     waits: bool,
     before: _Before | None = None,
-) -> KnownOfPod:
+) -> PodAssessment:
     """Return what is known of a pod in a world without nodes.
 
     Parameters
@@ -147,7 +147,7 @@ def known_of(
             reasons.append(f"its condition says: {condition.message}")
     standing, unknown = _standing(world, pod, before), left_to_cards(world, pod)
     standing += f"; {fellows}" if exceeded and standing and fellows is not None and str(fellows) else ""
-    return KnownOfPod(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
+    return PodAssessment(pod.key, refused, standing, exceeded, tuple(reasons), unknown=unknown)
 
 
 def _standing(world: World, pod: Pod, before: _Before) -> str:
@@ -167,7 +167,7 @@ def known_of_all(
     new: Sequence[Pod],
     written: Sequence[Object],
     count: int = 0,
-) -> list[KnownOfPod]:
+) -> list[PodAssessment]:
     """Return what is known of pods that wait, and of those that files ask about, in the order in which they are placed.
 
     What is placed as far as is known counts in the quotas of those after it.
@@ -200,9 +200,9 @@ def known_of_all(
     kept_groups: dict[GroupKey, str] = {}
     anyway = ((pod.uid, known_of(world, pod, seen, settings, waits=False)) for pod, _ in in_turn)
     hindered = {uid for uid, found in anyway if found.refused or found.reasons}  # whatever their quota lets in
-    kept: dict[str, KnownOfPod] = {}
+    kept: dict[str, PodAssessment] = {}
     while True:
-        told: dict[str, KnownOfPod] = {}
+        told: dict[str, PodAssessment] = {}
         placed: dict[str, _Before] = {}
         for pod, waits in in_turn:
             before = placed.setdefault(pod.namespace, _Before(kept=hindered))
@@ -240,7 +240,7 @@ def _group_of(world: World, pod: Pod) -> GroupKey | None:
     return said.key
 
 
-def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], told: Mapping[str, KnownOfPod]) -> bool:
+def _is_of(world: World, pod: Pod, groups: Collection[GroupKey], told: Mapping[str, PodAssessment]) -> bool:
     """Tell whether a pod is of one of some groups, and is kept for a reason of its own."""
     return told[pod.uid].is_kept and _group_of(world, pod) in groups
 
@@ -273,7 +273,7 @@ def _let_in(world: World, pod: Pod, count: int) -> int:
     return min([count, *left])
 
 
-def show_known(found: Sequence[KnownOfPod], output: str) -> None:
+def show_known(found: Sequence[PodAssessment], output: str) -> None:
     """Print it."""
     if output not in FOR_PEOPLE:
         dump([each.as_json() for each in found], output)

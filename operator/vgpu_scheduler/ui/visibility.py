@@ -11,14 +11,14 @@ from vgpu_scheduler.model import quoted
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.whatif import usage
 
-__all__ = ["EVERYTHING", "OTHERS", "Sight"]
+__all__ = ["EVERYTHING", "OTHERS", "Visibility"]
 
 OTHERS: Final = "(of another namespace)"
 """Stands for the name of a pod that is not seen."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """What somebody sees.
 
     Attributes
@@ -66,4 +66,4 @@ class Sight:
             raise RefusedError(HTTPStatus.FORBIDDEN, f"you may see no pods of a namespace {quoted(namespace)}")
 
 
-EVERYTHING: Final = Sight()
+EVERYTHING: Final = Visibility()

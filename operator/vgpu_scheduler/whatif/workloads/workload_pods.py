@@ -13,9 +13,9 @@ from vgpu_scheduler.whatif.workloads.part import MOST_PODS, Part
 
 __all__ = [
     "GROUP_LABEL",
-    "Made",
     "Owner",
     "PodSet",
+    "WorkloadPods",
     "checked_number",
     "is_suspended",
     "pod_group",
@@ -46,7 +46,7 @@ class PodSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WorkloadPods:
     """What the controllers of a workload make.
 
     Attributes

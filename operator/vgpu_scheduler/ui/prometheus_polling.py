@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vgpu_scheduler.ui.repeating import Repeating
+from vgpu_scheduler.ui.polling import Poller
 from vgpu_scheduler.whatif import HeldHours, WorldError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["DAY", "Ask", "Meter", "Metered"]
+__all__ = ["DAY", "Ask", "PrometheusPoller", "PrometheusReading"]
 
 DAY: Final = 24 * 3600
 """Seconds that are looked back."""
@@ -20,7 +20,7 @@ Ask = Callable[[int], Awaitable[Sequence[HeldHours]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Metered:
+class PrometheusReading:
     """What Prometheus has said.
 
     Attributes
@@ -35,7 +35,7 @@ class Metered:
     trouble: str = ""
 
 
-class Meter(Repeating[Metered]):
+class PrometheusPoller(Poller[PrometheusReading]):
     """What Prometheus has said last.
 
     Parameters
@@ -50,11 +50,11 @@ class Meter(Repeating[Metered]):
         super().__init__(self._asked, tell)
         self._ask = ask
 
-    async def _asked(self) -> Metered:
+    async def _asked(self) -> PrometheusReading:
         try:
-            return Metered(await self._ask(DAY))
+            return PrometheusReading(await self._ask(DAY))
         except WorldError as error:
-            return Metered(trouble=str(error))
+            return PrometheusReading(trouble=str(error))
         except Exception:  # whatever it is, the page has more to show than this
             log.exception("Prometheus could not be asked")
-            return Metered(trouble="Prometheus could not be asked; the log says why")
+            return PrometheusReading(trouble="Prometheus could not be asked; the log says why")

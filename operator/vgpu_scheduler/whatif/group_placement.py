@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from vgpu_scheduler.engine import GroupMembers, GroupStanding
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["fellows_placed"]
 
 
 @contextmanager
-def fellows_placed(world: World, group: GroupStanding, answer: Answer) -> Iterator[bool]:
+def fellows_placed(world: World, group: GroupStanding, answer: PodResult) -> Iterator[bool]:
     """Have as many others of its group be placed as when a pod was decided, the hardest to place first.
 
     Yields

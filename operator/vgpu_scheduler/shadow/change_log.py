@@ -23,7 +23,7 @@ _SIGNS: Final = ("handshake", ".lock", "last-allocated")
 """Parts of the names of annotations of nodes that tell of no more than that somebody is at work there now."""
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class LogEntry(msgspec.Struct, omit_defaults=True):
     """One thing that happened.
 
     Attributes
@@ -42,7 +42,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     began: bool = False
 
 
-class Chronicle:
+class ChangeLog:
     """Says which changes are worth a line.
 
     Parameters
@@ -53,7 +53,7 @@ class Chronicle:
         Returns an object without what nobody need see.
     """
 
-    def __init__(self, write: Callable[[Line], None], strip: Callable[[Object], dict[str, Any]] = dict) -> None:
+    def __init__(self, write: Callable[[LogEntry], None], strip: Callable[[Object], dict[str, Any]] = dict) -> None:
         self._write = write
         self._strip = strip
         self._known: dict[_Key, int] = {}
@@ -61,7 +61,7 @@ class Chronicle:
     def begin(self, objects: Iterable[Object], now: float) -> None:
         """Begin to watch."""
         self._known.clear()
-        self._write(Line(now, began=True))
+        self._write(LogEntry(now, began=True))
         for obj in objects:
             self.note(obj, gone=False, now=now)
 
@@ -70,7 +70,7 @@ class Chronicle:
         key = _key(obj)
         if gone:
             if self._known.pop(key, None) is not None:
-                self._write(Line(now, {"kind": obj["kind"], "metadata": _names(obj)}, gone=True))
+                self._write(LogEntry(now, {"kind": obj["kind"], "metadata": _names(obj)}, gone=True))
             return
         said = obj = _without_signs(obj) if obj["kind"] == NODE else obj
         if obj["kind"] == POD:
@@ -78,7 +78,7 @@ class Chronicle:
         mark = hash(msgspec.json.encode(_unversioned(said), order="sorted"))
         if self._known.get(key) != mark:
             self._known[key] = mark
-            self._write(Line(now, self._strip(obj)))
+            self._write(LogEntry(now, self._strip(obj)))
 
     def note_all(self, objects: Iterable[Object], now: float) -> None:
         """Note what has changed since the last note, where these are all objects."""
@@ -130,7 +130,7 @@ def _pod(obj: Object) -> dict[str, Any]:
     }
 
 
-def objects_at(lines: Iterable[Line], at: float) -> list[dict[str, Any]]:
+def objects_at(lines: Iterable[LogEntry], at: float) -> list[dict[str, Any]]:
     """Return the objects that were there at a time, as lines tell; none where nobody watched yet."""
     there: dict[_Key, dict[str, Any]] = {}
     for line in lines:
@@ -149,7 +149,7 @@ Decoders = Mapping[str, Callable[[Any], Any]]
 """By kind, what reads an object."""
 
 
-def histories(lines: Iterable[Line], ended: float, decode: Decoders, beside: str) -> Iterator[History]:
+def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, beside: str) -> Iterator[History]:
     """Yield the history of each time in which somebody watched, from lines.
 
     Parameters

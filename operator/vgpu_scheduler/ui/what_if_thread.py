@@ -21,7 +21,7 @@ _SECONDS: Final = 20.0
 _Answer = TypeVar("_Answer")
 
 
-class Supposing:
+class WhatIfThread:
     """The thread, and how many wait for it."""
 
     def __init__(self) -> None:

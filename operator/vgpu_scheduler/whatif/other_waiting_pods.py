@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.whatif.turns import Turns, placed
+from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["others_worded"]
 
 
 def others_worded(
-    world: World, pod: Pod, turns: Turns, going: int, *, changes: bool, searched: bool = False
+    world: World, pod: Pod, turns: PodsWaitingBeside, going: int, *, changes: bool, searched: bool = False
 ) -> tuple[str, ...]:
     """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.
 

@@ -10,16 +10,16 @@ from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class NamedPolicies:
     """Policies that are in force together in a replay, by a name for tables."""
 
     name: str
     policies: Sequence[Mapping[str, Any]]
 
 
-def _contender(name: str, spec: Mapping[str, Any]) -> Contender:
+def _contender(name: str, spec: Mapping[str, Any]) -> NamedPolicies:
     metadata = {"name": name}
-    return Contender(
+    return NamedPolicies(
         name, [{"apiVersion": f"{GROUP}/{VERSION}", "kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}]
     )
 
@@ -44,7 +44,7 @@ _VOLCANO: Final = {
         "binpack.resources.nvidia.com/gpumem": 1,
     },
 }
-CONTENDERS: Final[Mapping[str, Contender]] = {
+CONTENDERS: Final[Mapping[str, NamedPolicies]] = {
     contender.name: contender
     for contender in (
         _contender("hami", {"nodes": {"policy": "binpack"}, "devices": {"policy": "spread"}}),

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
-from vgpu_scheduler.whatif.closings import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import unmanaged_nodes
+from vgpu_scheduler.whatif.node_exclusions import repelling_taints, tolerating, worded_taints
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits

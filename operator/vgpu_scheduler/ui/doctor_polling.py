@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.doctor import ClusterSnapshot, Report, examine
 from vgpu_scheduler.reading import UnauthorizedError
-from vgpu_scheduler.ui.repeating import Repeating
+from vgpu_scheduler.ui.polling import Poller
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ Look = Callable[[], Awaitable[ClusterSnapshot]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DoctorResult:
     """What a look has found.
 
     Attributes
@@ -37,7 +37,7 @@ class Found:
     trouble: str = ""
 
 
-class Checkup(Repeating[Found]):
+class DoctorPoller(Poller[DoctorResult]):
     """What was found last.
 
     Parameters
@@ -52,7 +52,7 @@ class Checkup(Repeating[Found]):
         super().__init__(self._looked, tell)
         self._look = look
 
-    async def _looked(self) -> Found:
+    async def _looked(self) -> DoctorResult:
         report, trouble = None, ""
         try:
             seen = await self._look()
@@ -62,4 +62,4 @@ class Checkup(Repeating[Found]):
         except Exception as error:  # whatever it is, the page has more to show than this
             log.exception("the doctor could not look at the cluster")
             trouble = f"{type(error).__name__}: {error}"
-        return Found(datetime.now(UTC), report, trouble)
+        return DoctorResult(datetime.now(UTC), report, trouble)

@@ -31,7 +31,7 @@ APP_LABEL = "app.kubernetes.io/name"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
+class ExpectedSettings:
     """What the scheduler is set to, as far as checks depend on it.
 
     Attributes
@@ -96,7 +96,7 @@ class ClusterEngine:
     @classmethod
     def of(
         cls,
-        expected: Expected,
+        expected: ExpectedSettings,
         nodes: Sequence[Node],
         pods: Sequence[Pod],
         beside: Sequence[NodeInventory] = (),
@@ -160,7 +160,7 @@ class ClusterSnapshot:
         One that knows the objects already; None to have one made of them.
     """
 
-    expected: Expected
+    expected: ExpectedSettings
     server: Server
     objects: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Uses, WakeSet
-from vgpu_scheduler.state.books import ReservationLedger
 from vgpu_scheduler.state.holds import Adjustment, Holds
 from vgpu_scheduler.state.in_use import HypotheticalUsage
 from vgpu_scheduler.state.indexes import Indexes
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.non_zero_requests import NonZeroRequests
 from vgpu_scheduler.state.peers import HeldCards, Peers
+from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
-from vgpu_scheduler.state.unrequested import Unrequested
 
 __all__ = ["KnownPod", "Ledger", "StateReader", "differences", "over_capacity", "read_ledger"]
 
@@ -98,7 +98,7 @@ class StateReader:
         self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = ReservationLedger(self._indexes, self._known_pod, self.wakes)
-        self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
+        self.unrequested = NonZeroRequests(self.nodes, self._books, self._known_pod)
         """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
         self.nominations = Nominations()

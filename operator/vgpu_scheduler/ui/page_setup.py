@@ -9,13 +9,13 @@ from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.access import Deletable
-from vgpu_scheduler.ui.checkup import Checkup, Look
 from vgpu_scheduler.ui.current import CurrentWorld
-from vgpu_scheduler.ui.meter import Ask, Meter
+from vgpu_scheduler.ui.doctor_polling import DoctorPoller, Look
+from vgpu_scheduler.ui.prometheus_polling import Ask, PrometheusPoller
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PageSetup:
     """What is served.
 
     Attributes
@@ -40,7 +40,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PageSources:
     """What pages are made from beside what a world says.
 
     Attributes
@@ -54,8 +54,8 @@ class Beside:
     """
 
     current: CurrentWorld
-    checkup: Checkup | None
-    meter: Meter | None = None
+    checkup: DoctorPoller | None
+    meter: PrometheusPoller | None = None
 
 
-BESIDE: web.AppKey[Beside] = web.AppKey("beside", Beside)
+BESIDE: web.AppKey[PageSources] = web.AppKey("beside", PageSources)

@@ -13,11 +13,11 @@ from vgpu_scheduler.reading.schedulers import as_if_it_named_ours
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
 from vgpu_scheduler.whatif import (
     WORKLOADS,
-    Made,
+    FileObject,
     PodSet,
+    WorkloadPods,
     World,
     WorldError,
-    Written,
     is_workload,
     made_by,
     unknown_fields,
@@ -45,7 +45,7 @@ _INSTEAD_OF: Final = {
 
 
 def new_pods(
-    world: World, view: ClusterView, objects: Sequence[Written], warn: Warn, *, once: bool = False
+    world: World, view: ClusterView, objects: Sequence[FileObject], warn: Warn, *, once: bool = False
 ) -> list[Pod]:
     """Return the pods that objects ask about, or one of each template, after what comes with them was made.
 
@@ -85,7 +85,7 @@ def new_pods(
     return pods
 
 
-def at_home(objects: Sequence[Written], home: str, named: str | None = None) -> list[Written]:
+def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:
     """Return objects, each in the namespace that kubectl would create it in.
 
     Parameters
@@ -103,26 +103,26 @@ def at_home(objects: Sequence[Written], home: str, named: str | None = None) -> 
     return [_at_home(obj, home, named) for obj in with_job_sets(objects)]
 
 
-def namespaces_of(objects: Sequence[Written]) -> list[str]:
+def namespaces_of(objects: Sequence[FileObject]) -> list[str]:
     """Return the namespaces of the pods that objects ask about."""
     return sorted({str(obj["metadata"]["namespace"]) for obj in objects if _has_pods_at_home(obj)})
 
 
-def within(objects: Sequence[Written], namespace: str) -> list[Written]:
+def within(objects: Sequence[FileObject], namespace: str) -> list[FileObject]:
     """Return the objects of a namespace, and those of none."""
     return [obj for obj in objects if not is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
 
 
-def is_at_home(obj: Written) -> bool:
+def is_at_home(obj: FileObject) -> bool:
     """Tell whether an object is of a kind of which each is in a namespace."""
     return (is_workload(obj) or obj.get("kind") in NAMESPACED_KINDS) and isinstance(obj.get("metadata"), Mapping)
 
 
-def _has_pods_at_home(obj: Written) -> bool:
+def _has_pods_at_home(obj: FileObject) -> bool:
     return is_workload(obj) and is_at_home(obj)
 
 
-def _at_home(obj: Written, home: str, given: str | None) -> Written:
+def _at_home(obj: FileObject, home: str, given: str | None) -> FileObject:
     if not is_at_home(obj):
         return obj
     metadata = obj["metadata"]
@@ -134,7 +134,7 @@ def _at_home(obj: Written, home: str, given: str | None) -> Written:
     return obj
 
 
-def _tell_of(workload: Mapping[str, Any], made: Made, warn: Warn) -> None:
+def _tell_of(workload: Mapping[str, Any], made: WorkloadPods, warn: Warn) -> None:
     """Warn about fields of a workload that have no effect, once for the pods of a template, and of what is assumed."""
     for each in made.sets:
         for text in unknown_fields(each.pods[0]) if each.pods else ():

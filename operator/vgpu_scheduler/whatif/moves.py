@@ -15,8 +15,8 @@ from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.queue_order import answer_key, placed, queue_of, turns_around
 from vgpu_scheduler.whatif.simulation import created, simulate
-from vgpu_scheduler.whatif.turns import answer_key, placed, queue_of, turns_around
 from vgpu_scheduler.whatif.world import World
 
 Spot = tuple[str, str]

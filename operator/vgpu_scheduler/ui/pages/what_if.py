@@ -30,14 +30,14 @@ from vgpu_scheduler.reading import (
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
 from vgpu_scheduler.ui.pages.heat import MEASURES, HeatMap, Spot, heat_map
 from vgpu_scheduler.ui.query import Query
-from vgpu_scheduler.ui.sight import EVERYTHING, Sight
-from vgpu_scheduler.ui.supposing import until_too_long
+from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
+from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import (
-    Answer,
     Capacity,
+    FileObject,
+    PodResult,
     World,
     WorldError,
-    Written,
     capacity_of,
     card_name,
     matches_nothing,
@@ -59,7 +59,7 @@ _LONG: Final = "ask for fewer copies or pods, or use vgpu-scheduler simulate"
 
 
 @dataclass(frozen=True, slots=True)
-class Supposed:
+class WhatIfQuery:
     """What is supposed; empty texts are for nothing.
 
     Attributes
@@ -95,7 +95,7 @@ class Supposed:
     by: str = "memory"
 
     @classmethod
-    def of(cls, query: Query) -> Supposed:
+    def of(cls, query: Query) -> WhatIfQuery:
         """Read it from an address or a form.
 
         Raises
@@ -165,10 +165,10 @@ class WhatIfPage:
         How many cards are not as they were.
     """
 
-    supposed: Supposed
+    supposed: WhatIfQuery
     nodes: Sequence[str]
     now: datetime | None = None
-    answers: Sequence[Answer] = ()
+    answers: Sequence[PodResult] = ()
     capacities: Sequence[Capacity] = ()
     said: Sequence[str] = ()
     before: State | None = None
@@ -180,12 +180,12 @@ class WhatIfPage:
         return [*(each.as_json() for each in self.capacities), *(each.as_json() for each in self.answers)]
 
 
-def what_if_form(world: World, supposed: Supposed) -> WhatIfPage:
+def what_if_form(world: World, supposed: WhatIfQuery) -> WhatIfPage:
     """Return the page that asks what is to be supposed."""
     return WhatIfPage(supposed, _nodes(world))
 
 
-def what_if(world: World, view: ClusterView, supposed: Supposed, sight: Sight = EVERYTHING) -> WhatIfPage:
+def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visibility = EVERYTHING) -> WhatIfPage:
     """Return what would be; the world is another one afterwards.
 
     Parameters
@@ -242,8 +242,8 @@ class _Found:
         Whether the world is as it would be.
     """
 
-    answers: Sequence[Answer] = ()
-    shown: Sequence[Answer] = ()
+    answers: Sequence[PodResult] = ()
+    shown: Sequence[PodResult] = ()
     capacities: Sequence[Capacity] = ()
     counted: Sequence[Pod] = ()
     is_whole: bool = True
@@ -271,7 +271,7 @@ def told() -> Iterator[None]:
         raise BadQueryError(TOO_DEEP) from None
 
 
-def _check(supposed: Supposed, sight: Sight) -> None:
+def _check(supposed: WhatIfQuery, sight: Visibility) -> None:
     """Refuse to suppose anything of pods that are not seen, whether they are there or not."""
     if sight.is_whole:
         return
@@ -287,7 +287,7 @@ def _check(supposed: Supposed, sight: Sight) -> None:
             sight.check(name.partition("/")[0])
 
 
-def _check_objects(objects: Sequence[Written], sight: Sight) -> None:
+def _check_objects(objects: Sequence[FileObject], sight: Visibility) -> None:
     """Refuse objects of namespaces that are not seen, and those of none."""
     for obj in objects if not sight.is_whole else ():
         metadata = obj.get("metadata")
@@ -297,9 +297,9 @@ def _check_objects(objects: Sequence[Written], sight: Sight) -> None:
         sight.check(str(metadata.get("namespace") or ""))
 
 
-def _change(world: World, view: ClusterView, supposed: Supposed, sight: Sight) -> list[Written]:
+def _change(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visibility) -> list[FileObject]:
     """Change a world, and return the policies that are supposed."""
-    policies: list[Written] = []
+    policies: list[FileObject] = []
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
         _check_objects(policies, sight)
@@ -314,8 +314,8 @@ def _change(world: World, view: ClusterView, supposed: Supposed, sight: Sight) -
     return policies
 
 
-def _asked(world: World, supposed: Supposed, sight: Sight) -> SimulatedPods:
-    written: list[Written] = []
+def _asked(world: World, supposed: WhatIfQuery, sight: Visibility) -> SimulatedPods:
+    written: list[FileObject] = []
     if supposed.manifest:
         written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
         _check_objects(written, sight)
@@ -323,7 +323,7 @@ def _asked(world: World, supposed: Supposed, sight: Sight) -> SimulatedPods:
         known = world.pods.get(supposed.pod)
         if known is None:
             raise NotFoundError(f"pod: there is no pod {supposed.pod}")
-        written = [Written(world.written(known))]
+        written = [FileObject(world.written(known))]
     return SimulatedPods(
         written=written,
         where=_MANIFEST if supposed.manifest else "",
@@ -338,7 +338,7 @@ def _place(world: World, view: ClusterView, asked: SimulatedPods, said: list[str
     return _Found(answers, answers)
 
 
-def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: Supposed, said: list[str]) -> _Found:
+def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: WhatIfQuery, said: list[str]) -> _Found:
     pods = new_pods(world, view, asked.written, said.append, once=True)
     if not pods:
         raise nothing_to_place(world, _MANIFEST)
@@ -352,7 +352,7 @@ def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: Supp
     return _Found(placed, capacities=[capacity], counted=pods)
 
 
-def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[Answer]) -> list[usage.CardUsage]:
+def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult]) -> list[usage.CardUsage]:
     """Return cards with the pods that were placed on them; each counts, also where its name is that of another one."""
     held: dict[Spot, list[str]] = {}
     for number, answer in enumerate(answers):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, Expected, Finding, ObjectRef
+from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, ExpectedSettings, Finding, ObjectRef
 from vgpu_scheduler.reading.settings import SchedulerSettings, read_settings
 
 _NAME = "vgpu-scheduler"
 
 
-async def expectations(api: ApiClient, config: Path | None, namespace: str) -> tuple[Expected, list[Finding]]:
+async def expectations(api: ApiClient, config: Path | None, namespace: str) -> tuple[ExpectedSettings, list[Finding]]:
     """Return what the scheduler is set to, and what of that cannot be understood.
 
     Raises
@@ -22,15 +22,15 @@ async def expectations(api: ApiClient, config: Path | None, namespace: str) -> t
     return expected_of(await read_settings(api, config, namespace), namespace)
 
 
-def expected_of(installed: SchedulerSettings, namespace: str) -> tuple[Expected, list[Finding]]:
+def expected_of(installed: SchedulerSettings, namespace: str) -> tuple[ExpectedSettings, list[Finding]]:
     """Return what a scheduler with these settings needs, and what of them cannot be understood."""
     unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), installed.problem)
     return _expected(installed, namespace), [unreadable] if installed.problem else []
 
 
-def _expected(installed: SchedulerSettings, namespace: str) -> Expected:
+def _expected(installed: SchedulerSettings, namespace: str) -> ExpectedSettings:
     settings = installed.settings
-    return Expected(
+    return ExpectedSettings(
         source=installed.source,
         options=installed.options,
         namespace=namespace,

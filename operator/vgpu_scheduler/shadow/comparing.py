@@ -11,8 +11,8 @@ from vgpu_scheduler.model import Placement
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.shadow.records import Choice, Place
 from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.queue_order import placed, queue_of
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.turns import placed, queue_of
 
 
 def concerns(world: World, pod: Pod, beside: str) -> bool:

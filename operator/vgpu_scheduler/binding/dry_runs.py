@@ -9,13 +9,13 @@ from typing import Final
 
 from vgpu_scheduler.binding.context import BindContext, BindStats
 from vgpu_scheduler.binding.lanes import BindGroup, BindTask
-from vgpu_scheduler.binding.sender import Answer, BindResult, Sender
+from vgpu_scheduler.binding.sender import BindingAnswer, BindResult, Sender
 from vgpu_scheduler.binding.turns import BindLanes
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.telemetry import Keyed
+from vgpu_scheduler.telemetry import KeyedMessage
 
-__all__ = ["Rehearsals"]
+__all__ = ["BindingDryRuns"]
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _AGAIN: Final = 0.2
 _Failure = tuple[BindTask, Pod, BindResult]
 
 
-class Rehearsals:
+class BindingDryRuns:
     """Tries the Bindings of groups as dry runs, so that none is bound in part that could not be bound as a whole.
 
     Parameters
@@ -81,13 +81,13 @@ class Rehearsals:
             decision = self._engine.restate(item.decision, placement)
             for number in range(_TRIES):
                 result = await self._sender.rehearse(pod, placement, decision)
-                if result.answer not in {Answer.THROTTLED, Answer.UNKNOWN} or number == _TRIES - 1:
+                if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:
                     break
                 await asyncio.sleep(result.retry_after or _AGAIN)
-        return None if result.answer is Answer.BOUND else (item, pod, result)
+        return None if result.answer is BindingAnswer.BOUND else (item, pod, result)
 
     async def _fail(self, item: BindTask, pod: Pod, result: BindResult) -> None:
         """Take in that a pod would not be bound: its group is given back."""
         self._stats.failed += 1
-        log.info(Keyed("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))
+        log.info(KeyedMessage("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))
         self._turns.unreserve(item, await self._not_carried_out(pod, result), result.retry_after)

@@ -13,9 +13,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
-from vgpu_scheduler.ui.sight import OTHERS, Sight
+from vgpu_scheduler.ui.visibility import OTHERS, Visibility
 
-__all__ = ["Names", "Veil"]
+__all__ = ["NameRedactor", "Names"]
 
 Object = Mapping[str, Any]
 NAMESPACE: Final = "Namespace"
@@ -86,13 +86,13 @@ class Names:
         """Tell whether a namespace has this name."""
         return name in _all(self._homes.get(name, frozenset()))
 
-    def are_hidden(self, name: str, sight: Sight) -> bool:
+    def are_hidden(self, name: str, sight: Visibility) -> bool:
         """Tell whether nothing that is seen has a name, and something that is not seen has it."""
         known = self._homes.get(name)
         return known is not None and name not in self._open and not any(map(sight.sees, _all(known)))
 
 
-class Veil:
+class NameRedactor:
     """Replaces names.
 
     Parameters
@@ -113,7 +113,7 @@ class Veil:
     def __init__(
         self,
         names: Names,
-        sight: Sight,
+        sight: Visibility,
         own: Iterable[str] = (),
         echoed: Iterable[str] = (),
         refused: Iterable[str] = (),

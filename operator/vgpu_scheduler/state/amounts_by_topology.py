@@ -19,7 +19,7 @@ from vgpu_scheduler.kube import NodeSelector, Operator
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.nodes import NodeTable
 
-__all__ = ["Item", "Matches", "Places", "from_size"]
+__all__ = ["AmountsByTopology", "Item", "Matches", "from_size"]
 
 Item = tuple[int, str]
 """An amount, and the name of the thing."""
@@ -52,7 +52,7 @@ class _Table:
     largest: NDArray[np.int64]
 
 
-class Places:
+class AmountsByTopology:
     """Things at nodes; how many of at least some amount are where is read off the largest ones at each place."""
 
     __slots__ = ("_by_label", "_everywhere", "_others", "_tables")

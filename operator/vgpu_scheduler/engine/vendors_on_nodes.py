@@ -9,11 +9,11 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device
 
-__all__ = ["MakerOnNode", "makers_on_node"]
+__all__ = ["VendorOnNode", "vendors_on_node"]
 
 
 @dataclass(frozen=True, slots=True)
-class MakerOnNode:
+class VendorOnNode:
     """The cards of one maker on a node.
 
     Attributes
@@ -32,7 +32,7 @@ class MakerOnNode:
         return healthy and bool(self.resources) and not any(node.allocatable.get(name) for name in self.resources)
 
 
-def makers_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[Device]]) -> Iterator[MakerOnNode]:
+def vendors_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[Device]]) -> Iterator[VendorOnNode]:
     """Yield the makers whose cards a node lists by itself; what is listed beside it, the kubelet has no part in.
 
     Parameters
@@ -53,4 +53,4 @@ def makers_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[De
                 for name, resource in inventory.device_resources.items()
                 if resource.vendor == vendor and resource.dimension == 0 and name not in inventory.unknown_to_kubelet
             )
-            yield MakerOnNode(vendor, names, devices)
+            yield VendorOnNode(vendor, names, devices)
