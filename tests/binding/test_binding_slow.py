@@ -105,7 +105,7 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         await some_looks(b)
         assert await told(b) == []
         b.clock.ahead += 2.0
-        await b.until(lambda: _told_of(b, 2))
+        await b.until(lambda: _message_of(b, 2))
         b.clock.ahead += 20.0
         await some_looks(b)
         held = "waits for its turn on node node-a: its device lock is held by pod default/occupant"
@@ -115,7 +115,7 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         await b.until(lambda: [(Step.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
 
 
-async def _told_of(b: Bench, count: int) -> bool:
+async def _message_of(b: Bench, count: int) -> bool:
     return len(await told(b)) == count
 
 
@@ -129,7 +129,7 @@ async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_a
         assert b.submit() == 2
         await b.until(lambda: (Step.REPORTED, "silent") in b.steps)
         b.clock.ahead += 11.0
-        await b.until(lambda: _told_of(b, 1))
+        await b.until(lambda: _message_of(b, 1))
         assert await told(b) == [
             "waits for its turn on node node-a: its device plugin does not answer pod default/silent"
         ]
@@ -233,7 +233,7 @@ async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
 
         monkeypatch.setattr(b.engine.cycle, "decide", fails)
         b.clock.ahead += 11.0
-        await b.until(lambda: _told_of(b, 2))
+        await b.until(lambda: _message_of(b, 2))
         assert (b.binder.stats.failed, b.binder.depth) == (0, 1)
         monkeypatch.undo()
         await serve(b, "node-a")

@@ -58,6 +58,6 @@ def test_explain_says_what_it_shows() -> None:
         waiting("urgent", 12000, 100),
     )
     (asked,) = made.pending.values()
-    found = explain_pod(made, asked).who_goes
+    found = explain_pod(made, asked).preemption_outlook
     assert found is not None
     assert f"{found.text()}\n" == block("text")

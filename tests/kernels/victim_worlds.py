@@ -17,7 +17,7 @@ from vgpu_scheduler.kernels import (
     Occupants,
     SetScratch,
     cheapest_at_least,
-    take_off_waiting,
+    subtract_unbound,
     without_waiting,
 )
 from vgpu_scheduler.state import DeviceMatrix
@@ -77,7 +77,7 @@ def by_kernel(
     into = EvictionCosts(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
     scratch = SetScratch(np.zeros((2**MOST_SETS, DIMENSIONS), dtype=np.int64), np.zeros(2**MOST_SETS, dtype=np.int64))
     rows = np.arange(count)
-    take_off_waiting(rows, occupants, ask, columns)
+    subtract_unbound(rows, occupants, ask, columns)
     cheapest_at_least(columns, occupants, ask, rows, scratch, into)
     without_waiting(columns, occupants, ask, rows, into)
     return [

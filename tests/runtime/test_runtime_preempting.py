@@ -52,7 +52,7 @@ def random_world(rng: np.random.Generator, world: str) -> list[Object]:
     return made
 
 
-def who_goes(objects: list[Object]) -> PreemptionOutlook | None:
+def preemption_outlook(objects: list[Object]) -> PreemptionOutlook | None:
     """Return what explain says of the pod of a world, as the cluster is before it comes."""
     classes = [{"kind": "PriorityClass", "metadata": {"name": f"class-{n}"}, "value": n} for n in range(11)]
     settings = settings_from_file(None, {"preemption": True})
@@ -60,7 +60,7 @@ def who_goes(objects: list[Object]) -> PreemptionOutlook | None:
     world = make_world(view)
     keep_room(world, view)
     (asked,) = (each for each in world.pending.values() if each.name == "asked")
-    return explain_pod(world, asked).who_goes
+    return explain_pod(world, asked).preemption_outlook
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_the_operator_evicts_whom_explain_names(tmp_path: Path, count: int
         expected: dict[str, PreemptionOutlook] = {}
         for world, objects in worlds.items():
             (asked,) = (obj for obj in objects if obj["metadata"]["name"] == "asked")
-            found = who_goes([*there[world], asked])
+            found = preemption_outlook([*there[world], asked])
             if found is not None and found.preemption is not None:
                 expected[world] = found
             told["nobody" if world not in expected else "somebody"] += 1

@@ -10,7 +10,7 @@ from tests.shadow.watched import OPTIONS, Watched, beside_itself
 
 from vgpu_scheduler.history import Arrived, Decided, Departed, Series, replay
 from vgpu_scheduler.shadow import objects_at, one_hour, whole_time
-from vgpu_scheduler.shadow.horizons import _given, as_it_was, hours, resampled, some_hours
+from vgpu_scheduler.shadow.horizons import _given, hours, resampled, some_hours, with_placements_as_arrivals
 
 
 @pytest.mark.parametrize("seed", seeds(2, 20))
@@ -120,7 +120,7 @@ def test_what_happened_is_replayed_as_it_was() -> None:
     for _ in range(30):
         played.step()
         watched.see(played.now)
-    course = replay(as_it_was(watched.history()), OPTIONS)
+    course = replay(with_placements_as_arrivals(watched.history()), OPTIONS)
     last = watched.record.samples[-1]
     at = int(np.searchsorted(course.series.times, last.at, side="right")) - 1
     assert course.series.given[at] == pytest.approx(last.given)

@@ -240,7 +240,7 @@ async def test_other_pages_are_answered_while_a_question_is_computed(monkeypatch
         assert go_on.wait(30)
         return []
 
-    monkeypatch.setattr("vgpu_scheduler.ui.pages.what_if.answers_to", slow)
+    monkeypatch.setattr("vgpu_scheduler.ui.pages.what_if_page.answers_to", slow)
     async with served([node("a")]) as browser:
         questions = [asyncio.create_task(asked(browser, waiting="all", namespace=f"n{n}")) for n in range(4)]
         await asyncio.to_thread(began.wait, 30)

@@ -16,11 +16,11 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
-from vgpu_scheduler.engine import event_note, quotas_told_in
+from vgpu_scheduler.engine import event_note, quotas_from_condition
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
-from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 
 Object = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -272,7 +272,7 @@ def test_the_event_of_a_pod_says_how_many_of_its_group_count_in_a_quota_at_once(
     pod = named(world, "p2")
     note = event_note(world.engine, pod, explain_pod(world, pod).answer.decision)
     assert f"namespace default uses 0 of 15000 MiB of limits.{MEMORY}{f'; {told}' if told else ''})" in note
-    assert [report.limit for report in quotas_told_in(note)] == [15000]
+    assert [report.limit for report in quotas_from_condition(note)] == [15000]
 
 
 def test_more_pods_than_a_few_are_called_pods() -> None:
@@ -377,9 +377,9 @@ def test_the_turn_of_a_group_is_told_by_the_priority_that_its_object_has() -> No
     first = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priorityClassName": "first"}
     pods = (in_native("p0", 8), in_native("p1", 9), waits("alone", {GPU: 1, MEMORY: 1000}, 1, priority=5))
     world = world_of(node("a", 2), *pods, classes, {**NATIVE, "spec": first})
-    before, after = turns_around(world, named(world, "alone"))
+    before, after = pods_waiting_beside(world, named(world, "alone"))
     assert ({each.name for each in before}, after) == ({"p0", "p1"}, [])
-    before, after = turns_around(world, named(world, "p0"))
+    before, after = pods_waiting_beside(world, named(world, "p0"))
     assert (before, {each.name for each in after}) == ([], {"alone"})
 
 

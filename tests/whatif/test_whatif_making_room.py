@@ -15,7 +15,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import RoomPlan, StepKind, World, ask, make_room, room_search, simulate
 from vgpu_scheduler.whatif.moves import Moves
-from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 
 CARD = 16384
 Spots = tuple[tuple[str, str], ...]
@@ -348,17 +348,19 @@ def test_whoever_makes_room_beside_those_that_are_served_first_sees_the_pod_plac
         return
     world = world_of(*objects, *firsts)
     moves = Moves(world, {"vgpu-scheduler"})
-    simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)  # those that fit now are placed
+    simulate(
+        world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True
+    )  # those that fit now are placed
     for step in room.steps:
         if step.kind is StepKind.WAIT:
-            simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)
+            simulate(world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True)
             continue
         if step.move is None:
             assert step.spot is not None
             (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
             continue
         assert moves.move(step.move.pod) == step.move
-    simulate(world, turns_around(world, waiting(world)).before, as_they_are=True)
+    simulate(world, pods_waiting_beside(world, waiting(world)).before, as_they_are=True)
     (mine,) = simulate(world, [waiting(world)], as_they_are=True)
     assert (mine.decision.outcome is Outcome.PLACED) == (not room.taken_by)
 

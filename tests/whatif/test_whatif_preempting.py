@@ -23,7 +23,7 @@ from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod, simulate
-from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 
 
 def explained(made: World, name: str = "high") -> Explanation:
@@ -34,7 +34,7 @@ def explained(made: World, name: str = "high") -> Explanation:
 def decided(made: World, name: str) -> Decision:
     """Return what an engine decides about a pod, after all that are served before it."""
     (asked,) = (each for each in made.pending.values() if each.name == name)
-    before, _ = turns_around(made, asked)
+    before, _ = pods_waiting_beside(made, asked)
     for each in (*before, asked):
         made.engine.queue.add(each.uid, each.priority, 0.0)
     while (decision := made.engine.attempt(0.0)) is not None:
@@ -54,7 +54,7 @@ def test_who_goes_by_what_is_explained_goes_by_what_the_engine_decides(seed: int
         for name in names:
             found, decision = explained(explaining, name), decided(world(*objects), name)
             assert explaining.engine.state.ledger() == before, "a question changes nothing"
-            goes = found.who_goes
+            goes = found.preemption_outlook
             assert (found.answer.node or None) == (decision.placement and decision.placement.node)
             if decision.preemption is None:
                 assert goes is None or goes.preemption is None
@@ -234,7 +234,7 @@ def test_the_room_of_victims_is_kept_for_a_pod_that_nobody_else_has_nominated(
         waiting("high", 12000, 5, nominatedNodeName="a", metadata=metadata),
     )
     assert bool(made.engine.state.holds) is keeps
-    found = explained(made).who_goes
+    found = explained(made).preemption_outlook
     assert found is not None
     assert found.under_way is keeps
 
@@ -270,7 +270,7 @@ def test_where_it_is_off_it_says_what_to_set_to_a_pod_that_has_a_priority_alone(
     assert unsaid.endswith(told.format(allowed))
     assert half.endswith(told.format(installed))
     for nothing_new in (world(*full, plain), world(*full, plain, preemption=False)):
-        assert explained(nothing_new).who_goes is None
+        assert explained(nothing_new).preemption_outlook is None
 
 
 def keeps_from_preempting(rng: np.random.Generator) -> list[dict[str, object]]:
@@ -294,14 +294,14 @@ def test_what_to_set_is_told_only_where_preemption_finds_victims_then(seed: int)
         if each["kind"] == "Pod" and "nodeName" in each["spec"] and rng.random() < 0.3:
             each["spec"]["schedulerName"] = "another"
     kept = keeps_from_preempting(rng)
-    told = explained(world(*objects, *kept, preemption=False)).who_goes
+    told = explained(world(*objects, *kept, preemption=False)).preemption_outlook
     allowing = [
         policy_object(each["metadata"]["name"], {"preemption": {**each["spec"]["preemption"], "mayPreempt": True}})
         for each in kept
         if each["kind"] != "ResourceQuota"
     ]
     quotas = [each for each in kept if each["kind"] == "ResourceQuota"]
-    would = explained(world(*objects, *quotas, *(allowing or [allows()]))).who_goes
+    would = explained(world(*objects, *quotas, *(allowing or [allows()]))).preemption_outlook
     finds = would is not None and would.preemption is not None
     assert (told is not None and "install manifests/preemption" in told.remedy) == finds
     assert told is None or "preemption.mayPreempt" in told.remedy
@@ -316,7 +316,7 @@ def test_a_pod_that_is_served_before_keeps_the_room_that_it_is_given() -> None:
         waiting("high", 5000, 5),
     )
     assert not explained(made).answer.node, "what is free is kept for the other one"
-    assert explained(made, "higher").who_goes is not None
+    assert explained(made, "higher").preemption_outlook is not None
 
 
 def test_a_pod_whose_room_a_more_important_one_takes_waits_for_nobody_any_more() -> None:
@@ -327,7 +327,7 @@ def test_a_pod_whose_room_a_more_important_one_takes_waits_for_nobody_any_more()
         waiting("high", 12000, 5, nominatedNodeName="a"),
         waiting("higher", 6000, 9),
     )
-    found = explained(made).who_goes
+    found = explained(made).preemption_outlook
     assert found is not None
     assert (found.under_way, found.reason) == (
         False,
@@ -360,7 +360,7 @@ def test_an_eviction_that_was_allowed_is_not_held_against_its_budget_again(
     objects = (allows(budgets="Exceed"), node("a", 2), node("b", 1), *victims, later, kept)
     high = waiting("high", 12000, 5, cards=2, nominatedNodeName="a")
     against = {f"default/x-{n}": ("default/x",) if n >= gone + allowed else () for n in range(2)}
-    found = explained(world(*objects, high)).who_goes
+    found = explained(world(*objects, high)).preemption_outlook
     assert found is not None
     assert found.preemption is not None
     assert found.under_way
@@ -395,14 +395,14 @@ def test_the_budgets_that_protect_are_named(seed: int) -> None:
     before = list(made.engine.budgets.all())
     found = explained(made)
     assert list(made.engine.budgets.all()) == before
-    assert found.who_goes is not None
-    assert found.who_goes.preemption is None
-    assert found.who_goes.protected is not None
-    (victim,) = found.who_goes.protected.victims
+    assert found.preemption_outlook is not None
+    assert found.preemption_outlook.preemption is None
+    assert found.preemption_outlook.protected is not None
+    (victim,) = found.preemption_outlook.protected.victims
     assert (victim.pod, victim.budgets) == ("default/x-1", ("default/x", "default/y") if several else ("default/x",))
     assert "If disruption budgets allowed it, 1 pod would go on node a:" in found.text()
     assert found.as_json()["preemption"]["protected"]["victims"][0]["budgets"] == list(victim.budgets)
-    without = explained(world(*(each for each in objects if each["kind"] != "PodDisruptionBudget"))).who_goes
+    without = explained(world(*(each for each in objects if each["kind"] != "PodDisruptionBudget"))).preemption_outlook
     assert without is not None
     assert without.preemption is not None
     assert [each.pod for each in without.preemption.victims] == ["default/x-1"]
@@ -410,7 +410,7 @@ def test_the_budgets_that_protect_are_named(seed: int) -> None:
 
 def test_where_budgets_protect_nobody_that_would_help_none_is_named() -> None:
     full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), budget("x", 0), waiting("high", 12000, 5))
-    found = explained(world(allows(), *full)).who_goes
+    found = explained(world(allows(), *full)).preemption_outlook
     assert found is not None
     assert (found.preemption, found.protected) == (None, None)
 
@@ -429,7 +429,7 @@ def test_no_time_passes_however_many_wait(others: int, rules: dict[str, str], st
     asked = waiting("high", 16000, 9, metadata={"creationTimestamp": created})
     rest = [waiting(f"z{number}", 16000) for number in range(others)]
     made = world(allows(**rules), node("n", 1, 16384), there, asked, *rest)
-    told = explained(made).who_goes
+    told = explained(made).preemption_outlook
     assert told is not None
     assert told.preemption is None
     answers = simulate(made, made.pending.values(), as_they_are=True, explained=False, preempt=True)

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.queued_pods import INITIAL_BACKOFF, MAX_BACKOFF
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 
 Object = dict[str, Any]
 
@@ -65,7 +65,11 @@ class Cluster:
         """Return the pods that wait, in the order of their turns."""
         world = world_of(*(deepcopy(obj) for name, obj in self.objects.items() if name not in self.placed))
         pods = [*world.pending.values()]
-        return [*turns_around(world, pods[0]).before, pods[0], *turns_around(world, pods[0]).after] if pods else []
+        return (
+            [*pods_waiting_beside(world, pods[0]).before, pods[0], *pods_waiting_beside(world, pods[0]).after]
+            if pods
+            else []
+        )
 
     def change(self) -> None:
         """Have something happen."""

@@ -31,7 +31,7 @@ def test_the_fields_that_spare_those_who_would_go_are_named(seed: int) -> None:
     policies = dict(before.policies)
     found = explained(before)
     assert before.policies == policies
-    goes = found.who_goes
+    goes = found.preemption_outlook
     assert goes is not None
     assert goes.preemption is None
     (said,) = goes.why
@@ -40,7 +40,7 @@ def test_the_fields_that_spare_those_who_would_go_are_named(seed: int) -> None:
         assert (f"spec.preemption.{field} of ClusterVGPUPolicy house ({shown})" in said) is (field in chosen)
     assert said.endswith("allowed it, 1 pod would go on node a.")
     assert said in found.text()
-    without = explained(world(allows(victims="Any"), *objects)).who_goes
+    without = explained(world(allows(victims="Any"), *objects)).preemption_outlook
     assert without is not None
     assert without.preemption is not None
     assert [each.pod for each in without.preemption.victims] == ["default/x-1"]
@@ -50,7 +50,9 @@ def test_a_policy_of_the_namespace_of_the_victim_is_named() -> None:
     more = policy_object("mine", {"preemption": {"victims": "Own"}}, namespace="default")
     held = tenant("x-1", "a", "GPU-a-0", 9000)
     held["spec"]["schedulerName"] = "hami-scheduler"
-    goes = explained(world(allows(victims="Any"), more, node("a", 1), held, waiting("high", 12000, 5))).who_goes
+    goes = explained(
+        world(allows(victims="Any"), more, node("a", 1), held, waiting("high", 12000, 5))
+    ).preemption_outlook
     assert goes is not None
     assert goes.why == (
         "If spec.preemption.victims of VGPUPolicy default/mine (Own) allowed it, 1 pod would go on node a.",
@@ -68,7 +70,7 @@ def test_as_few_fields_as_suffice_are_named_and_of_policies_that_matter_alone() 
     asked = waiting("high", 12000, 5)
     rules = allows(victims="Any", minRuntime="48h", preemptible=False)
     mine = policy_object("mine", {"preemption": {"minRuntime": "0m"}}, namespace="default")
-    goes = explained(world(rules, mine, *others, *broken, node("a", 1), held, asked)).who_goes
+    goes = explained(world(rules, mine, *others, *broken, node("a", 1), held, asked)).preemption_outlook
     assert goes is not None
     assert goes.why == (
         "If spec.preemption.preemptible of ClusterVGPUPolicy house (false) allowed it, 1 pod would go on node a.",
@@ -77,6 +79,6 @@ def test_as_few_fields_as_suffice_are_named_and_of_policies_that_matter_alone() 
 
 def test_nothing_is_named_where_nobody_would_go_all_the_same() -> None:
     full = (node("a", 1), tenant("x-1", "a", "GPU-a-0", 9000, 9), waiting("high", 12000, 5))
-    goes = explained(world(allows(minRuntime="48h"), *full)).who_goes
+    goes = explained(world(allows(minRuntime="48h"), *full)).preemption_outlook
     assert goes is not None
     assert goes.why == ()

@@ -93,7 +93,7 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        uid = self._needs.taken_for(node, pod)
+        uid = self._needs.pod_confused_with(node, pod)
         return None if uid is None else self.context.engine.state.pod(uid)
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:

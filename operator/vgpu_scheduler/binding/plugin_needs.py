@@ -74,7 +74,7 @@ class PluginNeedsReader:
         self._recent: BoundedCache[tuple[str, int, int], PluginNeeds] = BoundedCache(_MOST_BYTES)
         self._on_node: dict[str, _Starting] = {}
 
-    def taken_for(self, node: str, pod: Pod) -> str | None:
+    def pod_confused_with(self, node: str, pod: Pod) -> str | None:
         """Return the UID of a pod of a node that a plugin may take for another pod, or that one for it.
 
         Only pods that have changed since the node was asked about are read.

@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     PodExplanation,
-    explain_from_pod_alone,
+    explain_from_condition,
     pod_alone,
     pods_alone,
 )
@@ -92,7 +92,7 @@ def _explain_alone(
     if not listed:
         _fail_without_pods(key, home)
     names = [f"{home}/{pod['metadata']['name']}" for pod in listed]
-    _show([explain_from_pod_alone(cluster, pod, error) for pod in listed], key, output, names)
+    _show([explain_from_condition(cluster, pod, error) for pod in listed], key, output, names)
 
 
 def _fail_without_pods(key: str, home: str, known: Pod | None = None) -> NoReturn:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
-from vgpu_scheduler.engine import QuotaReport, quotas_told_in
+from vgpu_scheduler.engine import QuotaReport, quotas_from_condition
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
@@ -21,14 +21,14 @@ from vgpu_scheduler.reading import (
     ClusterOptions,
     MissingRightsError,
     announced_for,
+    describe_record,
+    describe_terminating,
     get_object,
     is_ours,
     left_to_whom,
     named_anew,
     record_of,
     why_no_more,
-    worded_ending,
-    worded_record,
 )
 from vgpu_scheduler.whatif import (
     ConditionRemedies,
@@ -45,11 +45,11 @@ from vgpu_scheduler.whatif import (
     remedies_from_condition,
 )
 from vgpu_scheduler.whatif.group_quotas import OtherMembers, fellows_of
-from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_told_in
+from vgpu_scheduler.whatif.groups import group_remedies, group_remedies_from_condition
 
 __all__ = [
     "PodExplanation",
-    "explain_from_pod_alone",
+    "explain_from_condition",
     "pod_alone",
     "pods_alone",
     "scheduled_condition",
@@ -110,7 +110,7 @@ def pods_alone(
     ]
 
 
-def explain_from_pod_alone(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> PodExplanation:
+def explain_from_condition(cluster: ClusterOptions, found: Object, error: MissingRightsError) -> PodExplanation:
     """Say what a pod says itself, and what follows from that, for those who may see no more."""
     metadata = found["metadata"]
     namespace, name = str(metadata.get("namespace", "default")), str(metadata["name"])
@@ -158,7 +158,7 @@ def _told(
     last = list(policy_remedies(world, pod, message, seen))
     if not message or _VOLUMES.search(message):
         last += claim_problems(found, seen)
-    of_group = list(group_remedies(world, pod)) or list(group_remedies_told_in(message))
+    of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     first = [*([anew] if anew else []), *of_group]
     reason = str(condition.get("reason", ""))
     told = remedies_from_condition(world, pod, message, event or "", (standing, fellows), (first, last), reason)
@@ -168,7 +168,7 @@ def _told(
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     """Tell whether the quotas of the namespace of a pod have been changed since its event told of them."""
     now = {report.resource: report.limit for report in quotas_of(world, pod.namespace)}
-    return any(now.get(report.resource) != report.limit for report in quotas_told_in(event))
+    return any(now.get(report.resource) != report.limit for report in quotas_from_condition(event))
 
 
 def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None) -> tuple[QuotaReport, ...]:
@@ -194,14 +194,14 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
         lines = []
     elif node := pod.node_name:
         record, said = record_of(pod.annotations), {}
-        where, lines = f"{key} is bound to {node}.", worded_record(record)
+        where, lines = f"{key} is bound to {node}.", describe_record(record)
     else:
         return None
     held = held_cards(world, replace(pod, node_name=node))
     if disruption := _disruption(found):
         said |= {"disruption": disruption}
         lines = [*lines, f"It is going: its condition DisruptionTarget says {disruption}."]
-    elif ending := worded_ending(pod):
+    elif ending := describe_terminating(pod):
         said |= {"deleting": True}
         lines = [*lines, ending]
     told = [where, *(f"  {line}" for line in (*held, *lines)), "", f"More cannot be said: {error}."]

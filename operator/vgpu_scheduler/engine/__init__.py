@@ -15,14 +15,14 @@ from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_l
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, most_memory, pod_sums, worded_bytes
+from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, describe_bytes, most_memory, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
-from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
+from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_from_condition
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
@@ -76,14 +76,14 @@ __all__ = [
     "breaches",
     "card_verdicts",
     "cards_held",
+    "describe_bytes",
     "event_note",
     "find_lock",
     "held_by_namespace",
     "most_memory",
     "pod_sums",
     "pools",
-    "quotas_told_in",
+    "quotas_from_condition",
     "review_locks",
     "vendors_on_node",
-    "worded_bytes",
 ]

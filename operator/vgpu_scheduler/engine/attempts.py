@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.assumed import Reserver
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_others
+from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_group_members
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import EffectivePolicies
@@ -121,7 +121,7 @@ class Attempts:
         if group is None:
             return self._cycle.decide(pod, explain=explain)
         if not group.schedules_as_gang:
-            return waits_for_others(pod, group)
+            return waits_for_group_members(pod, group)
         before = self.reserver.before()
         decisions = self.decide_group(group, explain=explain)
         try:
@@ -179,7 +179,7 @@ class Attempts:
     def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
         if not group.schedules_as_gang:
-            decision = waits_for_others(pod, group)
+            decision = waits_for_group_members(pod, group)
             self.waiting_holds.give_up(group.waiting)
             if group.needed:  # else it has what is kept for it as soon as the others are bound
                 self._keep_no_room(pod)

@@ -105,7 +105,7 @@ class Cycle:
         if not self.state.holds or decision.outcome is not Outcome.UNSCHEDULABLE or quota not in decision.reasons:
             return decision
         without: list[Reservation] = []
-        for kept in self._kept_of_its_quota(pod):
+        for kept in self._within_kept_quota(pod):
             without.append(kept)
             with self.state.counting(without=without):
                 again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
@@ -113,7 +113,7 @@ class Cycle:
                 return replace(again, displaces=tuple(each.uid for each in without if each.uid != pod.uid))
         return decision
 
-    def _kept_of_its_quota(self, pod: Pod) -> Iterator[Reservation]:
+    def _within_kept_quota(self, pod: Pod) -> Iterator[Reservation]:
         """Yield the room that is kept for a pod, then for lower priorities of its namespace, the lowest first.
 
         Quotas count it, and it keeps the pod from no other node.

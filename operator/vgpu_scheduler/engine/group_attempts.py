@@ -20,7 +20,7 @@ from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
 
-__all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_others"]
+__all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_group_members"]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
@@ -195,8 +195,8 @@ class GroupAttempts:
                 replace(each, feasible=asked[each.uid].feasible, verdicts=asked[each.uid].verdicts)
                 for each in found.placed
             )
-        as_it_was = [(members.pods[each.uid], domain.rows) for each in decisions]
-        return self._in_order(as_it_was, len(as_it_was)).placed
+        with_placements_as_arrivals = [(members.pods[each.uid], domain.rows) for each in decisions]
+        return self._in_order(with_placements_as_arrivals, len(with_placements_as_arrivals)).placed
 
     def _no_room(
         self,
@@ -262,7 +262,7 @@ def malformed(pod: Pod, problem: str) -> Decision:
     )  # fmt: skip
 
 
-def waits_for_others(pod: Pod, group: GroupStanding) -> Decision:
+def waits_for_group_members(pod: Pod, group: GroupStanding) -> Decision:
     """Return the decision about a pod that waits for others of its group: for them to come, or to be bound."""
     if not group.needed:
         message = (

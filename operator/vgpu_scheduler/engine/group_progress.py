@@ -120,9 +120,9 @@ class GroupProgress:
             f" {standing.minimum} pods that it needs"
         )
         ends = all(each.when_stale is WhenStale.EVICT for each in rules)
-        return StaleGroup(key, running, message, ends and self._could_start_anew(standing))
+        return StaleGroup(key, running, message, ends and self._may_restart(standing))
 
-    def _could_start_anew(self, standing: GroupStanding) -> bool:
+    def _may_restart(self, standing: GroupStanding) -> bool:
         """Tell whether pods of a group wait for which no room is made, so that it starts with them if others end."""
         kept = any(self._state.holds.get(pod.uid) is not None for pod in standing.waiting)
         return bool(standing.waiting) and not kept

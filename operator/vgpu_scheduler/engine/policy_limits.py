@@ -47,7 +47,7 @@ class ExceededLimit:
         return f"{self.words}, limits.{self.field} of {self.bound.source} allows {self.allowed}"
 
     def _written(self, amount: int) -> str:
-        return worded_bytes(amount) if self.field == "memoryPerPod" else str(amount)
+        return describe_bytes(amount) if self.field == "memoryPerPod" else str(amount)
 
 
 class PodSums(NamedTuple):
@@ -133,12 +133,12 @@ def breaches(
             lambda sums: sums.devices,
             lambda sums: f"asks for {counted(sums.devices, 'device')}",
         ),
-        ("coresPerPod", limits.cores, lambda sums: sums.cores, _cores_worded),
+        ("coresPerPod", limits.cores, lambda sums: sums.cores, _describe_cores),
         (
             "memoryPerPod",
             limits.memory,
             lambda sums: sums.memory * unit,
-            lambda sums: f"asks for {worded_bytes(sums.memory * unit)}",
+            lambda sums: f"asks for {describe_bytes(sums.memory * unit)}",
         ),
     )
     if all(bound is None for _, bound, *_ in fields):
@@ -180,13 +180,13 @@ def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:
     )
 
 
-def _cores_worded(sums: PodSums) -> str:
+def _describe_cores(sums: PodSums) -> str:
     if not sums.unnamed:
         return f"asks for {sums.cores} percent of compute"
     return f"counts as {sums.cores} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
 
 
-def worded_bytes(amount: int) -> str:
+def describe_bytes(amount: int) -> str:
     """Word an amount of memory with the largest unit that leaves no rest."""
     for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if amount and amount % (1 << 10 * power) == 0:

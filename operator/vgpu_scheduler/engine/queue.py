@@ -243,7 +243,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             return None
-        events = entry.uncount_attempt(now)
+        events = entry.forget_attempt(now)
         if events > FREE_EVENTS:
             entry.attempted_at = now
         waits_for, rejected_by = last_attempt.waits_for, last_attempt.rejected_by
@@ -270,7 +270,7 @@ class SchedulingQueue:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
-            events = entry.uncount_attempt(now)
+            events = entry.forget_attempt(now)
             self.add_unschedulable(uid, waits_for, now)
             entry.unhelpful_events = events
 

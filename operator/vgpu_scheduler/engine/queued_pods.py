@@ -319,7 +319,7 @@ class QueuedPod:
             return False  # it may have to wait for longer than its back-off
         return ((now, self.rank) if self.place is QueueName.ACTIVE else self.turn(now)) < other.turn(now)
 
-    def uncount_attempt(self, now: float) -> int:
+    def forget_attempt(self, now: float) -> int:
         """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.
 
         It keeps its turn in the round as well, unless that happens again and again.

@@ -72,7 +72,7 @@ class Requeuer:
         self._quotas = quotas
         self._needs = needs
         self._rejected = rejected
-        self._told_of = 0
+        self._message_of = 0
         """The version of the nodes up to which their changes were held against the waiting pods."""
 
     def drain(self, now: float) -> None:
@@ -82,8 +82,8 @@ class Requeuer:
         if self._state.wakes:
             found = self._state.wakes.take()
             if found.every_policy or found.policies:
-                self._wake_by_policy(None if found.every_policy else found.policies, now)
-            self._wake_by_quota(found.quotas | self._quotas.limited(found.returned), now)
+                self._wake_for_policy(None if found.every_policy else found.policies, now)
+            self._wake_for_quota(found.quotas | self._quotas.limited(found.returned), now)
             for uid, event in found.pods.items():
                 self._queue.wake([uid], now, QueueEvent(event))
             self.requeue(found.events, now)
@@ -96,10 +96,10 @@ class Requeuer:
             return
         few = len(self._needs) <= _FEW
         helped = [key for key in self._needs if key.waits_for & events] if few else self._helped(events)
-        self._told_of = self._state.nodes.latest_version
+        self._message_of = self._state.nodes.latest_version
         self._queue.requeue(events, now, helped, anew=few)
 
-    def _wake_by_policy(self, namespaces: set[str] | None, now: float) -> None:
+    def _wake_for_policy(self, namespaces: set[str] | None, now: float) -> None:
         """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
         changed = []
         for uid in self._queue.unschedulable():
@@ -109,7 +109,7 @@ class Requeuer:
                 changed.append(uid)
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
-    def _wake_by_quota(self, namespaces: set[str], now: float) -> None:
+    def _wake_for_quota(self, namespaces: set[str], now: float) -> None:
         """Requeue the pods that wait for the quota of some namespaces."""
         if namespaces:
             waiting = ((uid, self._state.pod(uid)) for uid in self._queue.unschedulable(ClusterEvent.QUOTA))
@@ -118,7 +118,7 @@ class Requeuer:
 
     def _helped(self, events: ClusterEvent) -> list[UnschedulableClass]:
         """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
-        found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
+        found = self._needs.helped_by(self._state.nodes.changed_since(self._message_of))
         others = events & ~_OF_ROOM
         if others:
             found += [key for key in self._needs if key.waits_for & others]

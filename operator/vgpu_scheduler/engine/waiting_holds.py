@@ -227,7 +227,7 @@ class RoomOnceOthersEnd:
         """Return no budgets: nobody is evicted."""
         return ()
 
-    def search_given(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
+    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say what one more pod gets beside those for which others leave, and who has to leave, too."""
         del now
         pod_class = self._cycle.classes.of(pod)

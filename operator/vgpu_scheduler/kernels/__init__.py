@@ -84,8 +84,8 @@ from vgpu_scheduler.kernels.victims import (
     SetScratch,
     cheapest_at_least,
     latest_starts,
-    take_off_below,
-    take_off_waiting,
+    subtract_lower_priorities,
+    subtract_unbound,
     without_waiting,
 )
 
@@ -184,7 +184,7 @@ __all__ = [
     "select_best",
     "share_score",
     "stale_rows",
-    "take_off_below",
-    "take_off_waiting",
+    "subtract_lower_priorities",
+    "subtract_unbound",
     "without_waiting",
 ]

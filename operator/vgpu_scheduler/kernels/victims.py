@@ -110,7 +110,7 @@ def cheapest_at_least(
 
 
 @entry_kernel
-def take_off_waiting(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
+def subtract_unbound(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
     """Take what pods of lower priority hold that only wait to be bound off what is in use: their end costs nothing.
 
     Parameters
@@ -138,7 +138,7 @@ def without_waiting(
     Parameters
     ----------
     columns
-        The device matrix without what these hold; see :func:`take_off_waiting`.
+        The device matrix without what these hold; see :func:`subtract_unbound`.
     rows
         Node rows, shape (n,).
     into
@@ -249,7 +249,7 @@ class PodRequests(NamedTuple):
 
 
 @entry_kernel
-def take_off_below(
+def subtract_lower_priorities(
     rows: NDArray[np.int64],
     below: NDArray[np.int64],
     waiting_below: int,

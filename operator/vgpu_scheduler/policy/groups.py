@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from vgpu_scheduler.policy.rules import Duration, Rule, Section, some_field_is_set
+from vgpu_scheduler.policy.rules import Duration, Rule, Section, any_field_is_set
 
 __all__ = ["HOLDING_RULE", "NO_GROUP_RULES", "GroupRules", "GroupsSection", "WhenStale", "group_rules"]
 
@@ -37,7 +37,7 @@ class GroupsSection(Section):
         Rule(
             cel="[has(self.minimum), has(self.staleAfter), has(self.whenStale), has(self.holdAfter)].exists(set, set)",
             message="set at least one field, or remove groups",
-            holds=some_field_is_set,
+            holds=any_field_is_set,
         ),
     )
 

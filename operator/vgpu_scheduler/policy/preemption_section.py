@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from vgpu_scheduler.policy.evictions import MOST_EVICTIONS
-from vgpu_scheduler.policy.rules import Duration, Rule, Section, some_field_is_set
+from vgpu_scheduler.policy.rules import Duration, Rule, Section, any_field_is_set
 
 
 class PreemptionSection(Section):
@@ -44,7 +44,7 @@ class PreemptionSection(Section):
             cel="[has(self.mayPreempt), has(self.preemptible), has(self.minRuntime), has(self.delay),"
             " has(self.victims), has(self.budgets), has(self.perHour)].exists(set, set)",
             message="set at least one field, or remove preemption",
-            holds=some_field_is_set,
+            holds=any_field_is_set,
         ),
     )
 

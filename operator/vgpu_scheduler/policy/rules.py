@@ -155,7 +155,7 @@ class Section(BaseModel):
         return reference
 
 
-def some_field_is_set(section: BaseModel) -> bool:
+def any_field_is_set(section: BaseModel) -> bool:
     """Whether any field has a value: the rule of sections that say nothing when they are empty."""
     return any(value is not None for _, value in section)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from vgpu_scheduler.policy.rules import MOST, Memory, Rule, Section, Unique, Weight, qualified_name, some_field_is_set
+from vgpu_scheduler.policy.rules import MOST, Memory, Rule, Section, Unique, Weight, any_field_is_set, qualified_name
 
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
@@ -144,7 +144,7 @@ class DevicesSection(Section):
             cel="[has(self.policy), has(self.order), has(self.weights), has(self.types), has(self.exclusive),"
             " has(self.topology), has(self.numa), has(self.modes), has(self.apartFrom)].exists(set, set)",
             message="set at least one field, or remove devices",
-            holds=some_field_is_set,
+            holds=any_field_is_set,
         ),
         Rule(
             cel="!has(self.policy) || self.policy.trim() in ['LeastAllocated', 'MostAllocated', 'bestFit']"
@@ -189,7 +189,7 @@ class DefaultsSection(Section):
         Rule(
             cel="has(self.memory) || has(self.cores)",
             message="set memory, cores or both",
-            holds=some_field_is_set,
+            holds=any_field_is_set,
         ),
     )
 
@@ -215,7 +215,7 @@ class LimitsSection(Section):
             cel="has(self.memoryPerPod) || has(self.coresPerPod) || has(self.devicesPerPod)"
             " || has(self.exclusiveCardsPerPod)",
             message="set at least one of memoryPerPod, coresPerPod, devicesPerPod and exclusiveCardsPerPod",
-            holds=some_field_is_set,
+            holds=any_field_is_set,
         ),
     )
 

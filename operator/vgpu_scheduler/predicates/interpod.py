@@ -64,7 +64,7 @@ class InterPodTerms:
         """Return whether the pod is one that its own terms are about, and what keeps it away of pods that are there."""
         counts = self._state.interpod
         is_own_kind = self._affinity is not None and counts.selects(self._affinity, pod.namespace, pod.labels)
-        return is_own_kind, frozenset(counts.keeping_away(pod.namespace, pod.labels))
+        return is_own_kind, frozenset(counts.repelling_terms(pod.namespace, pod.labels))
 
     def close(self) -> None:
         """Let the pods be counted no more, unless others need it."""
@@ -92,7 +92,7 @@ class InterPodTerms:
         NDArray[int32], shape (n,), or None
             0 where the pod can go; else a code of ``rejections``. None if it can go everywhere.
         """
-        existing = self._state.interpod.keeping_away(pod.namespace, pod.labels)
+        existing = self._state.interpod.repelling_terms(pod.namespace, pod.labels)
         if self._affinity is None and not self._anti_affinity and not existing:
             return None
         codes = np.zeros(rows.shape[0], dtype=np.int32)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.cards import CardPlace, card_places, find_card
     from vgpu_scheduler.reading.explained import (
         ExplainedPod,
+        describe_record,
+        describe_terminating,
         explain_one,
         record_of,
         why_no_more,
-        worded_ending,
-        worded_record,
     )
     from vgpu_scheduler.reading.facts import (
         UnauthorizedError,
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
     from vgpu_scheduler.reading.schedulers import (
         announced_for,
-        as_if_it_named_ours,
         is_ours,
         left_to_whom,
         named_anew,
+        with_our_scheduler_name,
     )
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -93,12 +93,13 @@ __all__ = [
     "add_copies",
     "announced_for",
     "answers_to",
-    "as_if_it_named_ours",
     "ask_page",
     "at_home",
     "card_places",
     "change_nodes",
     "connect_to",
+    "describe_record",
+    "describe_terminating",
     "documents",
     "documents_of",
     "explain_one",
@@ -141,15 +142,14 @@ __all__ = [
     "view_warnings",
     "why_no_more",
     "with_kind",
+    "with_our_scheduler_name",
     "within",
-    "worded_ending",
-    "worded_record",
     "yaml_files",
 ]
 
 _HOMES = (
     *("options", "files", "lists", "settings", "view", "rights", "warnings", "world", "cards", "schedulers"),
-    *("explained", "prometheus", "page", "policies", "asked", "scenario", "facts"),
+    *("explained", "prometheus", "page", "policies", "asked_pods", "scenario", "facts"),
 )
 """Where it is looked for, in this order: the first takes no time."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.reading.policies import title
-from vgpu_scheduler.reading.schedulers import as_if_it_named_ours
+from vgpu_scheduler.reading.schedulers import with_our_scheduler_name
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
 from vgpu_scheduler.whatif import (
     WORKLOADS,
@@ -69,7 +69,7 @@ def new_pods(
             warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
             found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
-            if found and (text := as_if_it_named_ours(world, settings, each.pods[0], found[0].namespace)):
+            if found and (text := with_our_scheduler_name(world, settings, each.pods[0], found[0].namespace)):
                 told.setdefault(text, {})[title(obj)] = None
             if found and found[0].node_name:
                 told.setdefault(_NAMES_NODE, {})[title(obj)] = None
@@ -105,7 +105,7 @@ def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) 
 
 def namespaces_of(objects: Sequence[FileObject]) -> list[str]:
     """Return the namespaces of the pods that objects ask about."""
-    return sorted({str(obj["metadata"]["namespace"]) for obj in objects if _has_pods_at_home(obj)})
+    return sorted({str(obj["metadata"]["namespace"]) for obj in objects if _has_own_pods(obj)})
 
 
 def within(objects: Sequence[FileObject], namespace: str) -> list[FileObject]:
@@ -118,7 +118,7 @@ def is_at_home(obj: FileObject) -> bool:
     return (is_workload(obj) or obj.get("kind") in NAMESPACED_KINDS) and isinstance(obj.get("metadata"), Mapping)
 
 
-def _has_pods_at_home(obj: FileObject) -> bool:
+def _has_own_pods(obj: FileObject) -> bool:
     return is_workload(obj) and is_at_home(obj)
 
 

@@ -13,7 +13,7 @@ from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_wh
 from vgpu_scheduler.reading.settings import SchedulerSettings
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
-__all__ = ["ExplainedPod", "explain_one", "record_of", "why_no_more", "worded_ending", "worded_record"]
+__all__ = ["ExplainedPod", "describe_record", "describe_terminating", "explain_one", "record_of", "why_no_more"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ExplainedPod:
     @property
     def namespaces(self) -> frozenset[str]:
         """The namespaces of other pods that are named as going for it or for whom it goes."""
-        going = [] if self.found.who_goes is None else self.found.who_goes.victims
+        going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
         displacing = [] if self.found.displaced_by is None else [self.found.displaced_by.pod]
         keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *displacing]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
@@ -65,12 +65,12 @@ class ExplainedPod:
     @property
     def ending(self) -> str:
         """That a bound pod is being deleted, in a sentence; empty where it is not, or it is said for whom it goes."""
-        return "" if self.found.displaced_by is not None else worded_ending(self.pod)
+        return "" if self.found.displaced_by is not None else describe_terminating(self.pod)
 
     @property
     def record(self) -> list[str]:
         """What was written down when a bound pod was decided, in lines."""
-        return [] if self.is_announced else worded_record(record_of(self.pod.annotations))
+        return [] if self.is_announced else describe_record(record_of(self.pod.annotations))
 
     def without_others(self, mine: Collection[str]) -> ExplainedPod:
         """Leave out the names of pods of other namespaces than those in which the user may delete pods."""
@@ -82,7 +82,7 @@ class ExplainedPod:
         told = replace(
             found,
             remedies=remedies,
-            who_goes=found.who_goes and found.who_goes.without_names(allowed),
+            preemption_outlook=found.preemption_outlook and found.preemption_outlook.without_names(allowed),
             displaced_by=found.displaced_by and found.displaced_by.without_names(allowed),
             kept=[each.without_names(allowed) for each in found.kept],
         )
@@ -139,7 +139,7 @@ def explain_one(
     return ExplainedPod(pod, found, scheduler, ended, is_announced)
 
 
-def worded_ending(pod: Pod) -> str:
+def describe_terminating(pod: Pod) -> str:
     """Say that a bound pod is being deleted, in a sentence; empty where it is not."""
     return "It is being deleted: what it has counts as used until it has ended." if pod.deleting else ""
 
@@ -162,7 +162,7 @@ def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def worded_record(record: Mapping[str, Any]) -> list[str]:
+def describe_record(record: Mapping[str, Any]) -> list[str]:
     """Word what was written down when a pod was decided."""
     if not record:
         return ["vgpu-scheduler wrote down no decision: somebody else bound it"]

@@ -72,16 +72,14 @@ def follow(
     for fault in lasting.values():
         fault.lasts = False
     bound = {id(fault) for fault in lasting.values() if fault.id == _UNBOUND and was_bound(fault)}
-    faults[:] = [
-        fault for fault in faults if fault.lasts or (id(fault) not in bound and _is_worth_a_word(fault, patience))
-    ]
+    faults[:] = [fault for fault in faults if fault.lasts or (id(fault) not in bound and _is_reported(fault, patience))]
 
 
 def named(faults: Iterable[Fault], patience: float) -> list[Fault]:
     """Return those that are worth a word."""
-    return [fault for fault in faults if _is_worth_a_word(fault, patience)]
+    return [fault for fault in faults if _is_reported(fault, patience)]
 
 
-def _is_worth_a_word(fault: Fault, patience: float) -> bool:
+def _is_reported(fault: Fault, patience: float) -> bool:
     """Tell whether a fault has lasted, as locks had before the doctor said a word."""
     return fault.id in STALLED or fault.seen - fault.since >= patience

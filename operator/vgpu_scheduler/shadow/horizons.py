@@ -144,7 +144,7 @@ def _horizon(
     placed = would_be = block = 0
     given: list[tuple[float, ...]] = []  # seconds, cards that were given out, and would have been
     for history, some in zip(histories, parts(histories), strict=True):
-        theirs = replay(as_it_was(history), options).series
+        theirs = replay(with_placements_as_arrivals(history), options).series
         for part in some:
             ours, stays = replay(part, options), part.stays()
             for course in ours.pods:
@@ -194,7 +194,7 @@ def _given(series: Series, began: float, ended: float) -> float:
     return float(held @ series.given / held.sum()) if held.sum() > 0.0 else 0.0
 
 
-def as_it_was(history: History) -> History:
+def with_placements_as_arrivals(history: History) -> History:
     """Return a history in which nobody is left to be placed: pods come as they were placed."""
     waiting: dict[str, Pod] = {event.pod.uid: event.pod for event in history.first if isinstance(event, Arrived)}
     first = tuple(event for event in history.first if not isinstance(event, Arrived))

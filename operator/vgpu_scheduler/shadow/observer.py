@@ -184,7 +184,7 @@ class Shadow:
         if pod.node_name and course.bound is None:
             self._bound(course, pod, now)
         if place is not None:
-            self._miss_no_more(uid, now)
+            self._end_missed_placement(uid, now)
         if pod.terminal:
             self._left(course, now)
 
@@ -225,7 +225,7 @@ class Shadow:
         course.left = now
         course.unseen |= self._beginning and course.bound is None
         del self._open[course.uid]
-        self._miss_no_more(course.uid, now)
+        self._end_missed_placement(course.uid, now)
 
     # Room that is missed ----------------------------------------------------------------------------------------------
 
@@ -243,9 +243,9 @@ class Shadow:
                 self._missed[uid] = MissedPlacement(uid, pod.key, now, place)
                 self.record.missed.append(self._missed[uid])
         for uid in self._missed.keys() - fitting:
-            self._miss_no_more(uid, now)
+            self._end_missed_placement(uid, now)
 
-    def _miss_no_more(self, uid: str, now: float) -> None:
+    def _end_missed_placement(self, uid: str, now: float) -> None:
         missed = self._missed.pop(uid, None)
         if missed is not None:
             missed.until = now

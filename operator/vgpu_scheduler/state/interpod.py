@@ -105,7 +105,7 @@ class InterPodCounts:
         """Whether any pod on a node keeps others away."""
         return bool(self._anti_affinity)
 
-    def keeping_away(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[str, NodeCounts]]:
+    def repelling_terms(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[str, NodeCounts]]:
         """Return the topology keys of the distinct terms that keep a pod away, and the nodes of the pods that do."""
         known = self._namespaces.get(namespace, _NO_LABELS)
         found = self._anti_affinity.about(namespace, known, labels)

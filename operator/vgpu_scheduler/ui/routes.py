@@ -31,8 +31,8 @@ from vgpu_scheduler.ui.pages.comparison import PARAMETERS as COMPARED
 from vgpu_scheduler.ui.pages.comparison import TEXTS as EDITED_POLICY
 from vgpu_scheduler.ui.pages.edited import AMOUNT, EDITED
 from vgpu_scheduler.ui.pages.namespaces import VALUES, NamespaceQuery
-from vgpu_scheduler.ui.pages.what_if import PARAMETERS as SUPPOSED
-from vgpu_scheduler.ui.pages.what_if import TEXTS
+from vgpu_scheduler.ui.pages.what_if_page import PARAMETERS as SUPPOSED
+from vgpu_scheduler.ui.pages.what_if_page import TEXTS
 from vgpu_scheduler.ui.prometheus_polling import PrometheusReading
 from vgpu_scheduler.ui.query import FORMATS, Query
 from vgpu_scheduler.whatif import World

@@ -61,7 +61,7 @@ def ask_less_of_several(waiting: WaitingPod) -> Iterator[Remedy]:
     Those that have to be smaller are made so by the same part first; then each is raised as far as the others let it.
     """
     several = _Several(waiting)
-    chosen = several.that_have_to_be_less()
+    chosen = several.amounts_to_reduce()
     if found := largest_that_fits(lambda part: several.node(several.of_part(chosen, part)), range(_PARTS)):
         chosen = several.of_part(chosen, found[0])
     for number, steps in enumerate(chosen):
@@ -99,7 +99,7 @@ class _Several:
         written = self.written(chosen)
         return "" if gets_around_limits(self._waiting, written) else self._waiting.node(written)
 
-    def that_have_to_be_less(self) -> list[int | None]:
+    def amounts_to_reduce(self) -> list[int | None]:
         """Return the least of the amounts that have to be smaller, so that none of them could stay beside the others.
 
         What is not said stays if it may, then what is little. All stay where even the least of all does not fit.

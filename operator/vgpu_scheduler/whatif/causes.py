@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.engine import card_verdicts, most_memory, pod_sums, worded_bytes
+from vgpu_scheduler.engine import card_verdicts, describe_bytes, most_memory, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.expressions import worded_expression
-from vgpu_scheduler.whatif.managing import worded_managed
-from vgpu_scheduler.whatif.pod_labels import worded_labels
+from vgpu_scheduler.whatif.expressions import describe_expression
+from vgpu_scheduler.whatif.managing import describe_managed_nodes
+from vgpu_scheduler.whatif.pod_labels import describe_labels
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.volume_causes import volume_causes
@@ -20,10 +20,10 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "causes",
+    "describe_selector",
     "leaves_memory_to_cards",
     "not_offered",
     "rules_of_cards",
-    "worded_selector",
 ]
 
 
@@ -41,10 +41,10 @@ def causes(world: World, answer: PodResult) -> tuple[str, ...]:
     if filters.POLICY_SELECTOR.text in told:
         found += _selectors_of_policies(world, answer)
     if filters.NOT_MANAGED.text in told:
-        found.append(worded_managed(world, answer.pod))
+        found.append(describe_managed_nodes(world, answer.pod))
     if CardReason.CardDeniedByPolicy.text in told:
         found += _denials(world, answer)
-    found += worded_labels(world, answer)
+    found += describe_labels(world, answer)
     found += volume_causes(world, answer.pod, told)
     if CardReason.CardCordoned.text in told:
         found += _registered_twice(world, answer)
@@ -99,7 +99,7 @@ def _of_pod(written: Object) -> Iterator[str]:
     terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
     words = [
         ", ".join(
-            worded_expression(each) for kind in ("matchExpressions", "matchFields") for each in term.get(kind) or ()
+            describe_expression(each) for kind in ("matchExpressions", "matchFields") for each in term.get(kind) or ()
         )
         for term in terms
     ]
@@ -110,7 +110,7 @@ def _of_pod(written: Object) -> Iterator[str]:
 def _selectors_of_policies(world: World, answer: PodResult) -> Iterator[str]:
     for title, spec in _in_force(world, answer, "nodeSelector"):
         if selector := spec.get("nodeSelector"):
-            yield f"{title} asks for nodes with {worded_selector(selector)} (spec.nodeSelector)."
+            yield f"{title} asks for nodes with {describe_selector(selector)} (spec.nodeSelector)."
 
 
 def _denials(world: World, answer: PodResult) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
         written = f" ({spec['limits']['memoryPerPod']})" if "memoryPerPod" in (spec.get("limits") or {}) else ""
         yield (
             f"spec.limits.memoryPerPod of {limit.source}{written} denies {_models(large)}: how much memory the pod"
-            f" gets depends on the card, which may have {worded_bytes(most * inventory.memory_unit)} at most."
+            f" gets depends on the card, which may have {describe_bytes(most * inventory.memory_unit)} at most."
         )
     if len(large) < len(left) and claimed.choice.limits.exclusive:
         yield f"spec.devices.exclusive of {answer.sources.get('devices', 'a policy')} denies cards that are not whole."
@@ -190,10 +190,10 @@ def _in_force(world: World, answer: PodResult, section: str) -> Iterator[tuple[s
             yield title, world.policies[title].get("spec") or {}
 
 
-def worded_selector(selector: Object) -> str:
+def describe_selector(selector: Object) -> str:
     """Word a label selector as kubectl has it."""
     parts = [_labels(selector.get("matchLabels") or {})]
-    parts += [worded_expression(each) for each in selector.get("matchExpressions") or ()]
+    parts += [describe_expression(each) for each in selector.get("matchExpressions") or ()]
     return ", ".join(filter(None, parts))
 
 

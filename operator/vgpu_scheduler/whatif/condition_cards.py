@@ -15,14 +15,14 @@ from vgpu_scheduler.whatif.containers import containers_of
 from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 
-__all__ = ["cards_in_one_container", "fewer_cards", "less_of_a_card", "shared_cards"]
+__all__ = ["cards_in_one_container", "fewer_cards", "shared_cards", "smaller_card_requests"]
 
 _BYTES: Final = "bytes"
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
 """Dialects in which a card of which a container asks all compute has to be idle."""
 
 
-def less_of_a_card(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
+def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
     """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
     if any(not shortage.free for shortage in near.shortages):
         yield from quotas.beside([NO_SHARES_LEFT])

@@ -42,7 +42,7 @@ class Rejections:
     counts: Mapping[str, int]
 
     @classmethod
-    def told_in(cls, message: str) -> Rejections:
+    def from_condition(cls, message: str) -> Rejections:
         """Read them from a condition."""
         nodes, counted = _NODES.search(message), _COUNTED.search(message)
         counts = _COUNTS.findall(counted[1]) if counted else ()
@@ -70,7 +70,7 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
     of_cards
         Tell what cards have too little of, too: nothing else tells how much they have.
     """
-    rejections = Rejections.told_in(message)
+    rejections = Rejections.from_condition(message)
     by_reason: dict[str, list[str]] = {}
     for amount in asked.amounts:
         for part in amount.parts:

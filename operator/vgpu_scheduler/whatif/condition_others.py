@@ -10,9 +10,9 @@ from vgpu_scheduler.engine import Cause
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.condition_nodes import Rejections
-from vgpu_scheduler.whatif.group_topology import topology_told_in
+from vgpu_scheduler.whatif.group_topology import topology_from_condition
 
-__all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "closed_nodes", "where_nothing_else_is_said"]
+__all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "closed_nodes", "remedies_of_other_reasons"]
 
 TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 UNSEEN_QUOTA: Final = (
@@ -115,13 +115,13 @@ _NO_NODES: Final = "no nodes available"
 
 def closed_nodes(message: str) -> Iterator[str]:
     """Yield why nodes that would fit are closed, by the condition of a pod: only waiting helps there."""
-    counts = Rejections.told_in(message).counts
+    counts = Rejections.from_condition(message).counts
     yield from dict.fromkeys(text for reason, text in _OF_CLOSED_NODES.items() if reason in counts)
 
 
-def where_nothing_else_is_said(message: str) -> Iterator[str]:
+def remedies_of_other_reasons(message: str) -> Iterator[str]:
     """Yield who can act, or that waiting is all, by the condition of a pod of which nothing else is advised."""
-    counts = Rejections.told_in(message).counts
+    counts = Rejections.from_condition(message).counts
     if counts and all(OTHERWISE.get(reason) == _NODES for reason in counts):
         yield _NODES_ALONE
     elif counts:
@@ -130,7 +130,7 @@ def where_nothing_else_is_said(message: str) -> Iterator[str]:
         yield from [f"{_WAITING_FOR}{'; '.join(waits)}"] if waits else ()
         yield from (text for text in texts if not text.startswith(_WAITING_FOR))
     elif said := _TRIED.search(message):
-        yield from topology_told_in(message)
+        yield from topology_from_condition(message)
         yield _of_refusal(said["why"].strip().removesuffix("."))
     elif _NO_NODES in message:
         yield "have nodes added: whoever runs the cluster can say why the scheduler knows none"

@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.remedy import WaitingPod
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["asked_understandably"]
+__all__ = ["corrected_requests"]
 
 _MOST: Final = 4
 _SOMEWHERE: Final = "a node"
@@ -27,7 +27,7 @@ class _Refused(WaitingPod):
         return _SOMEWHERE if self.cycle.classes.claims(ours) else ""
 
 
-def asked_understandably(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:
+def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:
     """Yield how a pod would ask for cards so that it is understood, where its condition says that it is not.
 
     Parameters

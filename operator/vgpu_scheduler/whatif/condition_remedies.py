@@ -13,17 +13,22 @@ from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_told_in
+from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_from_condition
 from vgpu_scheduler.kube import Pod, to_int
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.condition_cards import cards_in_one_container, fewer_cards, less_of_a_card, shared_cards
+from vgpu_scheduler.whatif.condition_cards import (
+    cards_in_one_container,
+    fewer_cards,
+    shared_cards,
+    smaller_card_requests,
+)
 from vgpu_scheduler.whatif.condition_nodes import Rejections, less_of_nodes
-from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, where_nothing_else_is_said
+from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, remedies_of_other_reasons
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
-from vgpu_scheduler.whatif.condition_refusals import asked_understandably
+from vgpu_scheduler.whatif.condition_refusals import corrected_requests
 from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
@@ -143,14 +148,14 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked, near_miss = PodRequest(world, meant.written), NearMiss.found_in(event)
     reports, fellows = standing
-    quotas = QuotasOfPod(asked, quotas_told_in(event) if reports is None else tuple(reports), fellows)
+    quotas = QuotasOfPod(asked, quotas_from_condition(event) if reports is None else tuple(reports), fellows)
     before, after = others
     remedies = [
         *quotas.beside(before),
         *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
         *quotas.beside(gate_remedies(pod)),
-        *quotas.beside(asked_understandably(world, pod, meant.written, message)),
-        *(less_of_a_card(asked, near_miss, quotas) if near_miss else ()),
+        *quotas.beside(corrected_requests(world, pod, meant.written, message)),
+        *(smaller_card_requests(asked, near_miss, quotas) if near_miss else ()),
         *(fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
         *(shared_cards(asked, quotas) if CardReason.ExclusiveDeviceAllocateConflict.text in message else ()),
         *(cards_in_one_container(asked, quotas) if CardReason.CardNotFoundCustomFilterRule.text in message else ()),
@@ -174,7 +179,7 @@ def remedies_from_condition(
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     remedies += quotas.beside(_volumes(pod, message))
-    remedies += quotas.beside(closed_nodes(message) if remedies else where_nothing_else_is_said(message))
+    remedies += quotas.beside(closed_nodes(message) if remedies else remedies_of_other_reasons(message))
     each_once: dict[str, str] = {}
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
@@ -222,7 +227,7 @@ def _is_about_taints(message: str) -> bool:
 
     Where that is what the pod asks of nodes or cards, those with taints may be the ones that are as it asks.
     """
-    rejections = Rejections.told_in(message)
+    rejections = Rejections.from_condition(message)
     return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(_OF_CONSTRAINTS)
 
 

@@ -78,7 +78,7 @@ def corrected(world: World, written: Object) -> CorrectedPod:
         more = (
             _accepted(world, found.written)
             or _in_mebibytes(world, found.written)
-            or _without_what_is_of_no_use(world, found.written)
+            or _without_useless_corrections(world, found.written)
         )
         if more is None:
             break
@@ -294,7 +294,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
     return amount // (MIB * max(most // amount, 1))
 
 
-def _without_what_is_of_no_use(world: World, written: Object) -> CorrectedPod | None:
+def _without_useless_corrections(world: World, written: Object) -> CorrectedPod | None:
     """Leave out one amount that a maker's plugin has no use for beside the others; None where there is none."""
     try:
         pod = world.pod(written, again=True)

@@ -32,7 +32,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     """
     found = _followed(waiting, fewest_ends(waiting))
     if found and all(back for _, back in found):
-        found += _followed(waiting, fewest_ends(waiting, lambda pod: not _comes_back_first(waiting, pod)))
+        found += _followed(waiting, fewest_ends(waiting, lambda pod: not _is_recreated_first(waiting, pod)))
     for ending, back in sorted(found, key=lambda each: (bool(each[1]), *each[0].rank))[:_MOST_OF_A_KIND]:
         yield _remedy(waiting, ending, back)
 
@@ -53,10 +53,10 @@ def end_one_pod(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _followed(waiting: WaitingPod, found: Sequence[PodsToEnd]) -> list[tuple[PodsToEnd, list[Pod]]]:
     """Return sets of pods, each with those that must not be made anew."""
-    return [(each, _taking_it_back(waiting, each)) for each in found]
+    return [(each, _recreated_into_the_room(waiting, each)) for each in found]
 
 
-def _comes_back_first(waiting: WaitingPod, pod: Pod) -> bool:
+def _is_recreated_first(waiting: WaitingPod, pod: Pod) -> bool:
     """Tell whether a pod that ends is made anew, and served before the pod that waits.
 
     Of equal priority is enough: who was tried in vain waits a while before it is tried again, and a new pod does not.
@@ -64,9 +64,9 @@ def _comes_back_first(waiting: WaitingPod, pod: Pod) -> bool:
     return pod.priority >= waiting.pod.priority and controller_of(waiting.world.written(pod)) is not None
 
 
-def _taking_it_back(waiting: WaitingPod, ending: PodsToEnd) -> list[Pod]:
+def _recreated_into_the_room(waiting: WaitingPod, ending: PodsToEnd) -> list[Pod]:
     """Return those of some pods that must not be made anew, for they would take the room before the pod."""
-    anew = [pod for pod in ending.pods if _comes_back_first(waiting, pod)]
+    anew = [pod for pod in ending.pods if _is_recreated_first(waiting, pod)]
     back = list(anew) if anew and not _gets_room(waiting, ending, anew) else []
     for pod in anew if back else ():
         fewer = [other for other in back if other is not pod]

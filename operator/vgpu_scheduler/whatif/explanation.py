@@ -15,13 +15,19 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.group_placement import fellows_placed
 from vgpu_scheduler.whatif.group_searches import changes_for_group
-from vgpu_scheduler.whatif.groups import group_remedies, group_worded, not_found
-from vgpu_scheduler.whatif.holds_for_others import HoldForOther, holds_for_others, worded_holds
-from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, mismatch_worded
+from vgpu_scheduler.whatif.groups import describe_group, group_remedies, not_found
+from vgpu_scheduler.whatif.holds_for_others import HoldForOther, describe_holds, holds_for_others
+from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, describe_mismatch
 from vgpu_scheduler.whatif.obstacles import causes_together
-from vgpu_scheduler.whatif.other_waiting_pods import others_worded
-from vgpu_scheduler.whatif.preempting import DisplacedBy, PreemptionOutlook, displaced_by, who_goes, who_goes_for_group
-from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed, turns_around
+from vgpu_scheduler.whatif.other_waiting_pods import describe_other_waiting_pods
+from vgpu_scheduler.whatif.preempting import (
+    DisplacedBy,
+    PreemptionOutlook,
+    displaced_by,
+    group_preemption_outlook,
+    preemption_outlook,
+)
+from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import PodResult, ask, created
@@ -73,7 +79,7 @@ class Explanation:
         The room that is kept for other pods.
     first
         How many pods that wait are served before it, or after it and fit; empty where that makes no difference.
-    who_goes
+    preemption_outlook
         Who would have to go for it, or is going, or why nobody has to; None where that is no question.
     displaced_by
         For whom a bound pod goes; None if it does not.
@@ -94,7 +100,7 @@ class Explanation:
     causes: Sequence[str] = ()
     kept: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
-    who_goes: PreemptionOutlook | None = None
+    preemption_outlook: PreemptionOutlook | None = None
     displaced_by: DisplacedBy | None = None
     group: str = ""
     none_proposed: str = ""
@@ -112,7 +118,7 @@ class Explanation:
             **({"models": self.models} if self.models else {}),
             "causes": self._causes,
             **({"first": " ".join(self.first)} if self.first else {}),
-            **({"preemption": self.who_goes.as_json()} if self.who_goes else {}),
+            **({"preemption": self.preemption_outlook.as_json()} if self.preemption_outlook else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -148,12 +154,12 @@ class Explanation:
             parts.append(
                 "No change was found that would help, nor two together; not all pairs were searched, nor more at once."
             )
-        parts += [self.who_goes.text(wide=wide)] if self.who_goes else []
+        parts += [self.preemption_outlook.text(wide=wide)] if self.preemption_outlook else []
         return "\n\n".join(parts)
 
     @property
     def _causes(self) -> list[str]:
-        return [*self.causes, *worded_holds(self.kept)]
+        return [*self.causes, *describe_holds(self.kept)]
 
     @property
     def _rest(self) -> str:
@@ -163,7 +169,7 @@ class Explanation:
 
     @property
     def _nobody_goes(self) -> bool:
-        return self.who_goes is None or self.who_goes.preemption is None
+        return self.preemption_outlook is None or self.preemption_outlook.preemption is None
 
 
 def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -176,7 +182,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    turns = turns_around(world, pod)
+    turns = pods_waiting_beside(world, pod)
     group = world.engine.attempts.gang_of(pod)
     if group is not None:
         return _explain_together(world, pod, group, turns, node, all_cards=all_cards)
@@ -186,12 +192,12 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         helps = remedies(world, pod) if searched else []
         shown = [node] if node else _nodes_with_cards(world, answer)
         cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-        first = others_worded(world, pod, turns, len(going), changes=bool(helps), searched=searched)
-        goes = who_goes(world, answer)
-        found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, who_goes=goes)
+        first = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
+        goes = preemption_outlook(world, answer)
+        found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, preemption_outlook=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         why = (*causes(world, answer), *several)
-        return replace(found, models=mismatch_worded(world, answer), causes=why, kept=holds_for_others(world, answer))
+        return replace(found, models=describe_mismatch(world, answer), causes=why, kept=holds_for_others(world, answer))
 
 
 def _explain_together(
@@ -204,16 +210,16 @@ def _explain_together(
             shown = ([node] if node else _nodes_with_cards(world, answer)) if is_same else []
             cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
         first = [Remedy(RemedyKind.COMPLETE_GROUP, text, "") for text in group_remedies(world, pod)]
-        worded = group_worded(world, group)
+        worded = describe_group(world, group)
         searched = not answer.node and group.has_quorum and not first
         there = {each.uid for each in going}
         others = [each for each in turns.before if each.uid not in there]
         own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
         with placed(world, [*own, *turns.after]):
             helps = changes_for_group(world, pod, group, others) if searched else []
-        served = others_worded(world, pod, turns, len(going), changes=bool(helps), searched=searched)
+        served = describe_other_waiting_pods(world, pod, turns, len(going), changes=bool(helps), searched=searched)
         why = not_found(group) if searched and not helps else ""
-        goes = who_goes_for_group(world, answer, group)
+        goes = group_preemption_outlook(world, answer, group)
         return Explanation(
             answer,
             cards,
@@ -223,7 +229,7 @@ def _explain_together(
             first=served,
             group=worded,
             none_proposed=why,
-            who_goes=goes,
+            preemption_outlook=goes,
         )
 
 

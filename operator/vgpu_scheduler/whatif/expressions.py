@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["worded_expression"]
+__all__ = ["describe_expression"]
 
 _ONE_OF: Final = {"In": "in", "NotIn": "notin"}
 _COMPARED: Final = {"Gt": ">", "Lt": "<"}
 
 
-def worded_expression(term: Mapping[str, Any]) -> str:
+def describe_expression(term: Mapping[str, Any]) -> str:
     """Word one expression of a selector, as the API writes it, as kubectl has it."""
     key, operator, values = term.get("key", ""), term.get("operator", ""), term.get("values") or ()
     if operator in _ONE_OF:

@@ -82,7 +82,7 @@ def fewest_ends(waiting: WaitingPod, among: Callable[[Pod], bool] | None = None)
         that would take too many questions.
     """
     search = _Search(waiting, among or (lambda _: True))
-    return list(search.sets()) or ([] if among else search.without_those_that_could_stay())
+    return list(search.sets()) or ([] if among else search.without_reprieved_pods())
 
 
 class _OutOfQuestionsError(Exception):
@@ -160,15 +160,15 @@ class _Search:
         for node, near in repelling_pods(waiting.world, waiting.ours).items():
             by_node[node] = [*by_node.get(node, ()), *(pod for pod in near if pod.uid in known)]
         for pods in by_node.values():
-            pods.sort(key=self._last_to_stay)
-        holding.sort(key=self._last_to_stay)
+            pods.sort(key=self._ending_order)
+        holding.sort(key=self._ending_order)
         if holding:
             yield _Place(waiting, "", holding, ())
         for node, pods in islice(by_node.items(), waiting.most_nodes):
             own = {pod.uid for pod in pods}
             yield _Place(waiting, node, pods, [pod for pod in holding if pod.uid not in own])
 
-    def _last_to_stay(self, pod: Pod) -> tuple[bool, int, int, str]:
+    def _ending_order(self, pod: Pod) -> tuple[bool, int, int, str]:
         """Rank pods: those that end anyway first, then by priority, and of the same those that hold the most."""
         held = self._waiting.world.engine.state.reservation(pod.uid)
         charges = (usage.charges.values() for usage in held.uses.values()) if held is not None else ()
@@ -211,7 +211,7 @@ class _Search:
             if size == 0 and not going:
                 continue
             for chosen in self._chosen(place, size, (own, beside), going):
-                yield PodsToEnd(place.node, _none_could_stay([*going, *chosen], place.fits))
+                yield PodsToEnd(place.node, _all_are_needed([*going, *chosen], place.fits))
                 break
 
     def _chosen(
@@ -263,7 +263,7 @@ class _Search:
 
     # None that could stay ---------------------------------------------------------------------------------------------
 
-    def without_those_that_could_stay(self) -> list[PodsToEnd]:
+    def without_reprieved_pods(self) -> list[PodsToEnd]:
         """Return sets of which none could stay, of the places with the fewest pods; of those elsewhere only if need be.
 
         Those that hold the most end first, so that they are few.
@@ -274,7 +274,7 @@ class _Search:
             for place, pods in sorted(places, key=lambda each: len(each[1])):
                 if len(found) == _MOST_PLACES:
                     break
-                may_fit, ordered = place.may_fit(pods), sorted(pods, key=self._last_to_stay)
+                may_fit, ordered = place.may_fit(pods), sorted(pods, key=self._ending_order)
                 if ending := _few_pods(self._budgets, ordered, place.fits) if may_fit else []:
                     found.append(PodsToEnd(place.node, ending))
             if found:
@@ -303,7 +303,7 @@ def _few_pods(
     """
     few = bisect_left(range(len(pods)), x=True, key=lambda count: fits_without(pods[:count]))
     for start in (pods[:few], *islice(_allowed_together(budgets, pods), _MOST_CHOICES)):
-        ending = _none_could_stay(start, fits_without) if fits_without(start) else []
+        ending = _all_are_needed(start, fits_without) if fits_without(start) else []
         if ending and _allowed(budgets, ending):
             return ending
     return []
@@ -327,7 +327,7 @@ def _allowed_together(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) 
         yield [pod for pod in pods if pod.uid in uids or pod.uid not in bound]
 
 
-def _none_could_stay(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
+def _all_are_needed(pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]) -> list[Pod]:
     """Return those of some pods that have to end; of others, the last ones stay first."""
     ending, before = list(pods), 0
     while len(ending) != before:  # those before the pod may go elsewhere when another one stays

@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.replacing import objects_replaced
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["leave_topology_out", "topology_told_in"]
+__all__ = ["leave_topology_out", "topology_from_condition"]
 
 _NEAR: Final = "schedulingConstraints"
 _FIELD: Final = "spec.schedulingConstraints.topology"
@@ -44,7 +44,7 @@ def leave_topology_out(waiting: WaitingPod) -> Iterator[Remedy]:
                 break
 
 
-def topology_told_in(message: str) -> Iterator[str]:
+def topology_from_condition(message: str) -> Iterator[str]:
     """Yield what may be left out of what keeps a group together, where a condition says that this has it wait."""
     if _SAID_BY_PODS.search(message):
         yield f"{_preferred('')} on all pods of the group: {_ELSEWHERE}"

@@ -15,10 +15,17 @@ from vgpu_scheduler.whatif.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["group_named_by", "group_remedies", "group_remedies_told_in", "group_worded", "not_found", "not_moved"]
+__all__ = [
+    "describe_group",
+    "group_named_by",
+    "group_remedies",
+    "group_remedies_from_condition",
+    "not_found",
+    "not_moved",
+]
 
 
-def group_worded(world: World, group: GroupStanding) -> str:
+def describe_group(world: World, group: GroupStanding) -> str:
     """Say how far a group is, in a few lines."""
     if group.problem:
         return f"It belongs to group {group.key}, which is not placed: {group.problem}."
@@ -85,7 +92,7 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
         yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
 
 
-def group_remedies_told_in(message: str) -> Iterator[str]:
+def group_remedies_from_condition(message: str) -> Iterator[str]:
     """Yield what has to be done about the group of a pod by what its condition says."""
     if missing := _MISSING.search(message):
         yield f"create {missing[1]}, or correct the name"

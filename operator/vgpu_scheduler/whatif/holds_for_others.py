@@ -11,7 +11,7 @@ from vgpu_scheduler.whatif.simulation import PodResult
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["HoldForOther", "holds_for_others", "worded_holds"]
+__all__ = ["HoldForOther", "describe_holds", "holds_for_others"]
 
 _MOST: Final = 3
 """Pods that are named."""
@@ -63,7 +63,7 @@ def holds_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...
     return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
 
 
-def worded_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
+def describe_holds(kept: Sequence[HoldForOther]) -> tuple[str, ...]:
     """Return a sentence for each of the first, and how many more there are."""
     more = len(kept) - _MOST
     last = (f"Room is kept for {counted(more, 'more pod')}.",) if more > 0 else ()

@@ -139,7 +139,7 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
     texts: dict[str, str] = {}
     try:
         for _ in range(_MOST_ROUNDS):
-            beyond = _furthest_beyond(waiting) or _on_the_cards_there_are(waiting)
+            beyond = _furthest_beyond(waiting) or _on_listed_cards(waiting)
             if not beyond:
                 break
             for breach in beyond:
@@ -170,7 +170,7 @@ def _furthest_beyond(waiting: WaitingPod) -> Sequence[ExceededLimit]:
     return tuple(found.values())
 
 
-def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
+def _on_listed_cards(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
     """Return the limit of memory that a pod is beyond on each card that it could have, with what the smallest takes.
 
     What it takes depends on the card, where a container asks for percent of one, or says nothing.

@@ -21,7 +21,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.moves import Move, Moves, Spot
-from vgpu_scheduler.whatif.queue_order import turns_around
+from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 from vgpu_scheduler.whatif.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.simulation import ask, simulate
 from vgpu_scheduler.whatif.unmovable_causes import held_by
@@ -163,7 +163,7 @@ def _added_up(on_question: Callable[[int], None]) -> Callable[[int], None]:
 
 def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Callable[[int], None]) -> RoomPlan:
     """Plan moves after which there is room for a pod, whoever takes it then; the world is as it would be."""
-    before, after = turns_around(world, pod)
+    before, after = pods_waiting_beside(world, pod)
     going = simulate(world, before, as_they_are=True, explained=False)
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED and not gated(pod):
@@ -232,7 +232,7 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> R
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
-    before, after = turns_around(world, pod)
+    before, after = pods_waiting_beside(world, pod)
     waiting = simulate(world, [*before, pod, *after], as_they_are=True, explained=False)
     answers = {answer.pod.uid: answer for answer in waiting}
     mine = answers[pod.uid]
@@ -259,7 +259,7 @@ class _Steering:
         self._moves = moves
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
-        self._others_wait = any(owners(pod) for pod in chain(*turns_around(world, self._room.pod)))
+        self._others_wait = any(owners(pod) for pod in chain(*pods_waiting_beside(world, self._room.pod)))
         self._steps: list[Step] = []
         self._cordoned: dict[Spot, None] = {}
 
@@ -269,7 +269,7 @@ class _Steering:
         ways: list[Callable[[Sequence[TargetPlacement]], bool]] = [
             partial(self._done, strict=each) for each in (False, True)
         ]
-        ways.append(self._done_after_the_pod)
+        ways.append(self._moves_after_pod)
         for done, order in product(ways, orders):
             self._steps, self._cordoned = [], {}
             if done(order):
@@ -329,7 +329,7 @@ class _Steering:
             if move is None:
                 return False
             wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
-            if not wrong and self._moves.goes_there_last(move):
+            if not wrong and self._moves.has_same_place_when_moved_last(move):
                 self._steps.append(Step(StepKind.EVICT, move=move))
                 return True
             self._moves.take_back(goal.key)
@@ -339,7 +339,7 @@ class _Steering:
             self._cordon(sorted(wrong))
         return False
 
-    def _done_after_the_pod(self, order: Sequence[TargetPlacement]) -> bool:
+    def _moves_after_pod(self, order: Sequence[TargetPlacement]) -> bool:
         """Make one move without cordons, as it is if the pod comes first, and tell whether that fits, too."""
         move = self._moves.move(order[0].key) if len(order) == 1 else None
         if move is None:

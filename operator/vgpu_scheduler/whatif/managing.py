@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import LabelSelector, Object, Operator, Pod, Requirement
-from vgpu_scheduler.whatif.expressions import worded_expression
+from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.uncordoning import helping
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["manage_nodes", "unmanaged_nodes", "worded_managed"]
+__all__ = ["describe_managed_nodes", "manage_nodes", "unmanaged_nodes"]
 
 _MOST_TRIED: Final = 64
 """Nodes that are tried, those with cards first."""
@@ -43,7 +43,7 @@ def unmanaged_nodes(world: World, pod: Pod) -> Iterator[Remedy]:
             yield Remedy(RemedyKind.MANAGE_NODE, text, "", objects=(_labelled(node, labels, changes),))
 
 
-def worded_managed(world: World, pod: Pod) -> str:
+def describe_managed_nodes(world: World, pod: Pod) -> str:
     """Say which nodes are managed, in a sentence; empty where all are."""
     managed = world.engine.policies.resolve(pod).managed
     return "" if managed is None else f"This scheduler manages nodes with {_worded(managed)} (setting managed_nodes)."
@@ -80,4 +80,4 @@ def _expressions(requirements: Iterable[Requirement]) -> Iterator[str]:
         if each.operator in equal and len(each.values) == 1:
             yield f"{each.key}{equal[each.operator]}{min(each.values)}"
         else:
-            yield worded_expression({"key": each.key, "operator": each.operator.value, "values": sorted(each.values)})
+            yield describe_expression({"key": each.key, "operator": each.operator.value, "values": sorted(each.values)})

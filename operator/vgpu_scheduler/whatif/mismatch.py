@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "mismatch_worded"]
+__all__ = ["MODEL_WORD", "MODE_WORD", "OTHER_CARDS", "describe_mismatch"]
 
 _MOST_NODES: Final = 64
 """Closed nodes whose cards are looked at."""
@@ -40,7 +40,7 @@ OTHER_CARDS: Final = frozenset(
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
 
 
-def mismatch_worded(world: World, answer: PodResult) -> str:
+def describe_mismatch(world: World, answer: PodResult) -> str:
     """Say which models and modes there are; empty where something else keeps the pod from cards, too.
 
     Where a node that has a card for the pod is closed to it, that is said as well.

@@ -15,7 +15,7 @@ from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
-from vgpu_scheduler.whatif.queue_order import answer_key, placed, queue_of, turns_around
+from vgpu_scheduler.whatif.queue_order import answer_key, placed, pods_waiting_beside, queue_of
 from vgpu_scheduler.whatif.simulation import created, simulate
 from vgpu_scheduler.whatif.world import World
 
@@ -151,7 +151,7 @@ class Moves:
 
     def _served_before(self, pod: Pod, but: str) -> Iterator[Pod]:
         """Yield the pods that wait, in the order of their turns, and go before one that is made anew."""
-        for each in chain(*turns_around(self._world, pod)):
+        for each in chain(*pods_waiting_beside(self._world, pod)):
             if each.priority >= pod.priority and each.uid != but:
                 yield each
 
@@ -173,7 +173,7 @@ class Moves:
                 return spots_of(decision.placement)
         return ()
 
-    def goes_there_last(self, move: Move) -> bool:
+    def has_same_place_when_moved_last(self, move: Move) -> bool:
         """Tell whether a pod that was moved goes to the same place if the pod that is served comes before it."""
         self.take_back(move.pod)
         again = self.move(move.pod)

@@ -10,7 +10,7 @@ from vgpu_scheduler.model import NodeVerdict
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["SAYS", "closing_of", "repelling_taints", "tolerating", "tolerating_all", "worded_taints"]
+__all__ = ["SAYS", "closing_of", "describe_taints", "repelling_taints", "tolerating", "tolerating_all"]
 
 
 SAYS: Final = "says "
@@ -47,7 +47,7 @@ def _with_tolerations(written: Object, more: Sequence[Object]) -> Object:
     return {**written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
 
 
-def worded_taints(taints: Iterable[Taint]) -> str:
+def describe_taints(taints: Iterable[Taint]) -> str:
     """Word taints as kubectl has them."""
     return ", ".join(f"{taint.key}{taint.value and f'={taint.value}'}:{taint.effect}" for taint in taints)
 
@@ -58,7 +58,10 @@ def closing_of(world: World, pod: Pod, node: str, verdict: NodeVerdict) -> Seque
         repelling = repelling_taints(world, pod, node)
         taints = [taint for taint in repelling if taint.key != UNSCHEDULABLE_TAINT.key]
         cordoned = len(taints) < len(repelling) or filters.UNSCHEDULABLE.text in verdict.reasons
-        return [*(["is cordoned"] if cordoned else []), *([f"has the taint {worded_taints(taints)}"] if taints else [])]
+        return [
+            *(["is cordoned"] if cordoned else []),
+            *([f"has the taint {describe_taints(taints)}"] if taints else []),
+        ]
     if not _OF_LABELS.isdisjoint(verdict.reasons):
         return ["does not match its node selector or affinity"]
     return [f"{SAYS}{reason}" for reason in verdict.reasons]

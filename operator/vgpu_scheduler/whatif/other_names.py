@@ -21,7 +21,7 @@ from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.nodes import with_annotation
 from vgpu_scheduler.whatif.remedy import WaitingPod
 
-__all__ = ["OtherNames", "in_other_names"]
+__all__ = ["OtherNames", "in_names_of_other_dialects"]
 
 
 _CARDS: Final = frozenset({VENDOR, GPU})
@@ -83,7 +83,7 @@ class OtherNames:
         return re.sub(rf"(?:^| and )(?:{one}|{cards})(?= and |$)", "", text).removeprefix(" and ")
 
 
-def in_other_names(waiting: WaitingPod) -> Iterator[OtherNames]:
+def in_names_of_other_dialects(waiting: WaitingPod) -> Iterator[OtherNames]:
     """Yield the pod as it would ask for the same in the names of other dialects, of which there are cards.
 
     Nothing is yielded where nodes have cards of the dialect that it asks in.

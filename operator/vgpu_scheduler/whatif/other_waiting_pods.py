@@ -7,10 +7,10 @@ from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["others_worded"]
+__all__ = ["describe_other_waiting_pods"]
 
 
-def others_worded(
+def describe_other_waiting_pods(
     world: World, pod: Pod, turns: PodsWaitingBeside, going: int, *, changes: bool, searched: bool = False
 ) -> tuple[str, ...]:
     """Say how many pods are served before one that waits, or after it and fit; empty where that makes no difference.

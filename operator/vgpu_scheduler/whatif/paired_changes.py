@@ -15,7 +15,7 @@ from vgpu_scheduler.whatif.constraints import annotations_that_count, constraint
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import unmanaged_nodes
-from vgpu_scheduler.whatif.node_exclusions import repelling_taints, tolerating, worded_taints
+from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import restrictions, without_limits
@@ -79,11 +79,11 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
     in_force = world.engine.policies.resolve(waiting.pod).titles("limits")
     limiting = [world.policies[title] for title in in_force if title in world.policies]
     others = (
-        _less_and_another(waiting, of_pod),
-        _fewer_cards_and_less(waiting),
-        _less_and_an_end(waiting),
-        _raised_and_another(waiting, searches, quotas, raise_quotas),
-        _raised_and_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
+        _smaller_request_with_another(waiting, of_pod),
+        _fewer_cards_with_smaller_request(waiting),
+        _smaller_request_with_ended_pod(waiting),
+        _raised_limit_with_another(waiting, searches, quotas, raise_quotas),
+        _raised_limit_with_another(waiting, searches, [*map(without_limits, limiting)], raise_limits),
     )
     for one, other, remedy in chain.from_iterable(others):
         if (texts := frozenset({one, other})) not in told:
@@ -105,7 +105,7 @@ def both(first: Remedy, second: Remedy, node: str) -> Remedy:
     )
 
 
-def _raised_and_another(
+def _raised_limit_with_another(
     waiting: WaitingPod, searches: Sequence[Search], unlimited: Sequence[Object], raise_least: Search
 ) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes that help once some objects limit nothing, with the least to which their limits have to be raised.
@@ -114,7 +114,7 @@ def _raised_and_another(
     """
     world, limiting = waiting.world, set(map(_key, unlimited))
     with objects_replaced(world, unlimited):
-        hurried = waiting.in_a_hurry(waiting.before)
+        hurried = waiting.with_small_search(waiting.before)
         found = list(islice(_seconds(hurried, searches), _MOST_SECOND)) if unlimited and not waiting.node_now() else []
     for other in found:
         if other.kind not in _OF_REPAIR and limiting.isdisjoint(map(_key, other.objects)):
@@ -146,7 +146,7 @@ def _with(waiting: WaitingPod, first: _First) -> Iterator[WaitingPod]:
         changed = waiting.rewritten(first.ways[-1].pod or waiting.written)
         with waiting.before_placed() as going:
             there = {each.uid for each in going}
-            yield changed.in_a_hurry([each for each in waiting.before if each.uid not in there])
+            yield changed.with_small_search([each for each in waiting.before if each.uid not in there])
 
 
 def _are_apart(first: Remedy, second: Remedy) -> bool:
@@ -187,7 +187,7 @@ def _firsts(waiting: WaitingPod) -> Iterator[_First]:
         yield _First(ways, objects_replaced(world, ways[-1].objects))
     for taints in _taints(waiting):
         written = tolerating(waiting.written, taints)
-        remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {worded_taints(taints)}", "", written)
+        remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(taints)}", "", written)
         yield _First([remedy], nullcontext())
     for remedy in islice(cordoned_nodes(world), _MOST_FIRST):
         yield _First([remedy], objects_replaced(world, remedy.objects))
@@ -210,7 +210,7 @@ def _taints(waiting: WaitingPod) -> list[tuple[Taint, ...]]:
     return sorted(known, key=len)[:_MOST_FIRST]
 
 
-def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
+def _smaller_request_with_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
     """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together."""
     for amount in waiting.amounts():
         changed = _with_least(waiting, amount)
@@ -224,11 +224,11 @@ def _less_and_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterat
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)
 
 
-def _less_and_an_end(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+def _smaller_request_with_ended_pod(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
     """Yield pods that end with the largest amounts of which the pod may ask then: both in words, and together."""
     state = waiting.world.engine.state
     for amount in waiting.amounts():
-        changed = _with_least(waiting, amount).in_a_hurry(waiting.before)
+        changed = _with_least(waiting, amount).with_small_search(waiting.before)
         for end in islice(end_pods(changed), _MOST_SECOND):
             with state.without(end.ended):
                 found = largest_amount(waiting, amount)
@@ -253,7 +253,7 @@ def _asked(pod: Object, amount: Amount) -> list[object]:
     return [each.get(part.resource) for each in listed for part in amount.parts]
 
 
-def _fewer_cards_and_less(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
+def _fewer_cards_with_smaller_request(waiting: WaitingPod) -> Iterator[tuple[str, str, Remedy]]:
     """Yield fewer cards, of which the pod asks another amount of one resource than so many times what it asks now."""
     understood = ((one, _with_least(waiting, one)) for one in waiting.amounts())
     for one, cards in ((one, cards) for one, other in understood for cards in other.amounts() if cards.includes(one)):

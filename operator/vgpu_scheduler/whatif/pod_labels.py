@@ -10,7 +10,7 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import PodResult
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["labelled_otherwise", "labels_of_claims", "labels_to_change", "worded_labels"]
+__all__ = ["describe_labels", "labelled_otherwise", "labels_of_claims", "labels_to_change"]
 
 
 def labelled_otherwise(world: World, pod: Pod, written: Object) -> Iterator[Remedy]:
@@ -45,7 +45,7 @@ def labels_to_change(world: World, pod: Pod, message: str) -> Iterator[str]:
             yield f"give the pod the label {name} as nodes have it" if given is None else _leave_out(name, given)
 
 
-def worded_labels(world: World, answer: PodResult) -> Iterator[str]:
+def describe_labels(world: World, answer: PodResult) -> Iterator[str]:
     """Say which labels of a pod have to be those of nodes, and what they are, where modes of cards keep it waiting."""
     if CardReason.ModeNotFit.text in answer.decision.reasons:
         for name in labels_of_claims(world, answer.pod):

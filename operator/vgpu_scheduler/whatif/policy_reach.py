@@ -8,7 +8,7 @@ from typing import Final
 from vgpu_scheduler.kube import Object, Pod, compile_label_selector
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import NAMESPACED_KIND, PolicyResource, decode_policy, title
-from vgpu_scheduler.whatif.causes import worded_selector
+from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.nodes import nodes_with
 from vgpu_scheduler.whatif.world import World
 
@@ -49,18 +49,19 @@ def _of_pods(world: World, written: Object, policy: PolicyResource, pods: Iterab
         if written.get("kind") == NAMESPACED_KIND:
             yield f"{name}: metadata.namespace: there are neither pods nor a namespace {policy.namespace}"
         else:
-            yield f"{name}: spec.namespaceSelector ({worded_selector(spec['namespaceSelector'])}) matches no namespace"
+            selector = describe_selector(spec["namespaceSelector"])
+            yield f"{name}: spec.namespaceSelector ({selector}) matches no namespace"
     elif policy.selector is not None and not any(
         policy.selector.matches(pod.labels) for pod in everybody if pod.namespace in homes
     ):
         within = "" if homes >= set(world.namespaces) else " of the namespaces that the policy is about"
-        yield f"{name}: spec.selector ({worded_selector(spec['selector'])}) matches no pod{within}"
+        yield f"{name}: spec.selector ({describe_selector(spec['selector'])}) matches no pod{within}"
 
 
 def _of_nodes(world: World, written: Object, name: str) -> Iterator[str]:
     spec = written.get("spec") or {}
     if (nodes := compile_label_selector(spec.get("nodeSelector"))) is not None and not nodes_with(world, nodes):
-        yield f"{name}: spec.nodeSelector ({worded_selector(spec['nodeSelector'])}) matches no node"
+        yield f"{name}: spec.nodeSelector ({describe_selector(spec['nodeSelector'])}) matches no node"
     yield from _of_cards(world, name, spec.get("devices") or {})
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.policy import SECTIONS, decode_policy, title
-from vgpu_scheduler.whatif.causes import worded_selector
+from vgpu_scheduler.whatif.causes import describe_selector
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.world import World
 
@@ -213,7 +213,7 @@ def _other_lists(world: World, name: str, listed: list[Any]) -> Iterator[list[An
 
 def _worded(value: Any) -> str:
     if isinstance(value, Mapping):
-        return worded_selector(value)
+        return describe_selector(value)
     if isinstance(value, list):
         return f"[{', '.join(map(str, value))}]"
     return "true" if value is True else str(value)

@@ -17,7 +17,7 @@ from vgpu_scheduler.policy import CLUSTER_KIND, decode_policy, title
 from vgpu_scheduler.whatif.objects import metadata_of
 from vgpu_scheduler.whatif.simulation import PodResult, created
 from vgpu_scheduler.whatif.tables import few, indented
-from vgpu_scheduler.whatif.victim_protection import spared_by
+from vgpu_scheduler.whatif.victim_protection import fields_sparing_victims
 from vgpu_scheduler.whatif.victims import (
     as_counted,
     nameless,
@@ -32,9 +32,9 @@ __all__ = [
     "DisplacedBy",
     "PreemptionOutlook",
     "displaced_by",
+    "group_preemption_outlook",
+    "preemption_outlook",
     "take_up_preemptions",
-    "who_goes",
-    "who_goes_for_group",
 ]
 
 _NEVER: Final = "Never"
@@ -165,7 +165,7 @@ class PreemptionOutlook:
             yield from indented([_HEAD[:-1], *rows], wide=wide)
 
 
-def who_goes(world: World, answer: PodResult) -> PreemptionOutlook | None:
+def preemption_outlook(world: World, answer: PodResult) -> PreemptionOutlook | None:
     """Say who would have to go for a pod that waits, or is going; None where there is nothing to be said.
 
     Parameters
@@ -187,7 +187,7 @@ def who_goes(world: World, answer: PodResult) -> PreemptionOutlook | None:
     told = preemptions.evaluator.search(pod, 0.0)
     if told.preemption is None:
         protected = protected_victims(world, pod)
-        spared = () if protected else tuple(spared_by(world, pod))
+        spared = () if protected else tuple(fields_sparing_victims(world, pod))
         return PreemptionOutlook(
             reason=told.reason, protected=protected and with_card_names(world, protected), why=spared
         )
@@ -195,7 +195,7 @@ def who_goes(world: World, answer: PodResult) -> PreemptionOutlook | None:
     return PreemptionOutlook(with_card_names(world, as_counted(world, told.preemption)), why=why)
 
 
-def who_goes_for_group(world: World, answer: PodResult, group: GroupStanding) -> PreemptionOutlook | None:
+def group_preemption_outlook(world: World, answer: PodResult, group: GroupStanding) -> PreemptionOutlook | None:
     """Say who would have to go for the group of a pod, or is going; None where there is nothing to be said.
 
     Parameters

@@ -14,7 +14,15 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["PodsWaitingBeside", "answer_key", "made_anew", "placed", "places_in_queue", "queue_of", "turns_around"]
+__all__ = [
+    "PodsWaitingBeside",
+    "answer_key",
+    "made_anew",
+    "placed",
+    "places_in_queue",
+    "pods_waiting_beside",
+    "queue_of",
+]
 
 
 class PodsWaitingBeside(NamedTuple):
@@ -32,7 +40,7 @@ class PodsWaitingBeside(NamedTuple):
     after: list[Pod]
 
 
-def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> PodsWaitingBeside:
+def pods_waiting_beside(world: World, pod: Pod, *, made_anew: bool = False) -> PodsWaitingBeside:
     """Return the pods that this scheduler serves before a pod, and after it, in the order of their turns.
 
     Pods behind scheduling gates have no turn, nor have those that are refused for what they say of their group, and
@@ -56,7 +64,7 @@ def turns_around(world: World, pod: Pod, *, made_anew: bool = False) -> PodsWait
 
 
 def places_in_queue(world: World) -> dict[str, int]:
-    """Return the places of the pods that wait for their turn, by UID, from 1 on; see :func:`turns_around`."""
+    """Return the places of the pods that wait for their turn, by UID, from 1 on; see :func:`pods_waiting_beside`."""
     return {pod.uid: place for place, pod in enumerate(queue_of(world), start=1)}
 
 

@@ -22,14 +22,14 @@ from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
 from vgpu_scheduler.whatif.limits import ask_within_limits, raise_limits
 from vgpu_scheduler.whatif.managing import manage_nodes
-from vgpu_scheduler.whatif.node_exclusions import repelling_taints, tolerating, worded_taints
+from vgpu_scheduler.whatif.node_exclusions import describe_taints, repelling_taints, tolerating
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.other_names import OtherNames, in_other_names
+from vgpu_scheduler.whatif.other_names import OtherNames, in_names_of_other_dialects
 from vgpu_scheduler.whatif.paired_changes import both, changes_together
 from vgpu_scheduler.whatif.pod_labels import labelled_otherwise
 from vgpu_scheduler.whatif.policy_remedies import correct_policies, lift_restrictions
-from vgpu_scheduler.whatif.queue_order import placed, turns_around
+from vgpu_scheduler.whatif.queue_order import placed, pods_waiting_beside
 from vgpu_scheduler.whatif.quota_remedies import raise_quotas
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.repairs import repair_nodes, unreadable_nodes
@@ -69,7 +69,7 @@ def remedies(world: World, pod: Pod, *, made_anew: bool = False) -> list[Remedy]
     made_anew
         The pod would be created now: it comes after all of its priority.
     """
-    before, after = turns_around(world, pod, made_anew=made_anew)
+    before, after = pods_waiting_beside(world, pod, made_anew=made_anew)
     own = [pod] if world.engine.preemption and pod.uid in world.pending else []  # for it, too, room may be kept
     with placed(world, [*before, *own, *after]) as going:
         there = {each.uid for each in going}
@@ -142,7 +142,7 @@ def _asked_again(text: str, amount: str, resource: str, written: str, container:
 
 def _searched(waiting: WaitingPod) -> list[Remedy]:
     """Return what would help a pod, in other names of cards where no node has those that it asks for."""
-    otherwise = list(in_other_names(waiting))
+    otherwise = list(in_names_of_other_dialects(waiting))
     found = [
         Remedy(RemedyKind.ASK_OTHERWISE, each.text(), node, each.written)
         for each in otherwise
@@ -200,7 +200,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
         tried.add(repelling)
         written = tolerating(waiting.written, repelling)
         if goes_to := waiting.node(written):
-            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {worded_taints(repelling)}", goes_to, written)
+            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {describe_taints(repelling)}", goes_to, written)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:_MOST_OF_A_KIND]

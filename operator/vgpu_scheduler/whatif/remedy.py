@@ -155,7 +155,7 @@ class WaitingPod:
         except WorldError:
             return False
 
-    def in_a_hurry(self, before: Sequence[Pod]) -> WaitingPod:
+    def with_small_search(self, before: Sequence[Pod]) -> WaitingPod:
         """Return the pod with others that are served before it, for a search that looks at a few nodes alone."""
         other = copy(self)
         other.before, other.most_nodes = before, _MOST_NODES_IN_A_HURRY

@@ -11,7 +11,7 @@ from vgpu_scheduler.model import MIB, MUTEX, WHOLE, CardReason, PodClaims, polic
 from vgpu_scheduler.policy import OVERRIDES
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import is_claim
-from vgpu_scheduler.whatif.causes import leaves_memory_to_cards, rules_of_cards, worded_selector
+from vgpu_scheduler.whatif.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODEL_WORD
@@ -76,7 +76,7 @@ def _of_idle_cards(world: World, sources: Mapping[str, str]) -> Iterator[str]:
 def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
     for title, spec in _policies(world, sources, "nodeSelector"):
         if selector := spec.get("nodeSelector"):
-            yield f"have spec.nodeSelector of {title} changed: it allows nodes with {worded_selector(selector)} only"
+            yield f"have spec.nodeSelector of {title} changed: it allows nodes with {describe_selector(selector)} only"
 
 
 def _of_cards(world: World, pod: Pod, sources: Mapping[str, str], seen: NamespaceObjects) -> Iterator[str]:

@@ -13,7 +13,7 @@ from vgpu_scheduler.model import Preemption, counted
 from vgpu_scheduler.policy import CLUSTER_KIND
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["spared_by"]
+__all__ = ["fields_sparing_victims"]
 
 
 _SECTION: Final = "preemption"
@@ -37,7 +37,7 @@ class _Rule(NamedTuple):
         return f"spec.{_SECTION}.{self.field} of {self.policy} ({says})"
 
 
-def spared_by(world: World, pod: Pod) -> Iterator[str]:
+def fields_sparing_victims(world: World, pod: Pod) -> Iterator[str]:
     """Yield the fields of policies without which others would have to go for a pod, a sentence each: at most three.
 
     Where it takes several at once, there is one sentence, about as few of them as suffice.

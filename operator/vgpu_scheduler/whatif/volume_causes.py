@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from vgpu_scheduler.kube import NodeSelector, Operator, PersistentVolumeClaim, Pod, Requirement
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.predicates.volumes.filters import existing_claims
-from vgpu_scheduler.whatif.expressions import worded_expression
+from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["volume_causes"]
@@ -56,7 +56,7 @@ def _worded(selector: NodeSelector) -> str:
     terms = (
         " and ".join(
             [
-                *(worded_expression(_written(each)) for each in term.expressions),
+                *(describe_expression(_written(each)) for each in term.expressions),
                 *(f"{field.key} {'!' if field.negated else ''}= {field.value}" for field in term.fields),
             ]
         )

@@ -87,7 +87,7 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
             raise
         raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
-        _refuse_what_is_not_followed(pod)
+        _refuse_unsupported(pod)
         check_scope(pod.annotations, claims)
         claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
@@ -207,7 +207,7 @@ def _advice(requests: Mapping[str, int]) -> str:
     return f"{names} cannot be asked for together: ask for one of {single} alone, or for {several}"
 
 
-def _refuse_what_is_not_followed(pod: Pod) -> None:
+def _refuse_unsupported(pod: Pod) -> None:
     for name in _NOT_FOLLOWED:
         if name in pod.annotations:
             raise ClaimError(f"annotation {name} is not followed by this version: remove it")

@@ -164,7 +164,7 @@ class Evaluator:
                 return not_yet
         return None
 
-    def search_given(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
+    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to end, beside those who do."""
         pod_class = self._cycle.classes.of(pod)
         if isinstance(pod_class, Refused):
@@ -189,7 +189,7 @@ class Evaluator:
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         search = self._victim_search(pod_class, now, may_end)
         preemptor = self._preemptor(pod, pod_class, priority)
-        found = search.where_some_end(preemptor, node, ending)
+        found = search.best_with_terminating_pods(preemptor, node, ending)
         if not isinstance(found, Victims):
             return PreemptionResult()
         left_behind = [each for each in search.left_behind(preemptor, found.pods) if each not in found.pods]

@@ -87,7 +87,7 @@ class VictimSelection(Protocol):
     def budgets(self) -> Callable[[], Sequence[DisruptionBudget]]:
         """Return the disruption budgets that count."""
 
-    def search_given(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
+    def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
 
     def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
@@ -135,7 +135,7 @@ class GroupPlanner:
                     return replace(answer, reason=reason).among(refusals)
                 if len(planning.members) == needed:
                     break
-            left = planning.whom_nobody_can_put_back()
+            left = planning.victims_not_reprieved()
         victims = () if left is None else self._evaluator.victims(left)
         return GroupPlan(tuple(planning.members.values()), victims)
 
@@ -188,7 +188,7 @@ class _Planning:
             if decision.outcome is not Outcome.UNSCHEDULABLE:
                 return PreemptionResult(reason=decision.message)
             beside = PartialGroupPlan(self._priority, self._rows, self._evicted)
-            answer = self._evaluator.search_given(pod, self._now, beside)
+            answer = self._evaluator.search_beside_group(pod, self._now, beside)
             if answer.preemption is None:
                 return answer
             placement = answer.preemption.placement
@@ -227,7 +227,7 @@ class _Planning:
         self._state.assume(pod.uid, placement, usage, pod.spec.requests)
         self.members[pod.uid] = Member(pod, placement)
 
-    def whom_nobody_can_put_back(self) -> Victims | None:
+    def victims_not_reprieved(self) -> Victims | None:
         """Give victims their places back without which all pods fit where they are; return the others."""
         return reprieve("", self._units, self._evaluator.budgets(), self, unbound=self._unbound)
 

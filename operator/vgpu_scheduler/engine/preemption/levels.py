@@ -16,7 +16,13 @@ from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.occupants import OccupantTable, RequestTable
 from vgpu_scheduler.engine.preemption.victims import Preemptor
-from vgpu_scheduler.kernels import LOWEST_PRIORITY, NO_PRIORITY, explain_devices, latest_starts, take_off_below
+from vgpu_scheduler.kernels import (
+    LOWEST_PRIORITY,
+    NO_PRIORITY,
+    explain_devices,
+    latest_starts,
+    subtract_lower_priorities,
+)
 from vgpu_scheduler.state import HostPorts, InUse, State
 
 __all__ = ["PriorityLevels"]
@@ -140,7 +146,7 @@ class PriorityLevels:
         of_row = np.zeros(state.nodes.capacity, dtype=np.int64)
         of_row[rows] = below
         requests, occupants = self._requests.refresh(rows), self.occupants(dialect).refresh(rows)
-        take_off_below(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
+        subtract_lower_priorities(rows, of_row, preemptor.pod.priority, requests, requested, occupants, columns)
         explain_devices(columns)
         # Ports that pods hold who stay are looked at when the node is, and so are the cards of those it is apart from.
         with state.ignoring_peers():

@@ -26,7 +26,7 @@ from vgpu_scheduler.kernels import (
     SetScratch,
     cheapest_at_least,
     stale_rows,
-    take_off_waiting,
+    subtract_unbound,
     without_waiting,
 )
 from vgpu_scheduler.state import State
@@ -157,7 +157,7 @@ class SearchOrder:
             cheapest_at_least(columns, occupants, ask, rows, scratch, into)
             return
         columns = columns._replace(used=columns.used.copy())
-        take_off_waiting(rows, occupants, ask, columns)
+        subtract_unbound(rows, occupants, ask, columns)
         cheapest_at_least(columns, occupants, ask, rows, scratch, into)
         without_waiting(columns, occupants, ask, rows, into)
 

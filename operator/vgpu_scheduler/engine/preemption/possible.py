@@ -67,7 +67,9 @@ class PossibleVictims:
         """Return which of some pods only wait to be bound, by UID."""
         return unbound(self._state, pods_of(units))
 
-    def held_against(self, units: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Sequence[DisruptionBudget]:
+    def budgets_counted_against(
+        self, units: Iterable[Unit], budgets: Sequence[DisruptionBudget]
+    ) -> Sequence[DisruptionBudget]:
         """Return budgets against which pods that end already are not held: nobody has to evict them.
 
         Where budgets may be exceeded these are held against them as kube-scheduler does it.

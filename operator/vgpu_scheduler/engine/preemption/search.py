@@ -158,7 +158,7 @@ class VictimSearch:
             it has to end then, and there is less to ask.
         """
         lower = self._possible.on_node(preemptor.pod, node)
-        unbound, budgets = self._possible.unbound(lower), self._possible.held_against(lower, budgets)
+        unbound, budgets = self._possible.unbound(lower), self._possible.budgets_counted_against(lower, budgets)
         waiting = [unit for unit in lower if unit[0].uid in unbound]
         found = self._reprieved(preemptor, node, waiting, ()) if waiting else None
         if isinstance(found, Victims):
@@ -190,14 +190,18 @@ class VictimSearch:
         """
         nodes, rows = self._state.nodes, np.concatenate(self.helpful_rows(preemptor, found))
         said = dict(best.compared.rejections)
-        said.update((node, self._refusal(preemptor, node)) for node in self._with_more_to_say(preemptor, rows, said))
+        said.update(
+            (node, self._refusal(preemptor, node)) for node in self._with_nominated_pods_or_ports(preemptor, rows, said)
+        )
         asked = [row for name in said if (row := nodes.row(name)) is not None]
         counts = Counter(order.refusals.count(preemptor, rows[~np.isin(rows, asked)]))
         counts.update(text for rejection in said.values() for text in rejection.texts)
         counts[NOT_HELPFUL.text] = len(nodes) - int(rows.size)
         return counts
 
-    def _with_more_to_say(self, preemptor: Preemptor, rows: NDArray[np.int64], asked: Collection[str]) -> list[str]:
+    def _with_nominated_pods_or_ports(
+        self, preemptor: Preemptor, rows: NDArray[np.int64], asked: Collection[str]
+    ) -> list[str]:
         """Return nodes on which nominated pods count, or host ports do, and that were not asked."""
         nodes, nominations = self._state.nodes, self._state.nominations
         if preemptor.pod.spec.host_ports:
@@ -212,7 +216,9 @@ class VictimSearch:
         lower = self._possible.on_node(preemptor.pod, node)
         return (self.rejection(preemptor, node, pods_of(lower)) if lower else None) or NO_VICTIMS_THERE
 
-    def where_some_end(self, preemptor: Preemptor, node: str, ending: Sequence[Pod]) -> Victims | Rejection | None:
+    def best_with_terminating_pods(
+        self, preemptor: Preemptor, node: str, ending: Sequence[Pod]
+    ) -> Victims | Rejection | None:
         """Return whose room a pod needs on a node where some pods end already; no others, if these are enough.
 
         Else others on the same cards come before those on other cards: what ends already is to be of use.
@@ -226,7 +232,7 @@ class VictimSearch:
         beside = {unit[0].uid: 1 for unit in others if any(not cards.isdisjoint(self._cards_of(pod)) for pod in unit)}
         unbound = dict.fromkeys(self._possible.unbound(others), 2)
         lower = [*end, *others]
-        budgets = self._possible.held_against(lower, self._budgets())
+        budgets = self._possible.budgets_counted_against(lower, self._budgets())
         return self._reprieved(preemptor, node, lower, budgets, {**ends, **beside, **unbound})
 
     def left_behind(self, preemptor: Preemptor, ending: Iterable[Pod]) -> list[Pod]:

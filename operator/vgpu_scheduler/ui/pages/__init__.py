@@ -7,7 +7,7 @@ from vgpu_scheduler.ui.pages.namespaces import NamespacesPage, namespaces_page
 from vgpu_scheduler.ui.pages.now import NowPage, now_page
 from vgpu_scheduler.ui.pages.pod import PodPage, edited_page, pod_page
 from vgpu_scheduler.ui.pages.waiting import Reason, WaitingPage, waiting_page
-from vgpu_scheduler.ui.pages.what_if import WhatIfPage, WhatIfQuery, what_if, what_if_form
+from vgpu_scheduler.ui.pages.what_if_page import WhatIfPage, WhatIfQuery, what_if, what_if_form
 
 __all__ = [
     "CardPage",

@@ -23,7 +23,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError
 from vgpu_scheduler.ui.pages.policies import PolicyRow, policy_rows
-from vgpu_scheduler.ui.pages.what_if import told
+from vgpu_scheduler.ui.pages.what_if_page import told
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import FileObject, PodResult, World

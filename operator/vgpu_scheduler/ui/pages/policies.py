@@ -13,7 +13,7 @@ from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import PolicyKey, PolicyResource, ResolvedPolicy, key_of, title
 from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
-from vgpu_scheduler.whatif.causes import worded_selector
+from vgpu_scheduler.whatif.causes import describe_selector
 
 _FINE: Final = frozenset({PolicyReason.ACCEPTED, PolicyReason.NO_CONFLICT, PolicyReason.NO_WARNINGS})
 _TOLD_BY_REACH: Final = PolicyReason.UNKNOWN_CARD_TYPE
@@ -182,8 +182,8 @@ def _row(world: World, report: PolicyReport, reach: _Reach) -> PolicyRow:
 def _whom(policy: PolicyResource, written: Object) -> str:
     """Say which pods a policy is for; one whose selectors are not understood is for all."""
     spec = written.get("spec") or {}
-    pods = worded_selector(spec["selector"]) if policy.selector is not None else ""
-    homes = worded_selector(spec["namespaceSelector"]) if policy.namespace_selector is not None else ""
+    pods = describe_selector(spec["selector"]) if policy.selector is not None else ""
+    homes = describe_selector(spec["namespaceSelector"]) if policy.namespace_selector is not None else ""
     of = f"namespace {policy.namespace}" if policy.namespace else f"namespaces with {homes}" if homes else ""
     return f"{f'pods with {pods}' if pods else 'all pods'} of {of or 'all namespaces'}"
 
@@ -212,7 +212,7 @@ def _changes(report: PolicyReport, written: Object) -> Iterator[tuple[str, str]]
 
 
 def _worded(section: str, value: Any) -> str:
-    return worded_selector(value) if section == "nodeSelector" else ", ".join(_fields("", value))
+    return describe_selector(value) if section == "nodeSelector" else ", ".join(_fields("", value))
 
 
 def _fields(path: str, value: Any) -> Iterator[str]:
