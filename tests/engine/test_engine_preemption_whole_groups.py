@@ -77,13 +77,18 @@ def test_pods_of_a_group_that_does_not_end_whole_end_one_by_one() -> None:
     assert preempts(fleet) == ["job-0"]
 
 
+@pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize(("minimum", "victims"), [(0, ["job-0"]), (1, ["job-0"]), (2, [])])
-def test_nobody_ends_for_a_pod_of_a_group_that_would_be_too_small_then(minimum: int, victims: list[str]) -> None:
+def test_nobody_ends_for_a_pod_of_a_group_that_would_be_too_small_then(
+    minimum: int, victims: list[str], others: int
+) -> None:
     fleet = named("a", "b")
     fleet.engine.groups.observe_object(pod_group("job", whole=False))
     runs(fleet, "job-0", 0, "a", "job")
     runs(fleet, "other", 9, "b")
     fleet.engine.groups.observe_object(pod_group("job", whole=False, minimum=minimum, version=2))
+    for number in range(others):
+        fleet.come(f"wide-{number}", 0, asks(gpumem=80000), schedulingGroup={"podGroupName": "job"})
     fleet.come("late", 9, asks(gpumem=8000), schedulingGroup={"podGroupName": "job"})
     fleet.decide()
     found = fleet.last["late"].preemption

@@ -170,17 +170,15 @@ def test_no_single_pod_and_no_two_would_do_where_more_are_named_in_larger_cluste
                     assert not placed(objects, {*going, *(each.uid for each in fewer)}), remedy.text
 
 
-@pytest.mark.parametrize(("needed", "ends"), [(1, True), (2, False)])
-def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: int, *, ends: bool) -> None:
+@pytest.mark.parametrize(("needed", "others", "ends"), [(1, 0, True), (2, 0, False), (2, 1, False), (3, 2, False)])
+def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: int, others: int, *, ends: bool) -> None:
     gang = "gang.scheduling.koordinator.sh"
     of_group = {f"{gang}/name": "G", f"{gang}/min-available": str(needed)}
-    member, asked = (
-        running("m0", "n0", "GPU-n0-0", 12000),
-        pod(ASKED, {GPU: 1, MEMORY: 12000}, schedulerName="vgpu-scheduler"),
-    )
-    for each in (member, asked):
+    member, names = running("m0", "n0", "GPU-n0-0", 12000), [ASKED, *(f"m{number + 1}" for number in range(others))]
+    waits = [pod(name, {GPU: 1, MEMORY: 12000}, schedulerName="vgpu-scheduler") for name in names]
+    for each in (member, *waits):
         each["metadata"].setdefault("annotations", {}).update(of_group)
-    made = world_of([node("n0", 1), member, asked])
-    (waiting,) = made.pending.values()
+    made = world_of([node("n0", 1), member, *waits])
+    waiting = next(each for each in made.pending.values() if each.name == ASKED)
     told = [remedy.text for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
     assert told == (["end pod default/m0 on node n0"] if ends else [])

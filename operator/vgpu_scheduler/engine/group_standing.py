@@ -62,11 +62,6 @@ class GroupStanding:
         return replace(self, minimum=self.placed + 1, waiting=(pod,), followed_by=len(self.waiting) - 1)
 
     @property
-    def needs_the_placed(self) -> bool:
-        """Whether those that wait would be too few without those that are placed."""
-        return self.minimum > len(self.waiting)
-
-    @property
     def does_not_exist(self) -> bool:
         """Whether the object that pods name is one that somebody can make."""
         return self.why_missing == DOES_NOT_EXIST

@@ -61,13 +61,19 @@ class GroupDisruption:
     def is_needed(self, pod: Pod, unit: Unit) -> bool:
         """Tell whether a pod is nothing without those of some pods that are of its group.
 
-        They end whole, or the group has too few pods without them, so that nobody would be placed.
+        They end whole, or so few of the group are left without them that the pod is not placed by itself any more.
         """
         groups = self._groups
         key = None if groups is None else groups.key_of(pod.uid)
-        if groups is None or key is None or all(groups.key_of(each.uid) != key for each in unit):
+        if groups is None or key is None:
             return False
-        return self._whole(unit[0]) == key or groups.standing(key).needs_the_placed
+        of_group = [each for each in unit if groups.key_of(each.uid) == key]
+        if not of_group:
+            return False
+        if self._whole(unit[0]) == key:
+            return True
+        ending, standing = sum(not each.deleting for each in of_group), groups.standing(key)
+        return ending > 0 and standing.placed - ending + 1 < standing.minimum
 
     def _whole(self, pod: Pod) -> GroupKey | None:
         """Return the group of a pod that ends whole; None if it has none, or that is ended pod by pod."""
