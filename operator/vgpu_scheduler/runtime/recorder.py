@@ -11,31 +11,22 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
-from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import Clock
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.history import (
     Event,
-    Header,
-    LogFile,
     MissedEvents,
     PyarrowMissingError,
     Recording,
-    Retention,
-    Row,
     check_arrow,
-    close_left_open,
-    prune,
-    rows_of,
 )
 from vgpu_scheduler.history.hashing import Hasher
 from vgpu_scheduler.kube import Versioned
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.runtime.device_files import DEVICE_FILES
+from vgpu_scheduler.runtime.recorder_files import RecorderFiles, RecorderStats, TakeIn
 from vgpu_scheduler.settings import HistorySettings, Settings, SettingsError
 
 __all__ = ["Recorder", "RecorderStats", "make_recorder"]
@@ -46,10 +37,6 @@ _MOST_QUEUED: Final = 50_000
 """Observations and decisions that wait to be written at most."""
 _PACE: Final = 2.0
 """Seconds between two writes."""
-_SEEN_EVERY: Final = 60.0
-"""Seconds after which it is written that nothing has happened."""
-_TRY_AGAIN_AFTER: Final = 60.0
-"""Seconds for which nothing is tried again where a file could not be written."""
 _ENDS_WITHIN: Final = 10.0
 """Seconds for which the end of a process waits for the last rows to be written."""
 _EVER: Final = 2**63
@@ -62,18 +49,6 @@ _DECISIVE: Final = frozenset({
 """The settings that decisions depend on."""
 
 Objects = list[tuple[str, Versioned]]
-_Take = Callable[..., Iterable[Event]]
-"""Takes something in: called with what is written so far, the time, and what there is to be taken in."""
-
-
-@dataclass(slots=True)
-class RecorderStats:
-    """What was written, for metrics."""
-
-    written: int = 0
-    dropped: int = 0
-    failed: int = 0
-    """How often a file could not be written or deleted."""
 
 
 class Recorder:
@@ -109,14 +84,14 @@ class Recorder:
         self._clock = clock
         self._ahead = 0.0
         """By how many seconds the time since 1970 is ahead of the monotonic one, which costs less to be asked for."""
-        self._queue: deque[tuple[float, _Take, tuple[Any, ...]]] = deque()
+        self._queue: deque[tuple[float, TakeIn, tuple[Any, ...]]] = deque()
         self._leading = False
         self._lost = 0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self.stats = RecorderStats()
         recording = Recording(engine.dialects, engine.scheduler_names, engine.coexist_with)
-        self._files = _Files(settings, decisive, run, recording, self.stats, hashed)
+        self._files = RecorderFiles(settings, decisive, run, recording, self.stats, hashed)
         self._thread: threading.Thread | None = None
 
     # Called by the loop ----------------------------------------------------------------------------------------------
@@ -162,7 +137,7 @@ class Recorder:
         """Take in that what was decided of a pod is not carried out."""
         self._put(Recording.withdrawn, uid)
 
-    def _put(self, take: _Take, *what: Any) -> None:
+    def _put(self, take: TakeIn, *what: Any) -> None:
         if not self._leading:
             return
         if len(self._queue) >= _MOST_QUEUED:
@@ -212,164 +187,10 @@ class Recorder:
 
     def _write_queue(self) -> None:
         """Write what waits, as far as it did when this began."""
-        now = (
-            self._now()
-        )  # before it is looked what waits: else what comes meanwhile would be older than what is written
+        now = self._now()  # asked first: what comes meanwhile must not be older than what is written
         for _ in range(len(self._queue)):
             self._files.take(*self._queue.popleft())
         self._files.flush(now)
-
-
-class _Files:
-    """The files, of which one is written to.
-
-    Parameters
-    ----------
-    settings, decisive, run
-        As for the recorder.
-    recording
-        Knows what is news.
-    stats
-        Where it is counted.
-    hashed
-        Hashes the names in events, or leaves them.
-    """
-
-    def __init__(
-        self,
-        settings: HistorySettings,
-        decisive: dict[str, Any],
-        run: str,
-        recording: Recording,
-        stats: RecorderStats,
-        hashed: Callable[[Iterable[Event]], Iterable[Event]],
-    ) -> None:
-        assert settings.directory is not None
-        self._hashed = hashed
-        self._settings = settings
-        self._directory = settings.directory
-        self._decisive = decisive
-        self._name = run
-        self._recording = recording
-        self._stats = stats
-        self._numbers = count(1)
-        self._file: LogFile | None = None
-        self._rows: list[Row] = []
-        self._last = 0.0
-        self._wrote_at = 0.0
-        self._not_before = 0.0
-
-    def tidy(self) -> None:
-        """Close what others have left open."""
-        for problem in close_left_open(self._directory):
-            self._failed(problem)
-
-    def take(self, at: float, take: _Take, what: tuple[Any, ...]) -> None:
-        """Take in something that happened."""
-        self._last = max(self._last, at)
-        for row in rows_of(self._hashed(take(self._recording, at, *what))):
-            self._rows.append(row if row.at >= self._last else row._replace(at=self._last))
-
-    def begin_anew(self) -> None:
-        """Begin a file that does not go on where the last one ends, but with what is there now."""
-        self._write()
-        self._close()
-        next(self._numbers)
-        self._open()
-
-    def flush(self, now: float) -> None:
-        """Write what was taken in, and begin a new file where the last is large or old enough."""
-        now = self._last = max(now, self._last)
-        if self._rows or now - self._wrote_at >= _SEEN_EVERY:
-            self._rows.append(Row(now, "seen"))
-            self._write()
-        file = self._file
-        if file is not None and (
-            file.size >= self._settings.file_megabytes * 2**20
-            or now - file.header.began >= self._settings.file_hours * 3600.0
-        ):
-            self._close()
-            self._open()
-
-    def finish(self, now: float) -> None:
-        """Write the rest, and the end of the stream; the next leader closes the file, for that may take its time."""
-        self._rows.append(Row(max(now, self._last), "seen"))
-        self._write()
-        file, self._file = self._file, None
-        if file is None:
-            return
-        try:
-            file.finish()
-        except (OSError, ValueError) as error:
-            self._failed(f"{file.path}: {error}")
-
-    def _open(self) -> None:
-        """Begin a file with what is there now."""
-        try:
-            self._file = LogFile(
-                self._directory,
-                Header(
-                    self._last,
-                    self._name,
-                    next(self._numbers),
-                    __version__,
-                    self._decisive,
-                    hashed=self._settings.hash_names,
-                ),
-            )
-            picture = list(rows_of(self._hashed(self._recording.picture(self._last)), first=True))
-            self._file.write(picture)
-            self._stats.written += len(picture)
-            self._wrote_at = self._last
-        except (OSError, ValueError) as error:
-            if self._file is not None:
-                self._file.discard()
-                self._file = None
-            self._give_up(error)
-
-    def _write(self) -> None:
-        """Write the rows that wait; where that cannot be, a later file begins with what there is then."""
-        rows, self._rows = self._rows, []
-        if not rows:
-            return
-        if self._file is None and self._last >= self._not_before:
-            self._open()
-            self._stats.dropped += len(rows)  # what they say is among what is there
-            return
-        if self._file is None:
-            self._stats.dropped += len(rows)
-            return
-        try:
-            self._file.write(rows)
-            self._stats.written += len(rows)
-            self._wrote_at = self._last
-        except (OSError, ValueError) as error:
-            self._stats.dropped += len(rows)
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        """Write nothing for a while."""
-        self._failed(f"{self._directory}: {error}; nothing is written for {_TRY_AGAIN_AFTER:.0f} s")
-        self._not_before = self._last + _TRY_AGAIN_AFTER
-        if self._file is not None:
-            self._file.abandon()
-            self._file = None
-        next(self._numbers)  # the next file does not go on where this one ended
-
-    def _close(self) -> None:
-        file, self._file = self._file, None
-        if file is None:
-            return
-        try:
-            file.close()
-            kept = self._settings
-            prune(self._directory, Retention(kept.keep_files, kept.file_hours, kept.file_megabytes))
-        except (OSError, ValueError) as error:
-            self._failed(f"{file.path}: {error}")
-
-    def _failed(self, text: str) -> None:
-        self._stats.failed += 1
-        log.warning("history: %s", text)
 
 
 def make_recorder(settings: Settings, engine: Engine, clock: Clock, run: str) -> Recorder | None:
