@@ -13,13 +13,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.engine.builders import OURS, allocation, asks, cards, in_group, node, pod_object
-from tests.history.recorded import BEGAN, fleet, history, options, played, waiting, written
+from tests.engine.builders import OURS
+from tests.history.recorded import BEGAN, fleet, options, played, waiting, written
 from tests.policy.resources import policy, policy_object
 
-from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.groups import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from vgpu_scheduler.history import (
     Arrived,
     Changed,
@@ -33,19 +30,12 @@ from vgpu_scheduler.history import (
 )
 from vgpu_scheduler.history.encoding import LogError, Row, RowReader, rows_of
 from vgpu_scheduler.history.joining import joined
-from vgpu_scheduler.history.log import CLOSED, Header, LogFile, Part, close_left_open, read_part
-from vgpu_scheduler.history.recording import Recording
+from vgpu_scheduler.history.log import CLOSED, Header, LogFile, close_left_open, read_part
 from vgpu_scheduler.history.retention import Retention, prune
-from vgpu_scheduler.history.trimming import Trimmer
-from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Namespace, Pod, decode_node, decode_pod, decode_quota
-from vgpu_scheduler.model import Decision, Outcome
-from vgpu_scheduler.policy import OVERRIDES, decode_policy
+from vgpu_scheduler.kube import Namespace
+from vgpu_scheduler.policy import decode_policy
 
 HEADER = Header(BEGAN, "run", 1, "test", {"preemption": True})
-
-
-def recording() -> Recording:
-    return Recording(Dialects([hami_dialect()]), [OURS])
 
 
 def as_rows(events: Iterable[Event]) -> list[Any]:
@@ -272,192 +262,3 @@ def test_a_crash_loop_pushes_out_no_file(tmp_path: Path) -> None:
 
 
 # What is kept --------------------------------------------------------------------------------------------------------
-
-SECRET = "s3cr3t"
-
-
-def secretive() -> dict[str, Any]:
-    found = pod_object("p", asks(1, 2000), annotations={
-        "kubectl.kubernetes.io/last-applied-configuration": SECRET, "example.com/token": SECRET,
-        "vgpu-scheduler.io/decision": SECRET, "nvidia.com/use-gputype": "T4", **in_group("g", 1),
-        "hami.io/node-scheduler-policy": "spread", "scheduling.k8s.io/group-name": "kept",
-    })  # fmt: skip
-    container = found["spec"]["containers"][0]
-    container |= {"env": [{"name": "TOKEN", "value": SECRET}], "command": [SECRET], "args": [SECRET]}
-    found["spec"]["volumes"] = [{"name": "s", "secret": {"secretName": SECRET}},
-                                {"name": "d", "csi": {"driver": "d", "volumeAttributes": {"key": SECRET}}}]  # fmt: skip
-    found["metadata"]["managedFields"] = [{"manager": SECRET}]
-    found["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": SECRET}]
-    return found
-
-
-def test_no_secrets_are_kept() -> None:
-    (event,) = recording().seen(BEGAN, "Pod", decode_pod(secretive()))
-    assert isinstance(event, Arrived)
-    (row,) = rows_of([event])
-    assert SECRET.encode() not in row.body
-    assert set(event.pod.annotations) == {
-        "nvidia.com/use-gputype", "hami.io/node-scheduler-policy", "scheduling.k8s.io/group-name", *in_group("g", 1)
-    }  # fmt: skip
-
-
-def test_the_engine_decides_the_same_on_what_is_kept() -> None:
-    notes = {"example.com/note": "x", "hami.io/node-handshake": "Reported now"}
-    nodes = [node(f"node-{each}", cards(f"node-{each}", 2), annotations=notes) for each in range(3)]
-    trimmer = Trimmer(Dialects([hami_dialect()]))
-    kept = [trimmer.trimmed(each) for each in nodes]
-    pods = [msgspec.structs.replace(decode_pod(secretive()), uid=f"u{each}", name=f"p{each}") for each in range(5)]
-    for each in pods:
-        del each.annotations["scheduling.k8s.io/group-name"]  # type: ignore[attr-defined]  # there is no such group
-
-    plain = replay(history(nodes, [Arrived(BEGAN, each) for each in pods]), options())
-    trimmed = [trimmer.trimmed(each) for each in pods]
-    found = replay(history(kept, [Arrived(BEGAN, each) for each in trimmed if isinstance(each, Pod)]), options())
-
-    assert plain.pods == found.pods
-    assert all(each.node for each in plain.pods)
-    assert not any("example.com/note" in each.annotations for each in kept)
-
-
-def test_annotations_that_say_how_pods_belong_together_are_kept() -> None:
-    names = {*VOLCANO_GROUP_ANNOTATIONS, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, *OVERRIDES.values(), *in_group("g", 1),
-             "kueue.x-k8s.io/pod-group-total-count", "kueue.x-k8s.io/pod-group-fast-admission"}  # fmt: skip
-    (event,) = recording().seen(BEGAN, "Pod", waiting("p", annotations=dict.fromkeys(names, "x")))
-    assert isinstance(event, Arrived)
-    assert event.pod.annotations.keys() == names
-
-
-# What is news --------------------------------------------------------------------------------------------------------
-
-
-def test_only_what_is_news_is_written() -> None:
-    found = recording()
-    machine = fleet(1)[0]
-    assert [type(each) for each in found.seen(BEGAN, "Node", machine)] == [Changed]
-    beat = {**machine.annotations, "hami.io/node-handshake": "Reported later"}
-    assert list(found.seen(BEGAN, "Node", msgspec.structs.replace(machine, resource_version=2, annotations=beat))) == []
-    cordoned = msgspec.structs.replace(machine, resource_version=3, unschedulable=True)
-    assert [type(each) for each in found.seen(BEGAN, "Node", cordoned)] == [Changed]
-    assert list(found.seen(BEGAN, "Node", machine)) == []  # an older version
-    assert [type(each) for each in found.gone(BEGAN, "Node", cordoned)] == [Removed]
-    assert list(found.gone(BEGAN, "Node", cordoned)) == []
-
-    pod = waiting("p", version=1)
-    assert [type(each) for each in found.seen(BEGAN, "Pod", pod)] == [Arrived]
-    assert list(found.seen(BEGAN, "Pod", msgspec.structs.replace(pod, resource_version=2))) == []
-    labelled = msgspec.structs.replace(pod, resource_version=3, labels={"a": "b"})
-    assert [type(each) for each in found.seen(BEGAN, "Pod", labelled)] == [Changed]
-    assert list(found.seen(BEGAN, "Pod", waiting("other", scheduler="default-scheduler"))) == []
-    ended = msgspec.structs.replace(labelled, resource_version=9, phase="Succeeded")
-    assert list(found.seen(BEGAN, "Pod", ended)) == [Departed(BEGAN, "uid-p")]
-    assert list(found.departed(BEGAN, "uid-p")) == []
-
-
-def bound(pod: Pod, where: str, notes: dict[str, str]) -> Pod:
-    return msgspec.structs.replace(
-        pod, resource_version=9, node_name=where, annotations={**pod.annotations, **notes}, phase="Running"
-    )
-
-
-def test_a_decision_that_is_carried_out_is_written_once() -> None:
-    notes, pod = allocation("node-0", ("node-0-gpu-0", 1000, 0)), waiting("p")
-
-    for seen_on, seen_with, by in (("node-0", notes, None), ("node-1", notes, OURS), ("node-0", {}, OURS)):
-        found = recording()
-        list(found.seen(BEGAN, "Pod", pod))
-        placement = type("Placement", (), {"node": "node-0"})()
-        decision = Decision(pod.uid, pod.key, Outcome.PLACED, placement=placement, annotations=notes)
-        assert list(found.decided(BEGAN, [decision])) == [Decided(BEGAN, pod.uid, "node-0", notes, OURS)]
-        assert [type(each) for each in found.picture(BEGAN)] == [Arrived, Decided]
-        later = list(found.seen(BEGAN, "Pod", bound(pod, seen_on, seen_with)))
-        assert [(each.node, each.by) for each in later if isinstance(each, Decided)] == ([(seen_on, by)] if by else [])
-        assert [type(each) for each in found.picture(BEGAN)] == [Changed]
-
-
-def test_what_somebody_else_has_bound_is_told_apart() -> None:
-    found, notes = recording(), allocation("node-0", ("node-0-gpu-0", 1000, 0))
-    list(found.seen(BEGAN, "Pod", waiting("p")))
-    assert list(found.seen(BEGAN, "Pod", bound(waiting("p"), "node-0", notes))) == [
-        Decided(BEGAN, "uid-p", "node-0", notes, "")
-    ]
-
-
-# Files that follow each other ----------------------------------------------------------------------------------------
-
-
-def part(number: int, began: float, first: Iterable[Event], events: Iterable[Event], run: str = "run") -> Part:
-    events = tuple(events)
-    ended = max((each.at for each in events), default=began)
-    return Part(Path(f"{number}"), Header(began, run, number), ended, tuple(first), events)
-
-
-def test_files_of_one_run_go_on() -> None:
-    machine = fleet(1)[0]
-    first = [Changed(BEGAN, "Node", machine)]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
-    picture = [Changed(BEGAN + 9, "Node", machine), Arrived(BEGAN + 9, waiting("p"))]
-    other = part(2, BEGAN + 9, picture, [Decided(BEGAN + 9, "uid-p", "node-0"), Departed(BEGAN + 10, "uid-p")])
-
-    found, problems = joined([other, one])
-
-    assert problems == []
-    assert (found.began, found.ended) == (BEGAN, BEGAN + 10)
-    assert [type(each) for each in found.events] == [Arrived, Decided, Departed]
-
-
-def test_a_second_decision_for_the_same_node_counts_in_each_file() -> None:
-    first = [Changed(BEGAN, "Node", fleet(1)[0])]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + 1, waiting("p")), Decided(BEGAN + 2, "uid-p", "node-0")])
-    picture = [replace(first[0], at=BEGAN + 9), Arrived(BEGAN + 9, waiting("p"))]
-    other = part(2, BEGAN + 9, picture, [Decided(BEGAN + at, "uid-p", "node-0") for at in (9, 60)])
-
-    found, _ = joined([one, other])
-
-    assert [each.at - BEGAN for each in found.decided] == [2, 60]
-    assert found.stays()["uid-p"].placed == BEGAN + 60
-
-
-def test_what_differs_after_a_gap_has_happened() -> None:
-    one_node, other_node = fleet(2)
-    quota = decode_quota({"metadata": {"name": "q", "namespace": "n", "uid": "q", "resourceVersion": "3"}, "spec": {}})
-    first = [Changed(BEGAN, "Node", one_node), Changed(BEGAN, "ResourceQuota", quota)]
-    one = part(1, BEGAN, first, [Arrived(BEGAN + each, waiting(f"p{each}")) for each in (1, 2, 3)])
-    notes = allocation("node-1", ("node-1-gpu-0", 1000, 0))
-    at = BEGAN + 90
-    picture = [
-        Changed(at, "Node", one_node),
-        Changed(at, "Node", other_node),
-        Changed(at, "Pod", bound(waiting("p1"), "node-1", notes)),
-        Arrived(at, waiting("p3")),
-        Arrived(at, waiting("p4")),
-        Arrived(at, waiting("p5")),
-        Arrived(at, waiting("p6")),
-    ]
-    one = replace(one, events=(*one.events, *(
-        event for name in ("p5", "p6")
-        for event in (Arrived(BEGAN + 3, waiting(name)), Decided(BEGAN + 3, f"uid-{name}", "node-0"))
-    )))  # fmt: skip
-    again = [Decided(at, "uid-p6", "node-0")]
-
-    found, problems = joined([one, part(1, at, picture, again, "other")])
-
-    assert len(problems) == 1
-    assert "nothing was written for 87 s" in problems[0]
-    assert found.events[7:] == (
-        MissedEvents(at, 0, "between 1 and 1"),
-        Departed(at, "uid-p2"),
-        Removed(at, "ResourceQuota", quota),
-        Changed(at, "Node", other_node),
-        Decided(at, "uid-p1", "node-1", notes),
-        picture[-3],
-        Withdrawn(at, "uid-p5"),
-    )
-
-
-def test_decoded_nodes_stay_equal() -> None:
-    """A node that comes back from a log says the same, images and taints included."""
-    spec, status = {"taints": [{"key": "a", "effect": "NoSchedule"}]}, {"images": [{"names": ["x:1"], "sizeBytes": 9}]}
-    found = decode_node({"metadata": {"name": "n", "uid": "n"}, "spec": spec, "status": status})
-    reader = RowReader()
-    (row,) = rows_of([Changed(BEGAN, "Node", found)])
-    assert reader.event(row) == Changed(BEGAN, "Node", found)
