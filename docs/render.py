@@ -1,4 +1,4 @@
-"""Renders what follows from code: pages of makers, the doctor, metrics, commands and sizes, and pictures.
+"""Renders what follows from code: pages of vendors, the doctor, metrics, commands and sizes, and pictures.
 
 ``--check`` only tells whether they are current.
 """
@@ -19,14 +19,14 @@ from rooms_picture import picture
 
 from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Vendor, VendorSection
-from vgpu_scheduler.dialects.hami.vendors import MAKERS
+from vgpu_scheduler.dialects.hami.vendors import VENDOR_FACTORIES
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.doctor import DIAGNOSES
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 _PERCENT = 100
 HERE = Path(__file__).parent
-FOLDER = HERE / "makers"
+FOLDER = HERE / "vendors"
 DOCTOR = HERE / "doctor.md"
 OPERATIONS = HERE / "operations.md"
 PERFORMANCE = HERE / "performance.md"
@@ -39,15 +39,15 @@ WIDTH = 120
 HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
 
 INDEX = """\
-# Makers
+# Vendors
 
 {head}
-Nodes keep the device plugins of HAMi, of any of these makers; several makers may share a node, and a pod. What each of
-them is about is a file of facts in `operator/vgpu_scheduler/dialects/hami/vendors`, and these pages are rendered from
-that.
-[Adding a maker](../adding-a-maker.md) shows how another is added.
+Nodes keep the device plugins of HAMi, of any of these vendors; several vendors may share a node, and a pod. What each
+of them is about is a file of facts in `operator/vgpu_scheduler/dialects/hami/vendors`, and these pages are rendered
+from that.
+[Adding a vendor](../adding-a-vendor.md) shows how another is added.
 
-| maker | a pod asks for | cards come from |
+| vendor | a pod asks for | cards come from |
 |---|---|---|
 {rows}
 Names of resources are those of HAMi's chart; its `device-config.yaml` may change them (the setting
@@ -86,12 +86,12 @@ _SELECTIONS = {
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield the path and text of every page."""
     rows = []
-    for section, makers in MAKERS.items():
-        for maker in makers:
-            vendors = maker(VendorSection())
-            module = inspect.getmodule(maker)
+    for section, factories in VENDOR_FACTORIES.items():
+        for make in factories:
+            vendors = make(VendorSection())
+            module = inspect.getmodule(make)
             assert module is not None
-            name = maker.__name__.replace("_", "-")
+            name = make.__name__.replace("_", "-")
             rows.append(_row(name, vendors))
             yield FOLDER / f"{name}.md", "\n".join(_page(section, vendors, inspect.cleandoc(module.__doc__ or "")))
     yield FOLDER / "README.md", INDEX.format(head=HEAD, rows="\n".join(rows) + "\n")

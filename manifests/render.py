@@ -1,4 +1,4 @@
-"""Renders install.yaml from the kustomization beside it, and the makers' facts into the admission policies.
+"""Renders install.yaml from the kustomization beside it, and the vendors' facts into the admission policies.
 
 The image of the Deployment has the version of the package. What `vgpu-scheduler doctor` compares a cluster with is
 rendered from the manifests into the package, and the Grafana dashboard from its table of panels.
@@ -40,7 +40,7 @@ IMAGE = re.compile(r"(?<=image: vgpu-scheduler:)\S+")
 
 SHAPED = re.compile(r"hami\.io/.*-devices-(allocated|to-allocate)|huawei\.com/.*|hami\.io/vgpu-.*")
 """Keys that the guard knows by their shape."""
-BLOCK = re.compile(r"(# BEGIN rendered from the makers' facts\n).*?(^ *# END rendered$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(# BEGIN rendered from the vendors' facts\n).*?(^ *# END rendered$)", re.MULTILINE | re.DOTALL)
 
 
 def resources(folder: Path) -> list[str]:
@@ -92,7 +92,7 @@ def variable(name: str, comment: str, names: Iterable[str]) -> str:
 
 
 def guard() -> str:
-    """Return what the guard of allocations knows of the makers."""
+    """Return what the guard of allocations knows of the vendors."""
     keys = [key for vendor in VENDORS for key in vendor.record.written if not SHAPED.fullmatch(key)]
     counts = [name for vendor in VENDORS for name in vendor.claims.counts]
     return variable("keys", "what device plugins obey", keys) + variable(

@@ -12,9 +12,9 @@ from .cluster import DevCluster
 from .ecosystems import Ecosystem, Koordlet, VolcanoPlugin
 from .faults import Fault
 from .log import WRITES, OnRequest, RequestKey, RequestLog
-from .makers import ASCEND_910B3, CAMBRICON, ENFLAME_DRS, HYGON, MTHREADS, NVIDIA, Maker, made_cards
 from .nodeside import BEHAVIOUR, Behaviour, NodeSide
 from .resources import Resource
+from .vendors import ASCEND_910B3, CAMBRICON, ENFLAME_DRS, HYGON, MTHREADS, NVIDIA, Vendor, made_cards
 
 __all__ = [
     "A100_PROFILES",
@@ -34,13 +34,13 @@ __all__ = [
     "Ecosystem",
     "Fault",
     "Koordlet",
-    "Maker",
     "MigProfile",
     "NodeSide",
     "OnRequest",
     "RequestKey",
     "RequestLog",
     "Resource",
+    "Vendor",
     "VolcanoPlugin",
     "equip",
     "made_cards",

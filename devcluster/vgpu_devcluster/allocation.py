@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .makers import Maker
+    from .vendors import Vendor
 
 Object = dict[str, Any]
 
@@ -48,15 +48,15 @@ class Container:
     sidecar: bool = False
 
 
-def containers(pod: Object, maker: Maker) -> list[Container]:
+def containers(pod: Object, vendor: Vendor) -> list[Container]:
     """Return all containers in the order of the annotation's entries."""
     spec = pod["spec"]
     found = []
     for listed, init in (("initContainers", True), ("containers", False)):
         for one in spec.get(listed) or ():
-            amount = int((one.get("resources") or {}).get("limits", {}).get(maker.count, "0"))
+            amount = int((one.get("resources") or {}).get("limits", {}).get(vendor.count, "0"))
             sidecar = init and one.get("restartPolicy") == "Always"
-            cards = min(amount, 1) if maker.slices else amount
+            cards = min(amount, 1) if vendor.slices else amount
             found.append(Container(one["name"], cards, init and not sidecar, sidecar))
     return found
 
@@ -93,14 +93,14 @@ def devices(entry: str) -> list[tuple[str, Amount]]:
     return found
 
 
-def usage(pod: Object, maker: Maker) -> dict[str, Amount]:
+def usage(pod: Object, vendor: Vendor) -> dict[str, Amount]:
     """Return what a pod occupies of each card: the larger of its init containers' peak and the sum of the others."""
     annotations = pod["metadata"].get("annotations") or {}
-    value = annotations.get(maker.allocated, "")
-    sizes = json.loads(annotations.get(maker.slices) or "{}") if maker.slices else {}
+    value = annotations.get(vendor.allocated, "")
+    sizes = json.loads(annotations.get(vendor.slices) or "{}") if vendor.slices else {}
     peak: dict[str, Amount] = {}
     total: dict[str, Amount] = {}
-    for container, entry in zip(containers(pod, maker), entries(value), strict=False):
+    for container, entry in zip(containers(pod, vendor), entries(value), strict=False):
         amounts: dict[str, Amount] = {}
         for name, handed in devices(entry):
             card = name.partition("[")[0]  # a MIG instance is named after its card

@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any
 from . import allocation
 from .allocation import Amount
 from .cards import Card, equip
-from .makers import Maker
 from .migs import Instance, clashes, instances
+from .vendors import Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     SchedulableClass = Callable[[str], list[Card]]
-    Fitting = Sequence[str] | SchedulableClass | Mapping[Maker, SchedulableClass]
+    Fitting = Sequence[str] | SchedulableClass | Mapping[Vendor, SchedulableClass]
 
 Object = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Rack:
-    """One maker's cards of a node, and the pods that its plugin has served."""
+    """One vendor's cards of a node, and the pods that its plugin has served."""
 
-    maker: Maker
+    vendor: Vendor
     cards: dict[str, Card]
     served: set[str] = field(default_factory=set)
 
 
-def racks_of(node: str, cards: Fitting, maker: Maker, *, count: int) -> list[Rack]:
+def racks_of(node: str, cards: Fitting, vendor: Vendor, *, count: int) -> list[Rack]:
     """Return what a node is fitted with; see :meth:`NodeSide.register`."""
     if isinstance(cards, Mapping):
         listed = {whose: fitted(node) for whose, fitted in cards.items()}
     else:
         made = cards(node) if callable(cards) else equip(node, cards, count=count)
-        listed = {maker: made}
+        listed = {vendor: made}
     return [Rack(whose, {card.uuid: card for card in found}) for whose, found in listed.items()]
 
 
@@ -65,14 +65,14 @@ class GpuNode:
         for rack in self.racks:
             listed = list(rack.cards.values())
             shuffle(listed)
-            written |= rack.maker.annotations(listed)
+            written |= rack.vendor.annotations(listed)
         return written
 
     def capacity(self) -> dict[str, str]:
         """Return what the kubelet can hand out."""
         amounts: dict[str, str] = {}
         for rack in self.racks:
-            amounts |= rack.maker.capacity(list(rack.cards.values()))
+            amounts |= rack.vendor.capacity(list(rack.cards.values()))
         return amounts
 
     def slices(self) -> dict[str, list[int]]:
@@ -84,16 +84,16 @@ class GpuNode:
 
     def follow(self, annotations: dict[str, str]) -> None:
         """Note the locks that the node has now."""
-        self.locks = {rack.maker.lock: annotations.get(rack.maker.lock, "") for rack in self.racks}
+        self.locks = {rack.vendor.lock: annotations.get(rack.vendor.lock, "") for rack in self.racks}
 
     def asked(self, pod: Object) -> list[Rack]:
         """Return the racks that a pod asks cards of, in the order in which its containers do.
 
-        Of a container that asks several makers the kubelet asks the plugins in any order; here in that of the racks.
+        Of a container that asks several vendors the kubelet asks the plugins in any order; here in that of the racks.
         """
         order: list[tuple[int, int, Rack]] = []
         for rack in self.racks:
-            asking = [bool(container.cards) for container in allocation.containers(pod, rack.maker)]
+            asking = [bool(container.cards) for container in allocation.containers(pod, rack.vendor)]
             if any(asking):
                 order.append((asking.index(True), len(order), rack))
         return [rack for *_, rack in sorted(order, key=lambda found: found[:2])]
@@ -112,8 +112,8 @@ class Books:
         node = self.nodes[name]
         self.release(uid)
         try:
-            held = {card: amount for rack in node.racks for card, amount in allocation.usage(pod, rack.maker).items()}
-            own = [instance for rack in node.racks if rack.maker.cuts for instance in instances(pod, rack.maker)]
+            held = {card: amount for rack in node.racks for card, amount in allocation.usage(pod, rack.vendor).items()}
+            own = [instance for rack in node.racks if rack.vendor.cuts for instance in instances(pod, rack.vendor)]
         except ValueError:
             return  # nobody can tell what a pod has that ran before, and whose annotations cannot be read
         self._charged[uid] = (name, held)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import allocation
-from .makers import Find
 from .nodeclient import NodeClient, RequestError
+from .vendors import Find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,14 +48,14 @@ class Finder:
         AllocateError
             The plugin would take another pod's devices, or finds none.
         """
-        maker = rack.maker
-        if maker.find is Find.LOCK:
+        vendor = rack.vendor
+        if vendor.find is Find.LOCK:
             return await self._by_lock(pod, node, rack)
         await self._look(pod, node, rack)
-        if not maker.lock or maker.find is Find.OLDEST:
+        if not vendor.lock or vendor.find is Find.OLDEST:
             return ""
-        lock = await self._read_lock(pod, node, maker.lock)
-        if maker.find is Find.FLAG and not lock:
+        lock = await self._read_lock(pod, node, vendor.lock)
+        if vendor.find is Find.FLAG and not lock:
             self._violation(pod, "bound without the node lock")
         return lock
 
@@ -67,10 +67,10 @@ class Finder:
         AllocateError
             The plugin would take another pod's devices.
         """
-        if rack.maker.find is not Find.LOCK:
+        if rack.vendor.find is not Find.LOCK:
             await self._look(pod, node, rack)
             return
-        key = rack.maker.lock
+        key = rack.vendor.lock
         if not lock and _served(pod, node):
             await self._by_lock(pod, node, rack)
         elif lock and node.locks.get(key) != lock and await self._read_lock(pod, node, key) != lock:
@@ -80,7 +80,7 @@ class Finder:
         await self._choose(pod, node, _candidates(rack, await self._others(pod)))
 
     async def _by_lock(self, pod: Object, node: GpuNode, rack: Rack) -> str:
-        key = rack.maker.lock
+        key = rack.vendor.lock
         if owner_of(node.locks.get(key, "")) != pod_name(pod) or _served(pod, node):  # that may have just ended
             await self._read_lock(pod, node, key)
         lock = node.locks.get(key, "")
@@ -90,16 +90,16 @@ class Finder:
         if owner:
             self._violation(pod, f"the node lock leads to {owner}")
             raise AllocateError("the lock belongs to another pod")
-        if _served(pod, node):  # another maker's plugin has released the lock: now the plugin guesses
+        if _served(pod, node):  # another vendor's plugin has released the lock: now the plugin guesses
             await self._choose(pod, node, _pending(pod, await self._others(pod)))
-        elif any(one.cards and not one.init for one in allocation.containers(pod, rack.maker)):
+        elif any(one.cards and not one.init for one in allocation.containers(pod, rack.vendor)):
             self._violation(pod, f"bound without the node lock (found {lock!r})")
         return ""
 
     async def _choose(self, pod: Object, node: GpuNode, found: list[Object]) -> None:
         names = [pod_name(one) for one in found]
         if not names and _served(pod, node):
-            raise AllocateError("another maker's plugin has ended the allocation")  # nothing a scheduler could do
+            raise AllocateError("another vendor's plugin has ended the allocation")  # nothing a scheduler could do
         if names != [pod_name(pod)]:
             self._violation(pod, f"the plugin may take any of {names}" if len(names) > 1 else f"it takes {names}")
         if not names or names[0] != pod_name(pod):
@@ -126,21 +126,21 @@ def _served(pod: Object, node: GpuNode) -> bool:
 
 def _candidates(rack: Rack, pods: list[Object]) -> list[Object]:
     """Return the pods that a plugin without a name to go by may take, the one it takes first."""
-    maker = rack.maker
+    vendor = rack.vendor
     noted = [(one["metadata"].get("annotations") or {}, one) for one in pods]
-    if maker.find is Find.SCAN:
+    if vendor.find is Find.SCAN:
         return [one for notes, one in noted if notes.get(allocation.PHASE) == "allocating"]
-    if maker.find is Find.FLAG:
-        waiting = [(notes, one) for notes, one in noted if notes.get(maker.flag) == "false"]
+    if vendor.find is Find.FLAG:
+        waiting = [(notes, one) for notes, one in noted if notes.get(vendor.flag) == "false"]
     else:
         waiting = [
             (notes, one)
             for notes, one in noted
-            if maker.time in notes
+            if vendor.time in notes
             and one["metadata"]["uid"] not in rack.served
             and one["status"].get("phase") == "Pending"
         ]
-    return [one for _, one in sorted(waiting, key=lambda found: int(found[0].get(maker.time, 0)))]
+    return [one for _, one in sorted(waiting, key=lambda found: int(found[0].get(vendor.time, 0)))]
 
 
 def _pending(pod: Object, pods: list[Object]) -> list[Object]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .cards import Card
-    from .makers import Maker
+    from .vendors import Vendor
 
 Object = dict[str, Any]
 
@@ -68,10 +68,10 @@ def physical(name: str) -> str:
     return match["uuid"] if match else name
 
 
-def instances(pod: Object, maker: Maker) -> list[Instance]:
+def instances(pod: Object, vendor: Vendor) -> list[Instance]:
     """Return what a pod has of MIG cards."""
     annotations = pod["metadata"].get("annotations") or {}
-    init = [container.init for container in containers(pod, maker)]
+    init = [container.init for container in containers(pod, vendor)]
     found = [
         Instance(
             entry["gpuUUID"],
@@ -81,7 +81,7 @@ def instances(pod: Object, maker: Maker) -> list[Instance]:
         )
         for entry in _placements(pod)
     ]
-    for gone, entry in zip(init, entries(annotations.get(maker.allocated, "")), strict=False):
+    for gone, entry in zip(init, entries(annotations.get(vendor.allocated, "")), strict=False):
         for name, _ in devices(entry):
             if match := _INSTANCE.fullmatch(name):
                 found.append(Instance(match["uuid"], int(match["instance"]), 1, int(match["template"]), gone))
@@ -98,14 +98,14 @@ def clashes(own: Iterable[Instance], others: Iterable[Instance]) -> list[tuple[I
     ]
 
 
-def check_instances(pod: Object, maker: Maker, cards: Mapping[str, Card]) -> tuple[list[str], dict[str, str]]:
+def check_instances(pod: Object, vendor: Vendor, cards: Mapping[str, Card]) -> tuple[list[str], dict[str, str]]:
     """Hold a pod's placements against its entries; return what is wrong, and the annotations to be noted on it."""
     annotations = pod["metadata"].get("annotations") or {}
     listed = _placements(pod)
     problems = []
     placed = Counter((entry["containerIndex"], entry["gpuUUID"]) for entry in listed)
     given: Counter[tuple[int, str]] = Counter()
-    for number, entry in enumerate(entries(annotations.get(maker.allocated, ""))):
+    for number, entry in enumerate(entries(annotations.get(vendor.allocated, ""))):
         for name, _ in devices(entry):
             card = cards.get(physical(name))
             if card is not None and card.mode == "mig" and name == card.uuid:

@@ -1,4 +1,4 @@
-"""A test double of what runs on GPU nodes: the makers' device plugins under HAMi and the kubelet around them.
+"""A test double of what runs on GPU nodes: the vendors' device plugins under HAMi and the kubelet around them.
 
 It registers nodes with cards, admits the pods that are bound to them, finds "its" pod as each plugin does, NVIDIA's
 through the node lock, takes the entries out of ``hami.io/vgpu-devices-to-allocate`` one container at a time, reports
@@ -21,10 +21,10 @@ from .allocation import Amount
 from .books import GpuNode, racks_of
 from .finding import AllocateError
 from .kubelet import CAPACITY, pod_status, ready, running
-from .makers import NVIDIA, Maker
 from .nodeclient import NodeClient, unless_gone
 from .nodes import NOT_READY
 from .plugin import BEHAVIOUR, Behaviour, DevicePlugin, pod_path
+from .vendors import NVIDIA, Vendor
 
 if TYPE_CHECKING:
     import ssl
@@ -102,7 +102,7 @@ class NodeSide:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
         capacity: Mapping[str, str] | None = None,
-        maker: Maker = NVIDIA,
+        vendor: Vendor = NVIDIA,
     ) -> None:
         """Create ready nodes with registered cards.
 
@@ -110,19 +110,19 @@ class NodeSide:
         ----------
         cards
             Keys of the catalogue, one per card, or a function that returns the cards of a node, or such a function of
-            each of several makers. Without cards a node is a plain one.
+            each of several vendors. Without cards a node is a plain one.
         count
             Sharers per card.
         capacity
             Amounts besides those of cards; 64 CPUs, 512 GiB and 110 pods when absent.
-        maker
-            Whose cards, and whose plugin, where it is one maker's.
+        vendor
+            Whose cards, and whose plugin, where it is one vendor's.
         """
         gate = asyncio.Semaphore(32)
 
         async def one(name: str) -> None:
             async with gate:
-                racks = racks_of(name, cards, maker, count=count)
+                racks = racks_of(name, cards, vendor, count=count)
                 await self._create(name, racks, labels or {}, taints, capacity or CAPACITY)
 
         await asyncio.gather(*(one(name) for name in names))
@@ -152,14 +152,14 @@ class NodeSide:
         return list(self._nodes[node].cards.values())
 
     async def set_cards(self, node: str, cards: Sequence[Card]) -> None:
-        """Register other cards of a node's first maker, for instance with one unhealthy."""
+        """Register other cards of a node's first vendor, for instance with one unhealthy."""
         mine = self._nodes[node]
         mine.racks[0].cards = {card.uuid: card for card in cards}
         await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": mine.annotations()}})
         await self._set_amounts(node, mine.capacity(), "allocatable")
 
     async def set_health(self, node: str, uuid: str, *, healthy: bool) -> None:
-        """Register a card of a node's first maker as healthy or not."""
+        """Register a card of a node's first vendor as healthy or not."""
         cards = self._nodes[node].racks[0].cards
         await self.set_cards(node, [replace(c, healthy=healthy) if c.uuid == uuid else c for c in cards.values()])
 

@@ -1,7 +1,7 @@
 """The device plugins' part of the node side: find the pod, hand its cards out, report, unlock.
 
 What a scheduler must never get wrong is checked on the way. The fallback of HAMi's plugin without a lock (guessing by
-bind time) is played only where another maker's plugin has released the lock of a pod that asks for cards of both;
+bind time) is played only where another vendor's plugin has released the lock of a pod that asks for cards of both;
 otherwise a device pod that arrives without the lock is a violation. Preferred allocation is not played.
 """
 
@@ -16,9 +16,9 @@ from . import allocation
 from .allocation import Container, devices
 from .books import Books, GpuNode, Rack
 from .finding import AllocateError, Finder, pod_name
-from .makers import Find, Maker
 from .migs import check_instances, physical
 from .nodeclient import NodeClient, RequestError
+from .vendors import Find, Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,42 +105,42 @@ class DevicePlugin:
             await self._hand_out(pod, node, rack, behaviour)
         except AllocateError:
             await self._annotate(pod, {allocation.PHASE: "failed"})
-            await self._unlock(pod, rack.maker, lock)
+            await self._unlock(pod, rack.vendor, lock)
             raise
         rack.served.add(pod["metadata"]["uid"])
         if not behaviour.quiet:
-            await self._report(pod, rack.maker)
+            await self._report(pod, rack.vendor)
         if behaviour.held:
             await asyncio.sleep(_LINGERS)
-        await self._unlock(pod, rack.maker, lock)
+        await self._unlock(pod, rack.vendor, lock)
 
-    async def _report(self, pod: Object, maker: Maker) -> None:
-        if maker.find is Find.FLAG:
-            await self._annotate(pod, {maker.flag: "true"})
-        elif maker.find is not Find.OLDEST:
+    async def _report(self, pod: Object, vendor: Vendor) -> None:
+        if vendor.find is Find.FLAG:
+            await self._annotate(pod, {vendor.flag: "true"})
+        elif vendor.find is not Find.OLDEST:
             await self._annotate(pod, {allocation.PHASE: "success"})
 
     async def _hand_out(self, pod: Object, node: GpuNode, rack: Rack, behaviour: Behaviour) -> None:
         annotations = pod["metadata"].get("annotations") or {}
-        maker = rack.maker
-        asking = [container for container in allocation.containers(pod, maker) if container.cards]
-        self._check_assignment(pod, maker, annotations)
-        value = annotations[maker.to_allocate or maker.allocated]
+        vendor = rack.vendor
+        asking = [container for container in allocation.containers(pod, vendor) if container.cards]
+        self._check_assignment(pod, vendor, annotations)
+        value = annotations[vendor.to_allocate or vendor.allocated]
         left = []
         for container in asking:
             entry, value = allocation.blank_first(value)
             self._check_entry(pod, rack, container, entry)
             left.append(value)
-        if maker.cuts:
+        if vendor.cuts:
             await self._make_instances(pod, rack)
-        if rack is node.asked(pod)[0]:  # all that it holds, of every maker
+        if rack is node.asked(pod)[0]:  # all that it holds, of every vendor
             self.charge(pod)
-        for value in left if maker.to_allocate and not behaviour.quiet else ():
-            await self._annotate(pod, {maker.to_allocate: value})
+        for value in left if vendor.to_allocate and not behaviour.quiet else ():
+            await self._annotate(pod, {vendor.to_allocate: value})
 
     async def _make_instances(self, pod: Object, rack: Rack) -> None:
         """Make the MIG instances of a pod, and note them on it as the plugin does: only if nobody touched the pod."""
-        problems, noted = check_instances(pod, rack.maker, rack.cards)
+        problems, noted = check_instances(pod, rack.vendor, rack.cards)
         for problem in problems:
             self._violation(pod, problem)
         if problems:
@@ -150,21 +150,21 @@ class DevicePlugin:
             version = {"resourceVersion": current["metadata"]["resourceVersion"]}
             await self._client.merge(pod_path(pod), {"metadata": {**version, "annotations": noted}})
 
-    def _check_assignment(self, pod: Object, maker: Maker, annotations: Mapping[str, str]) -> None:
-        key = maker.to_allocate or maker.allocated
+    def _check_assignment(self, pod: Object, vendor: Vendor, annotations: Mapping[str, str]) -> None:
+        key = vendor.to_allocate or vendor.allocated
         if annotations.get(key) is None:
             self._violation(pod, "bound without devices to allocate")
             raise AllocateError("no devices to allocate")
         if annotations.get(allocation.PHASE) != "allocating":
             self._violation(pod, f"bind-phase is {annotations.get(allocation.PHASE)!r}")
-        if annotations.get(maker.allocated) != annotations[key]:
+        if annotations.get(vendor.allocated) != annotations[key]:
             self._violation(pod, "devices-allocated and devices-to-allocate differ")
         if annotations.get(allocation.NODE) != _node(pod):
             self._violation(pod, f"vgpu-node is {annotations.get(allocation.NODE)!r}")
-        missing = [name for name in maker.told if not annotations.get(name)]
+        missing = [name for name in vendor.told if not annotations.get(name)]
         if missing:
             self._violation(pod, f"annotations are missing: {', '.join(missing)}")
-        expected, found = len(allocation.containers(pod, maker)), annotations[key].count(";")
+        expected, found = len(allocation.containers(pod, vendor)), annotations[key].count(";")
         if found != expected:
             self._violation(pod, f"{found} entries for {expected} containers")
 
@@ -193,14 +193,14 @@ class DevicePlugin:
     async def _annotate(self, pod: Object, annotations: Mapping[str, str]) -> None:
         await self._client.merge(pod_path(pod), {"metadata": {"annotations": dict(annotations)}})
 
-    async def _unlock(self, pod: Object, maker: Maker, lock: str) -> None:
+    async def _unlock(self, pod: Object, vendor: Vendor, lock: str) -> None:
         if not lock:
             return
         path = f"/api/v1/nodes/{_node(pod)}"
-        if maker.find is not Find.LOCK:  # these plugins do not look whose it is
-            await self._client.merge(path, {"metadata": {"annotations": {maker.lock: None}}})
+        if vendor.find is not Find.LOCK:  # these plugins do not look whose it is
+            await self._client.merge(path, {"metadata": {"annotations": {vendor.lock: None}}})
             return
-        pointer = "/metadata/annotations/" + maker.lock.replace("/", "~1")
+        pointer = "/metadata/annotations/" + vendor.lock.replace("/", "~1")
         operations = [{"op": "test", "path": pointer, "value": lock}, {"op": "remove", "path": pointer}]
         with contextlib.suppress(RequestError):  # with nothing left to hand out it may have been taken over
             await self._client.json_patch(path, operations)

@@ -1,4 +1,4 @@
-"""The review of a pod: what is common to all makers, tables of their rules, and properties that hold for any pod."""
+"""The review of a pod: what is common to all vendors, tables of their rules, and properties that hold for any pod."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_pod_that_cannot_be_read_is_let_in_with_a_warning() -> None:
     assert "not looked at by vgpu-scheduler" in verdict.warnings[0]
 
 
-# The makers' rules, where the recorded cases do not show them -------------------------------------------------------
+# The vendors' rules, where the recorded cases do not show them -------------------------------------------------------
 
 
 def test_whole_cards_are_exclusive_only_where_that_is_set() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.binding.bench import Bench, bench
 
-from vgpu_devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Maker, equip, made_cards
+from vgpu_devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Vendor, equip, made_cards
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.engine import Cause
 
@@ -16,15 +16,15 @@ MTT = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "16", "mthreads.com
 ON_M = {"kubernetes.io/hostname": "node-m"}
 
 
-async def bound_by_a_process_before(b: Bench, limits: dict[str, str], *makers: Maker) -> None:
+async def bound_by_a_process_before(b: Bench, limits: dict[str, str], *vendors: Vendor) -> None:
     """A pod that is bound, and whose plugins have not answered."""
     await b.create("before", {"limits": limits}, annotations={BEHAVIOUR: "held"})
     common = {"hami.io/vgpu-node": "node-m", "hami.io/bind-phase": "allocating", "hami.io/bind-time": "1"}
-    for maker in makers:
-        card = next(card.uuid for card in b.nodes.cards("node-m") if maker is NVIDIA or "mthreads" in card.uuid)
-        entry = f"{card},{maker.word},1000,1:;"
-        common |= dict.fromkeys(filter(None, (maker.allocated, maker.to_allocate)), entry) | dict.fromkeys(
-            maker.told, "0"
+    for vendor in vendors:
+        card = next(card.uuid for card in b.nodes.cards("node-m") if vendor is NVIDIA or "mthreads" in card.uuid)
+        entry = f"{card},{vendor.word},1000,1:;"
+        common |= dict.fromkeys(filter(None, (vendor.allocated, vendor.to_allocate)), entry) | dict.fromkeys(
+            vendor.told, "0"
         )
     await b.bind_elsewhere("before", "node-m", {**common, "mthreads.com/predicate-time": "1"})
 
@@ -32,7 +32,7 @@ async def bound_by_a_process_before(b: Bench, limits: dict[str, str], *makers: M
 @pytest.mark.parametrize(
     ("before", "after", "waits"),
     [(MTT, MTT, True), ({**GPU, **MTT}, GPU, True), (MTT, GPU, True), ({}, MTT, False)],
-    ids=["no lock", "two makers, then one", "another maker's", "a pod without devices"],
+    ids=["no lock", "two vendors, then one", "another vendor's", "a pod without devices"],
 )
 async def test_a_pod_waits_until_the_one_before_has_started(
     tmp_path: Path, before: dict[str, str], after: dict[str, str], *, waits: bool
@@ -40,8 +40,8 @@ async def test_a_pod_waits_until_the_one_before_has_started(
     async with bench(tmp_path) as b:
         cards = {NVIDIA: lambda node: equip(node, ["T4"]), MTHREADS: lambda node: made_cards(node, MTHREADS, 1, 49152)}
         await b.nodes.register(["node-m"], cards)
-        makers = [maker for maker in (NVIDIA, MTHREADS) if maker.count in before]
-        await bound_by_a_process_before(b, before, *makers)
+        vendors = [vendor for vendor in (NVIDIA, MTHREADS) if vendor.count in before]
+        await bound_by_a_process_before(b, before, *vendors)
         await b.create("after", {"limits": after}, nodeSelector=ON_M)
         await b.learn()
         b.watch()

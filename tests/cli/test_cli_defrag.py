@@ -89,7 +89,7 @@ def test_pods_that_fit_now_and_have_the_room_are_named(tmp_path: Path) -> None:
 
 
 def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(tmp_path: Path) -> None:
-    """The cards of other makers cannot be cordoned one by one; those of nodes that are closed get no pod back."""
+    """The cards of other vendors cannot be cordoned one by one; those of nodes that are closed get no pod back."""
     ascend = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4", "numa": 0, "health": True}
     listed = json.dumps([{"id": "asc-0", "index": 0, **ascend}, {"id": "asc-1", "index": 1, **ascend}])
     other = node("n", cards=0)
@@ -107,7 +107,7 @@ def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(
     result = run("defrag", "--cluster", write(objects, tmp_path))
     assert (result.exit_code, result.stdout) == (1, "No card can be freed: 4 are idle already.\n")
     assert "1 card keeps its pods (its node takes no pods)." in result.stderr
-    assert "1 card keeps its pods (no annotation takes single cards of its maker out of service" in result.stderr
+    assert "1 card keeps its pods (no annotation takes single cards of its vendor out of service" in result.stderr
 
 
 def test_a_card_out_of_service_keeps_its_pods(tmp_path: Path) -> None:

@@ -187,9 +187,11 @@ def test_a_file_that_is_elsewhere_is_not_said_to_be_understood(tmp_path: Path) -
     ]
 
 
-@pytest.mark.parametrize("maker", ["nvidia", "cambricon", "hygon", "iluvatar", "mthreads", "metax", "enflame", "vnpus"])
-def test_a_section_that_nobody_reads_is_pointed_out(tmp_path: Path, maker: str) -> None:
-    for odd in letters_off(maker):
+@pytest.mark.parametrize(
+    "vendor", ["nvidia", "cambricon", "hygon", "iluvatar", "mthreads", "metax", "enflame", "vnpus"]
+)
+def test_a_section_that_nobody_reads_is_pointed_out(tmp_path: Path, vendor: str) -> None:
+    for odd in letters_off(vendor):
         code, out, told = check(written(tmp_path, f"hami_devices: {{{odd}: {{}}}}\n"))
         (warning,) = told
         assert warning.startswith(
@@ -255,12 +257,12 @@ NO_RESOURCES = (
 
 @pytest.mark.parametrize("name", NO_RESOURCES)
 def test_what_is_no_name_of_a_resource_is_refused_whatever_it_names(tmp_path: Path, name: str) -> None:
-    makers = {"hygon": "resourceMemoryName", "vastai": "resourceCountName", "cambricon": "resourceCoreName"}
+    vendors = {"hygon": "resourceMemoryName", "vastai": "resourceCountName", "cambricon": "resourceCoreName"}
     for field in (field for field in NvidiaSettings.model_fields if field.startswith("resource_")):
         status, _, said = check(written(tmp_path, f"nvidia: {{{field}: {name!r}}}\n"))
         assert status == 2
         assert f"nvidia.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]
-    for maker, field in makers.items():
-        status, _, said = check(written(tmp_path, f"hami_devices: {{{maker}: {{{field}: {name!r}}}}}\n"))
+    for vendor, field in vendors.items():
+        status, _, said = check(written(tmp_path, f"hami_devices: {{{vendor}: {{{field}: {name!r}}}}}\n"))
         assert status == 2
-        assert f"{maker}.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]
+        assert f"{vendor}.{field}: {name!r} is no name of a resource, such as example.com/gpu" in said[-1]

@@ -44,21 +44,21 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         assert not any(f"{name}/" in result.stderr for name in others)
 
 
-@pytest.mark.parametrize("maker", ["NVIDIA", "AMD"])
-def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(api: Api, maker: str) -> None:
+@pytest.mark.parametrize("vendor", ["NVIDIA", "AMD"])
+def test_compute_is_told_without_nodes_only_of_cards_that_count_it_in_percent(api: Api, vendor: str) -> None:
     held = running("held", "a", "GPU-a-0", 1000, 40)
-    if maker == "AMD":
+    if vendor == "AMD":
         notes = {"hami.io/vgpu-node": "a", "hami.io/amd-devices-allocated": "amd-0,AMD,1000,40:;"}
         held["metadata"]["annotations"] = notes
         held["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "1"}
     api.objects[:] = [held]
     api.refused = EVERYTHING
     (row,) = json.loads(run("top", "pods", "-n", "default", "-o", "json").stdout)
-    assert row["cores"] == (40 if maker == "NVIDIA" else None)
+    assert row["cores"] == (40 if vendor == "NVIDIA" else None)
     told = "cores: not known of 1 pod: only its node tells how much of a card the compute is, and was not seen"
     for output in ("table", "wide", "json"):
         shown = run("top", "pods", "-n", "default", *(() if output == "table" else ("-o", output)))
-        assert (told in shown.stderr.splitlines()) is (maker == "AMD"), shown.stderr
+        assert (told in shown.stderr.splitlines()) is (vendor == "AMD"), shown.stderr
     assert "cores:" not in run("top", "pods", "-n", "default", "-o", "name").stderr
 
 

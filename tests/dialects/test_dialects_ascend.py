@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.dialects.makers import Bench, Obj, asking
+from tests.dialects.vendors import Bench, Obj, asking
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialects

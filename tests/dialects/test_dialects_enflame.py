@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.dialects.makers import Bench, Obj, asking
+from tests.dialects.vendors import Bench, Obj, asking
 
 from vgpu_scheduler.dialects import ClaimError, RegistrationError
 from vgpu_scheduler.dialects.hami import hami_dialect

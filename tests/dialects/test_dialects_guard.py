@@ -1,4 +1,4 @@
-"""The guard of allocations knows every annotation that any maker's plugin obeys, and no user's."""
+"""The guard of allocations knows every annotation that any vendor's plugin obeys, and no user's."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_what_users_choose_by_is_not_guarded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "maker", "uuid"),
+    ("dialect", "vendor", "uuid"),
     [(volcano_dialect(), "NVIDIA", "GPU-1"), (koordinator_dialect(), "gpu", "gpu/0/GPU-1")],
 )
-def test_the_component_of_a_dialect_guards_what_that_writes(dialect: Dialect, maker: str, uuid: str) -> None:
+def test_the_component_of_a_dialect_guards_what_that_writes(dialect: Dialect, vendor: str, uuid: str) -> None:
     amounts = tuple(1 for _ in dialect.inventory.dimensions)
-    placement = Placement("n", ((Assignment(maker, uuid, amounts),),), dialect.name)
+    placement = Placement("n", ((Assignment(vendor, uuid, amounts),),), dialect.name)
     folder = Path(__file__).parents[2] / "manifests" / dialect.name
     named, filled = yaml.safe_load((folder / "guard.yaml").read_text())
     written = dialect.allocation.annotations(placement, 0.0).keys()

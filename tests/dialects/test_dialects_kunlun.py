@@ -1,7 +1,7 @@
 """Kunlunxin: which cards of two halves, and slices of one size."""
 
 import pytest
-from tests.dialects.makers import Bench, Obj, asking
+from tests.dialects.vendors import Bench, Obj, asking
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod

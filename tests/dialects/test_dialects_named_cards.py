@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
 from vgpu_scheduler.state import DeviceMatrix
 
-MAKERS = {
+VENDORS = {
     "NVIDIA": ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"),
     "MLU": ("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),
     "Vastai": ("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),
@@ -21,7 +21,7 @@ ORDER = card_order("spread", OrderKind.NUMA_FIRST, numa_bind=False)
 
 
 def allocator(annotations: dict[str, str], choice: CardChoice) -> HamiAllocator:
-    claims = tuple(ContainerClaims(m, ContainerKind.APP, (Claim(m, 1, (1, 10, 0), (0, 0, 0)),)) for m in MAKERS)
+    claims = tuple(ContainerClaims(m, ContainerKind.APP, (Claim(m, 1, (1, 10, 0), (0, 0, 0)),)) for m in VENDORS)
     return HamiAllocator(claims, parse_rules(annotations, vendors()), ORDER, choice)
 
 
@@ -31,16 +31,16 @@ def card(uuid: str, vendor: str, model: str = "A", index: int = 0) -> Device:
 
 def naive(device: Device, annotations: dict[str, str], denied: str) -> bool:
     """Card by card, as the annotations are documented."""
-    use, no_use = ([item for item in annotations.get(key, "").split(",") if item] for key in MAKERS[device.vendor])
+    use, no_use = ([item for item in annotations.get(key, "").split(",") if item] for key in VENDORS[device.vendor])
     listed = not use or device.uuid in use
     return listed and device.uuid not in no_use and device.type != denied
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_left_is_what_a_look_at_each_card_leaves(seed: int) -> None:
-    """Some UUIDs are on several nodes, or on cards of two makers, and some lists name cards that are nowhere."""
+    """Some UUIDs are on several nodes, or on cards of two vendors, and some lists name cards that are nowhere."""
     rng = np.random.default_rng(seed)
-    makers, matrix = list(MAKERS), DeviceMatrix(3)
+    makers, matrix = list(VENDORS), DeviceMatrix(3)
     names = [f"card-{number}" for number in range(30)]
     for _ in range(int(rng.integers(1, 25))):  # nodes come, change and go
         listed = rng.permutation(names)[: rng.integers(0, 9)]
@@ -52,7 +52,7 @@ def test_what_is_left_is_what_a_look_at_each_card_leaves(seed: int) -> None:
     def some() -> str:
         return ",".join(rng.permutation([*names, "nowhere"])[: rng.integers(0, 12)])
 
-    annotations = {key: some() for keys in MAKERS.values() for key in keys if rng.random() < 0.5}
+    annotations = {key: some() for keys in VENDORS.values() for key in keys if rng.random() < 0.5}
     denied = str(rng.choice(["", "B"]))
     choice = CardChoice(limits=CardLimits(deny=(denied,))) if denied else CardChoice()
     may = allocator(annotations, choice).may_use(matrix)

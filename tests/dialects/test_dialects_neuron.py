@@ -1,7 +1,7 @@
 """AWS Neuron: cores, devices, and runs of devices."""
 
 import pytest
-from tests.dialects.makers import Bench, Obj, asking
+from tests.dialects.vendors import Bench, Obj, asking
 
 from vgpu_scheduler.dialects import ClaimError, RegistrationError
 from vgpu_scheduler.dialects.hami import hami_dialect

@@ -1,4 +1,4 @@
-"""The makers whose cards are chosen in ways of their own against their naive twin: random pods, one after another."""
+"""The vendors whose cards are chosen in ways of their own against their naive twin: random pods, one after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dialects.makers import bound, node, pod
+from tests.dialects.vendors import bound, node, pod
 from tests.golden import hami_claims, hami_makers, hami_vendors
 from tests.naive.hami_quirks import NONE
 from tests.naive.vendors import cluster
@@ -23,7 +23,7 @@ KINDS = {
     "Mthreads": "mthreads", "AMD": "amd", "Vastai": "vastai", "Biren": "biren", "BI-V150": "iluvatars",
     "Ascend910B2": "vnpus",
 }  # fmt: skip
-"""What is asked of each maker."""
+"""What is asked of each vendor."""
 ALONE = {"Metax-SGPU"}
 """Whose pods have one container here: the twin tells other reasons for a card that an earlier one took whole."""
 POLICIES = ("binpack", "spread", "mutex", "numa")
@@ -79,7 +79,7 @@ def test_the_product_decides_as_its_twin(key: str) -> None:
 
 
 def as_registered(wire: dict[str, Any], key: str, rng: np.random.Generator) -> dict[str, Any]:
-    """A node whose cards are registered in any order, as the maker's plugin writes them."""
+    """A node whose cards are registered in any order, as the vendor's plugin writes them."""
     annotations, grouped = wire["metadata"]["annotations"], rng.random() < 0.5
     wire["status"]["capacity"].setdefault(hami_claims.KINDS[KINDS[key]][0], "8")  # as the kubelet says it
     for name, value in annotations.items():

@@ -173,7 +173,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
         waits(decided(volcano(), apart("held", on="v"), apart("asked"), dialects=["volcano"]), "CardHeldByPeer")
         and placed(decided(volcano(), apart("held", group="h", on="v"), apart("asked"), dialects=["volcano"]))
     ),
-    ("node unregistered", "The node has no card of the maker that the pod asks for"): lambda: waits(
+    ("node unregistered", "The node has no card of the vendor that the pod asks for"): lambda: waits(
         decided({**node("a", 0), "status": {"allocatable": {"cpu": "8", "pods": "9", GPU: "9"}}}, asking()),
         "node unregistered",
     ),

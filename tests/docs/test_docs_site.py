@@ -56,13 +56,13 @@ def test_links_that_lead_nowhere_are_found_with_line_and_reason(tree: Path) -> N
 def test_every_page_is_listed_in_the_index_once() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     listed = [line for block in re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL) for line in block.split()]
-    names = [line for line in listed if not line.startswith(":") and line not in {"1", "makers/*"}]
+    names = [line for line in listed if not line.startswith(":") and line not in {"1", "vendors/*"}]
     assert len(names) == len(set(names))
     files = [page for name in names for page in (ROOT / "docs").glob(f"{name}.md")]
     found = {str(page.resolve().relative_to(ROOT)) for page in files}
     assert len(files) == len(found)
-    shown = {str(page.relative_to(ROOT)) for page in pages(ROOT) if page.parent.name != "makers"}
-    assert found == shown - {"docs/index.md"} | {"docs/makers/README.md"}
+    shown = {str(page.relative_to(ROOT)) for page in pages(ROOT) if page.parent.name != "vendors"}
+    assert found == shown - {"docs/index.md"} | {"docs/vendors/README.md"}
 
 
 def test_operations_name_every_folder_of_the_manifests_and_values_that_exist() -> None:

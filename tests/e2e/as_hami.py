@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.conftest import PLUGIN, Cluster
 
-from vgpu_devcluster import NVIDIA, Card, Maker
+from vgpu_devcluster import NVIDIA, Card, Vendor
 
 Obj = dict[str, Any]
 Limits = Mapping[str, str]
@@ -59,20 +59,20 @@ def _headers(cluster: Cluster) -> dict[str, str]:
 
 
 async def decided(
-    cluster: Cluster, pod: Obj, node: str, value: str, left: str = "", maker: Maker = NVIDIA, **more: str
+    cluster: Cluster, pod: Obj, node: str, value: str, left: str = "", vendor: Vendor = NVIDIA, **more: str
 ) -> None:
     """Write what HAMi's Filter writes: annotations and the label, before anything is bound; plugins change ``left``."""
-    written = {NODE: node, "hami.io/vgpu-time": TIME, maker.allocated: value, maker.to_allocate: left or value}
+    written = {NODE: node, "hami.io/vgpu-time": TIME, vendor.allocated: value, vendor.to_allocate: left or value}
     pod["metadata"] |= {"annotations": {**written, **more}, "labels": {NODE: node}}
     path = "/api/v1/namespaces/default/pods"
     async with cluster.http.post(path, json=pod, headers=_headers(cluster)) as answer:
         assert answer.status == 201, await answer.text()
 
 
-async def withdraw(cluster: Cluster, name: str, maker: Maker = NVIDIA) -> None:
+async def withdraw(cluster: Cluster, name: str, vendor: Vendor = NVIDIA) -> None:
     """Take back what was decided on a pod that is not bound, as HAMi does when it gives up."""
     headers = {**_headers(cluster), "Content-Type": "application/merge-patch+json"}
-    body = {"metadata": {"annotations": dict.fromkeys((NODE, maker.allocated, maker.to_allocate))}}
+    body = {"metadata": {"annotations": dict.fromkeys((NODE, vendor.allocated, vendor.to_allocate))}}
     async with cluster.http.patch(f"/api/v1/namespaces/default/pods/{name}", json=body, headers=headers) as answer:
         assert answer.status == 200, await answer.text()
 

@@ -55,7 +55,7 @@ USERS = {
 }
 """What users may write."""
 FORGED = sorted({vendor.record.written[-1] for vendor in vendors()} | {"hami.io/xpu-devices-allocated"})
-"""A key of each maker."""
+"""A key of each vendor."""
 CONFIGURED = ["hami.io/Ascend999-devices-allocated", "hami.io/A-1-devices-to-allocate", "huawei.com/Ascend999"]
 """Keys of chips that only a configuration knows."""
 

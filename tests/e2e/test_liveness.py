@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.e2e.conftest import Cluster
 
-from vgpu_devcluster import ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import ENFLAME_DRS, MTHREADS, NVIDIA, Card, Vendor, equip, made_cards
 from vgpu_devcluster.process import OperatorProcess
 
-CASES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], Mapping[str, str], list[int]]] = {
+CASES: Mapping[str, tuple[Vendor, Callable[[str], list[Card]], Mapping[str, str], list[int]]] = {
     "hami-core": (
         NVIDIA,
         lambda node: equip(node, ["A10"], count=4),
@@ -30,7 +30,7 @@ CASES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], Mapping[str, str],
         [3, 24576, 50],
     ),
 }
-"""By node: the maker, the card of the node, what each pod asks for, and what of a card a pod uses."""
+"""By node: the vendor, the card of the node, what each pod asks for, and what of a card a pod uses."""
 
 
 def wants(case: str, name: str) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def wants(case: str, name: str) -> dict[str, Any]:
 
 async def test_a_dead_plugin_keeps_its_tenants_and_gets_no_new_pod(cluster: Cluster, operator: OperatorProcess) -> None:
     side = cluster.nodes
-    for case, (maker, cards, *_) in CASES.items():
-        await side.register([case], cards, maker=maker)
+    for case, (vendor, cards, *_) in CASES.items():
+        await side.register([case], cards, vendor=vendor)
     await side.start()
     await cluster.create(*(wants(case, "tenant") for case in CASES))
     await side.until(lambda: side.counts["running"] == len(CASES))

@@ -27,7 +27,7 @@ from vgpu_devcluster import (
     MTHREADS,
     NVIDIA,
     Card,
-    Maker,
+    Vendor,
     equip,
     made_cards,
 )
@@ -78,8 +78,8 @@ CONFIG: Obj = {
 """As HAMi's chart has it."""
 
 
-def made(maker: Maker, memory: int) -> Callable[[str], list[Card]]:
-    return lambda node: made_cards(node, maker, 3, memory)
+def made(vendor: Vendor, memory: int) -> Callable[[str], list[Card]]:
+    return lambda node: made_cards(node, vendor, 3, memory)
 
 
 def placements(node: str) -> list[Card]:
@@ -108,7 +108,7 @@ def mlu(units: int) -> dict[str, str]:
 
 
 NONE: dict[str, str] = {}
-NODES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], dict[str, str], dict[str, str]]] = {
+NODES: Mapping[str, tuple[Vendor, Callable[[str], list[Card]], dict[str, str], dict[str, str]]] = {
     "hami-core": (NVIDIA, lambda node: equip(node, ["A10"] * 2, count=6), gpu(3000, 20), gpu(2000, 10, count=2)),
     "mig": (NVIDIA, placements, gpu(9000, 0), gpu(4000, 0, count=2)),
     "hygon": (HYGON, made(HYGON, 16368), dcu(3000), dcu(2000, count=2)),
@@ -116,15 +116,15 @@ NODES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], dict[str, str], di
     "mthreads": (MTHREADS, made(MTHREADS, 49152), mtt(16), mtt(8)),
     "cambricon": (CAMBRICON, made(CAMBRICON, 25600), mlu(30), mlu(20)),
 }
-"""By node: the maker, its cards, and two claims."""
+"""By node: the vendor, its cards, and two claims."""
 PODS = 3
 
 
 @pytest.mark.long
 async def test_hami_reads_the_same_books(cluster: Cluster) -> None:
     side = cluster.nodes
-    for node, (maker, cards, *_) in NODES.items():
-        await side.register([node], cards, maker=maker)
+    for node, (vendor, cards, *_) in NODES.items():
+        await side.register([node], cards, vendor=vendor)
     await side.start()
     operator = cluster.operator()
     operator.start()

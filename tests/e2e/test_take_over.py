@@ -1,6 +1,6 @@
 """Taking a cluster over from HAMi: from objects as HAMi leaves them to equal books, and back.
 
-Generations and makers are mixed in one cluster: a node of each, with what HAMi has left there.
+Generations and vendors are mixed in one cluster: a node of each, with what HAMi has left there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.e2e.as_hami import (
 )
 from tests.e2e.conftest import Cluster, dump, played
 
-from vgpu_devcluster import A100_PROFILES, ASCEND_910B3, HYGON, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import A100_PROFILES, ASCEND_910B3, HYGON, NVIDIA, Card, Vendor, equip, made_cards
 from vgpu_devcluster.process import OperatorProcess
 
 Obj = dict[str, Any]
@@ -67,7 +67,7 @@ class Left:
 
     Attributes
     ----------
-    maker, cards
+    vendor, cards
         Whose plugin, of which generation, and its cards.
     init, apps
         What the containers of the pod there ask for.
@@ -85,7 +85,7 @@ class Left:
         Which slices or instances of the first card are in use.
     """
 
-    maker: Maker
+    vendor: Vendor
     cards: Callable[[str], list[Card]]
     init: Sequence[Limits]
     apps: Sequence[Limits]
@@ -129,7 +129,7 @@ LEFT = {
     "mig placements": Left(NVIDIA, placements, [NONE], [gpu(4864), NONE, gpu(9856)],
                            "{0},NVIDIA,4864,15:;{0},NVIDIA,9856,29:;", ";;;;", {0: (2, 14720, 44)},
                            gpu(9856, 0), gpu(9857, 0), more={"hami.io/vgpu-mig-allocations": MADE}, slices=[0, 1, 6]),
-    # Chips of this maker are called as what is asked for, so 2.10.0 writes an entry for every container.
+    # Chips of this vendor are called as what is asked for, so 2.10.0 writes an entry for every container.
     "ascend": Left(ASCEND_910B3, lambda node: made_cards(node, ASCEND_910B3, 1, 65536), [NONE],
                    [npu(16384), NONE, npu(32768)], ";{0},Ascend910B3,16384,5:;;{0},Ascend910B3,32768,10:;", ";;;;;;",
                    {0: (2, 49152, 15)}, npu(16384), npu(32768)),
@@ -167,7 +167,7 @@ async def told(cluster: Cluster) -> Story:
     story, side = Story(), cluster.nodes
     for case, left in LEFT.items():
         node = node_of(case)
-        await side.register([node], left.cards, maker=left.maker)
+        await side.register([node], left.cards, vendor=left.vendor)
         story.cards[case] = [card.uuid for card in side.cards(node)]
         card = story.cards[case][0]
         value, more = (
@@ -175,7 +175,7 @@ async def told(cluster: Cluster) -> Story:
             {key: text.replace("{0}", card) for key, text in left.more.items()},
         )
         pod = hami_pod(f"old-{node}", *left.apps, init=left.init)
-        await decided(cluster, pod, node, value, left.left.replace("{0}", card), left.maker, **{**DONE, **more})
+        await decided(cluster, pod, node, value, left.left.replace("{0}", card), left.vendor, **{**DONE, **more})
         await bound(cluster, f"old-{node}", node, left.phase)
     operator = cluster.operator(VGPU_SCHEDULER_NAMES=f"vgpu-scheduler,{HAMI}")
     operator.start()

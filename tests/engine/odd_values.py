@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from tests.dialects import makers
+from tests.dialects import vendors as cards_of_vendors
 from tests.engine.builders import OURS
 from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, beside, engine_of, koordinator_node, volcano_node
 
@@ -100,9 +100,9 @@ def policy_words(asked: dict[str, str], rng: Random) -> Odd:
 
 
 def of_hami(vendor: Vendor, seed: int) -> Iterator[Odd]:
-    """Odd pods that ask for the cards of one maker."""
+    """Odd pods that ask for the cards of one vendor."""
     rng = Random(f"{vendor.key} {seed}")
-    plain = makers.wants(vendor, np.random.default_rng(seed))
+    plain = cards_of_vendors.wants(vendor, np.random.default_rng(seed))
     if isinstance(vendor.claims, ShareNames):
         plain[vendor.claims.count] = "1"
         if vendor.claims.cores_of_card:
@@ -183,7 +183,7 @@ def of_koordinator(seed: int) -> Iterator[Odd]:
 
 
 def right(vendor: Vendor, seed: int) -> Odd:
-    """A pod of a maker that means what it says."""
+    """A pod of a vendor that means what it says."""
     rng = Random(seed)
     annotations = {"nvidia.com/numa-bind": rng.choice(BOOLEANS)}
     for name in vendor.options.annotations if vendor.options else ():
@@ -191,7 +191,7 @@ def right(vendor: Vendor, seed: int) -> Odd:
     if vendor.rules.mode:
         listed = rng.sample(MODES[vendor.rules.mode], rng.randint(1, 3))
         annotations[vendor.rules.mode] = rng.choice([",", ", "]).join(listed)
-    limits = makers.wants(vendor, np.random.default_rng(seed))
+    limits = cards_of_vendors.wants(vendor, np.random.default_rng(seed))
     if vendor.key == "Mthreads":
         limits = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": str(rng.choice([2, 4, 8, 16, 32]))}
     if vendor.key == "Metax-SGPU":
@@ -200,10 +200,11 @@ def right(vendor: Vendor, seed: int) -> Odd:
 
 
 def hami_engine(vendor: Vendor, **defaults: Any) -> Engine:
-    """An engine with nodes of one maker."""
+    """An engine with nodes of one vendor."""
     engine = Engine(EngineOptions([HAMI], PolicyDefaults(**defaults), [OURS]))
-    for name in makers.NODES:
-        engine.observe_node(decode_node(with_room(makers.node(name, [vendor], np.random.default_rng(7)))), 0.0)
+    for name in cards_of_vendors.NODES:
+        listed = cards_of_vendors.node(name, [vendor], np.random.default_rng(7))
+        engine.observe_node(decode_node(with_room(listed)), 0.0)
     return engine
 
 

@@ -1,4 +1,4 @@
-"""What is said of single cards: reason and figures are about the same thing, for the cards of every maker."""
+"""What is said of single cards: reason and figures are about the same thing, for the cards of every vendor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.engine.builders import allocation, asks, cards, engine_with, node, pod, pod_object
-from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
+from tests.engine.engine_vendors import ALL_VENDORS, AMOUNTS, ASKS, engine_on
 
 from vgpu_scheduler.engine import card_verdicts
 from vgpu_scheduler.kube import decode_pod
@@ -35,7 +35,7 @@ def test_the_figures_are_those_of_the_reason() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_reasons_and_figures_go_together_whatever_is_asked(seed: int) -> None:
     rng, seen = np.random.default_rng(seed), Counter[CardReason]()
-    engine = engine_on(ALL_MAKERS, {**AMOUNTS, "cpu": "64"})
+    engine = engine_on(ALL_VENDORS, {**AMOUNTS, "cpu": "64"})
     for number in range(80):
         asked = dict(ASKS[list(ASKS)[int(rng.integers(len(ASKS)))]])
         limits = {

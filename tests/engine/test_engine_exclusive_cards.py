@@ -25,7 +25,7 @@ SEEDS = range(6)
 MUTEX = {"hami.io/gpu-scheduler-policy": "mutex"}
 EXCLUSIVE = {"devices": {"exclusive": True}}
 NO_SHARES = {"Metax-GPU", "GCU", "kunlun", "Vastai", "Biren"}
-"""Makers whose cards are asked for whole."""
+"""Vendors whose cards are asked for whole."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Asked:
 
 
 def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
-    """Pods that ask for one maker's cards."""
+    """Pods that ask for one vendor's cards."""
     claims, count = vendor.claims, dice.choice([2, 4])
     if isinstance(claims, CountNames):
         yield Asked(count, [{claims.count: str(count)}])

@@ -1,4 +1,4 @@
-"""Beside another scheduler of the same ecosystem: nodes that are not ours, pods that it has announced; many makers."""
+"""Beside another scheduler of the same ecosystem: nodes that are not ours, pods that it has announced; many vendors."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_registration_that_cannot_be_read_is_the_matter_of_its_maker() -> None
 def test_two_makers_cannot_list_one_device() -> None:
     engine = engine_with()
     (problem,) = engine.observe_node(decode_node(two_makers("g,4,16000,100,DCU-Z100,0,true:")), 0.0)
-    assert "device g is listed by another maker, too" in problem.message
+    assert "device g is listed by another vendor, too" in problem.message
     row = engine.state.nodes.row("a")
     assert row is not None
     assert [device.vendor for device in engine.state.devices.devices(row)] == ["NVIDIA"]
@@ -121,7 +121,7 @@ def test_a_card_that_moves_to_another_maker_is_listed_once() -> None:
     assert engine.observe_node(decode_node(node_object("a", annotations={names[0]: listed})), 0.0) == ()
     both = decode_node(node_object("a", annotations=dict.fromkeys(names, listed), version=2))
     (problem,) = engine.observe_node(both, 0.0)
-    assert "device x is listed by another maker, too" in problem.message
+    assert "device x is listed by another vendor, too" in problem.message
     row = engine.state.nodes.row("a")
     assert row is not None
     assert [device.vendor for device in engine.state.devices.devices(row)] == ["Ascend910B4"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dialects.makers import NODES, node, pod
+from tests.dialects.vendors import NODES, node, pod
 from tests.whatif.test_whatif_remedies_dialects import HALF, cluster
 
 from vgpu_scheduler.dialects.hami import hami_dialect
@@ -17,7 +17,7 @@ from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.whatif import World, make_dialect
 
 WORLDS = 60
-"""Each is one more input: random nodes of random makers, some cards out of service, and pods of three namespaces."""
+"""Each is one more input: random nodes of random vendors, some cards out of service, and pods of three namespaces."""
 SHARED = {"hami": True, "volcano": True, "koordinator": False}
 """Whether the cards of a dialect are counted in shares."""
 
@@ -63,7 +63,7 @@ def _of_dialect(dialect: str) -> Engine:
 
 
 def _engines() -> list[Any]:
-    made = [pytest.param(lambda n=n: _of_makers(n), id=f"makers-{n}") for n in range(WORLDS)]
+    made = [pytest.param(lambda n=n: _of_makers(n), id=f"vendors-{n}") for n in range(WORLDS)]
     return made + [pytest.param(lambda name=name: _of_dialect(name), id=name) for name in SHARED]
 
 

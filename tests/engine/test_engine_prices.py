@@ -248,7 +248,7 @@ def test_the_terms_explain_the_score() -> None:
 
 
 def test_cards_that_nobody_claims_are_ranked_without_prices() -> None:
-    """Makers of which too little was seen: their pods, and plain pods, are ranked all the same."""
+    """Vendors of which too little was seen: their pods, and plain pods, are ranked all the same."""
     engine = learned(fleet())
     holding(engine, shares(LEAST_SEEN))
     engine.observe_node(node("late", cards("late", 2, type="NVIDIA-H100"), allocatable=ROOM), 0.0)

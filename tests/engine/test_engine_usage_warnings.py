@@ -119,10 +119,10 @@ def test_limits_of_quotas(key: str, says: list[str]) -> None:
 
 
 @pytest.mark.parametrize("amount", [101, 120, 150, 200, 1000])
-@pytest.mark.parametrize("maker", [each.key for each in vendors()])
-def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(maker: str, amount: int) -> None:
+@pytest.mark.parametrize("vendor", [each.key for each in vendors()])
+def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(key: str, amount: int) -> None:
     dialect = hami_dialect()
-    vendor = next(each for each in vendors() if each.key == maker)
+    vendor = next(each for each in vendors() if each.key == key)
     for name, *_ in vendor.claims.dimensions:
         limits = {vendor.claims.counts[0]: "1", name: str(amount)}
         spec = {"containers": [{"name": "main", "resources": {"limits": limits, "requests": limits}}]}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
-from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
+from tests.engine.engine_vendors import ALL_VENDORS, AMOUNTS, ASKS, engine_on
 
 from vgpu_scheduler.engine import Engine, QueueName, node_parts, requeuing
 from vgpu_scheduler.engine.equivalence import NodeColumns
@@ -196,9 +196,9 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
 
 @pytest.mark.parametrize("seed", range(4))
 def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
-    """For the cards of every maker: what is needed at least is needed indeed."""
+    """For the cards of every vendor: what is needed at least is needed indeed."""
     rng = np.random.default_rng(seed)
-    engine = engine_on(ALL_MAKERS, {**AMOUNTS, "cpu": "64", "memory": "64Gi", "pods": "110"})
+    engine = engine_on(ALL_VENDORS, {**AMOUNTS, "cpu": "64", "memory": "64Gi", "pods": "110"})
     kinds, needs, placed = list(ASKS), WaitingNeeds(engine.state), 0
     for number in range(120):
         asked = dict(ASKS[kinds[int(rng.integers(len(kinds)))]])
@@ -231,9 +231,11 @@ def oversized(number: int, kind: str, factor: int, beside: str = "") -> Pod:
 def test_what_no_card_has_is_refused_as_if_the_cards_were_walked(seed: int, fitted: list[int]) -> None:
     """With the same reasons and counts, and for all such pods at once."""
     rng = np.random.default_rng(seed)
-    engine = engine_on(ALL_MAKERS, AMOUNTS)
+    engine = engine_on(ALL_VENDORS, AMOUNTS)
     for number in range(4):
-        wire = node_object(f"m{number}", annotations=ALL_MAKERS, allocatable=AMOUNTS, unschedulable=not rng.integers(3))
+        wire = node_object(
+            f"m{number}", annotations=ALL_VENDORS, allocatable=AMOUNTS, unschedulable=not rng.integers(3)
+        )
         engine.observe_node(decode_node(wire), 0.0)
     for number in range(int(rng.integers(12))):
         kind = list(ASKS)[int(rng.integers(len(ASKS)))]

@@ -11,7 +11,7 @@ from tests.faults.invariants import check, explain
 from tests.faults.pods import NODES
 from tests.faults.stage import Cast, Stage
 
-from vgpu_devcluster import Maker
+from vgpu_devcluster import Vendor
 
 Story = Callable[[Stage, Random], Awaitable[None]]
 
@@ -43,7 +43,7 @@ class Fault:
     story: Story
     checked: str = ""
     cast: Cast = ALONE
-    nodes: Mapping[str, tuple[Maker, ...]] = field(default_factory=lambda: NODES)
+    nodes: Mapping[str, tuple[Vendor, ...]] = field(default_factory=lambda: NODES)
     volumes: bool = False
     admission: bool = False
     preemption: bool = False

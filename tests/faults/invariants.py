@@ -8,7 +8,7 @@ from tests.e2e.conftest import dump
 from tests.faults.pods import on, pod
 from tests.faults.stage import Replica, Stage
 
-from vgpu_devcluster import CAMBRICON, NVIDIA, Maker
+from vgpu_devcluster import CAMBRICON, NVIDIA, Vendor
 from vgpu_devcluster.allocation import NODE, Amount, usage
 
 Object = dict[str, Any]
@@ -29,7 +29,7 @@ async def check(stage: Stage, within: float = 60.0) -> None:
     """
     try:
         await stage.until(lambda: _all_run(stage), "every pod to run", within)
-        await stage.create(*[pod(f"after-{node}", maker, **on(node)) for node, maker in await _locked(stage)])
+        await stage.create(*[pod(f"after-{node}", vendor, **on(node)) for node, vendor in await _locked(stage)])
         await stage.until(lambda: _all_run(stage), "every pod to run where locks were left", within)
         pods = await stage.pods()
         _check_pods(stage, pods)
@@ -57,7 +57,7 @@ async def explain(stage: Stage) -> str:
         if one["status"].get("phase") != "Running"
     ]
     nodes = {}
-    for name in stage.makers:
+    for name in stage.vendors:
         metadata = (await stage.node(name)).get("metadata", {})
         nodes[name] = {key: text for key, text in metadata.get("annotations", {}).items() if len(text) < 200}
     return f"{dump([stuck, nodes, stage.nodes.violations, stage.injected])}\n{stage.log()}"
@@ -98,8 +98,8 @@ def annotated(stage: Stage, pods: list[Object]) -> Books:
         node = one["spec"].get("nodeName")
         if not node or one["status"].get("phase") in _ENDED:
             continue
-        for maker in stage.makers[node]:
-            for card, amount in usage(one, maker).items():
+        for vendor in stage.vendors[node]:
+            for card, amount in usage(one, vendor).items():
                 booked = found.setdefault(node, {})
                 booked[card] = booked.get(card, Amount()) + amount
     return {
@@ -125,14 +125,14 @@ def amounts(ledger: Object) -> Books:
     return {node: cards for node, cards in found.items() if cards}
 
 
-async def _locked(stage: Stage) -> list[tuple[str, Maker]]:
+async def _locked(stage: Stage) -> list[tuple[str, Vendor]]:
     """Return the nodes with locks, and whose they are."""
     async with stage.http.get("/api/v1/nodes") as answer:
         nodes = (await answer.json())["items"]
     return [
-        (node["metadata"]["name"], maker)
+        (node["metadata"]["name"], vendor)
         for node in nodes
-        for lock, maker in _LOCKS.items()
+        for lock, vendor in _LOCKS.items()
         if lock in (node["metadata"].get("annotations") or {})
     ]
 

@@ -1,16 +1,16 @@
-"""What the bursts are made of: pods of makers with a lock, of makers without one, and plain ones."""
+"""What the bursts are made of: pods of vendors with a lock, of vendors without one, and plain ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA, Card, Vendor, equip, made_cards
 
 Object = dict[str, Any]
 SchedulableClass = Callable[[str], list[Card]]
 
-LIMITS: Mapping[Maker | None, Mapping[str, str]] = {
+LIMITS: Mapping[Vendor | None, Mapping[str, str]] = {
     NVIDIA: {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "10"},
     CAMBRICON: {
         "cambricon.com/vmlu": "1",
@@ -22,29 +22,29 @@ LIMITS: Mapping[Maker | None, Mapping[str, str]] = {
     None: {"cpu": "100m"},
 }
 """What a pod asks for: a slice of a card with HAMi's lock, with one that names nobody, of two without one, or none."""
-CARDS: Mapping[Maker, SchedulableClass] = {
+CARDS: Mapping[Vendor, SchedulableClass] = {
     NVIDIA: lambda node: equip(node, ["T4"] * 2, count=5),
     CAMBRICON: lambda node: made_cards(node, CAMBRICON, 2, 25600),
     MTHREADS: lambda node: made_cards(node, MTHREADS, 2, 49152),
     ENFLAME_DRS: lambda node: made_cards(node, ENFLAME_DRS, 2, 49152),
 }
-NODES: Mapping[str, tuple[Maker, ...]] = {
+NODES: Mapping[str, tuple[Vendor, ...]] = {
     "gpu-0": (NVIDIA,),
     "gpu-1": (NVIDIA,),
     "mixed": (NVIDIA, MTHREADS),
     "mlu": (CAMBRICON,),
     "gcu": (ENFLAME_DRS,),
 }
-"""The makers whose cards a node has."""
-NUMBERS: Mapping[Maker | None, int] = {NVIDIA: 8, CAMBRICON: 2, MTHREADS: 2, ENFLAME_DRS: 2, None: 3}
+"""The vendors whose cards a node has."""
+NUMBERS: Mapping[Vendor | None, int] = {NVIDIA: 8, CAMBRICON: 2, MTHREADS: 2, ENFLAME_DRS: 2, None: 3}
 """Pods of a burst."""
 OPEN = "faults/open"
 """The label of nodes for which one pod of each burst waits."""
 
 
-def pod(name: str, maker: Maker | None = NVIDIA, *, limits: Mapping[str, str] | None = None, **spec: Any) -> Object:
+def pod(name: str, vendor: Vendor | None = NVIDIA, *, limits: Mapping[str, str] | None = None, **spec: Any) -> Object:
     """Return a pod of ours; keywords go into its spec."""
-    resources = {"limits": dict(limits or LIMITS[maker])}
+    resources = {"limits": dict(limits or LIMITS[vendor])}
     return {
         "metadata": {"name": name, "annotations": {}},
         "spec": {
@@ -70,7 +70,7 @@ def away_from(node: str) -> Object:
 def burst(prefix: str = "", times: int = 1, **spec: Any) -> list[Object]:
     """Return the pods of a burst, all of them schedulable at once; keywords go into their specs."""
     return [
-        pod(f"{prefix}{maker.word.lower() if maker else 'plain'}-{number}", maker, **spec)
-        for maker, count in NUMBERS.items()
+        pod(f"{prefix}{vendor.word.lower() if vendor else 'plain'}-{number}", vendor, **spec)
+        for vendor, count in NUMBERS.items()
         for number in range(count * times)
     ]

@@ -20,7 +20,7 @@ from tests.faults.plane import Plane
 from tests.faults.pods import CARDS, NODES, burst
 from tests.faults.proxy import FaultProxy
 
-from vgpu_devcluster import Card, Maker, NodeSide
+from vgpu_devcluster import Card, NodeSide, Vendor
 from vgpu_devcluster.kubelet import pod_status, running
 from vgpu_devcluster.process import COMMAND, OperatorProcess
 
@@ -91,7 +91,7 @@ class Stage(Administrator):
         The node side.
     replicas
         The operators.
-    makers
+    vendors
         Whose cards each node has.
     fitted
         All cards that each node was registered with, by UUID.
@@ -108,7 +108,7 @@ class Stage(Administrator):
         self.plane = plane
         self.nodes = nodes
         self.replicas: list[Replica] = []
-        self.makers: dict[str, tuple[Maker, ...]] = {}
+        self.vendors: dict[str, tuple[Vendor, ...]] = {}
         self.fitted: dict[str, dict[str, Card]] = {}
         self.waiting: set[str] = set()
         self.counted: dict[str, int] = {}
@@ -212,15 +212,15 @@ class Stage(Administrator):
 
     # Nodes and pods --------------------------------------------------------------------------------------------------
 
-    async def register(self, nodes: Mapping[str, tuple[Maker, ...]] = NODES) -> None:
-        """Register nodes with the cards of these makers."""
-        self.makers |= nodes
+    async def register(self, nodes: Mapping[str, tuple[Vendor, ...]] = NODES) -> None:
+        """Register nodes with the cards of these vendors."""
+        self.vendors |= nodes
         self.fitted |= {
-            node: {card.uuid: card for maker in made for card in CARDS[maker](node)} for node, made in nodes.items()
+            node: {card.uuid: card for vendor in made for card in CARDS[vendor](node)} for node, made in nodes.items()
         }
         await asyncio.gather(
             *(
-                self.nodes.register([node], {maker: CARDS[maker] for maker in made}, labels={ZONE: "a"})
+                self.nodes.register([node], {vendor: CARDS[vendor] for vendor in made}, labels={ZONE: "a"})
                 for node, made in nodes.items()
             )
         )
@@ -281,10 +281,10 @@ class Stage(Administrator):
                 assert answer.status == 200, await answer.text()
 
     @asynccontextmanager
-    async def story(self, cast: Cast, nodes: Mapping[str, tuple[Maker, ...]] = NODES) -> AsyncIterator[None]:
+    async def story(self, cast: Cast, nodes: Mapping[str, tuple[Vendor, ...]] = NODES) -> AsyncIterator[None]:
         """Set the nodes of a story up, with operators that are ready for it, and take all away again."""
         tls = self.plane.ssl_context()
-        self.makers, self.waiting, self.counted = {}, set(), {}
+        self.vendors, self.waiting, self.counted = {}, set(), {}
         async with NodeSide(self.plane.url, token=self.plane.tokens[PLUGIN], tls=tls) as side:
             self.nodes = side
             await self.clear()

@@ -29,9 +29,9 @@ fault = lister(FAULTS, "two leaders")
 
 def wants_all(name: str, node: str, **spec: object) -> Object:
     """Return a pod that leaves no room for another one like it."""
-    maker, limits = WHOLE[node]
-    made = pod(f"{name}-{node}", maker, limits=limits, **on(node), **spec)
-    if maker is ENFLAME_DRS:  # a container gets slices of one card
+    vendor, limits = WHOLE[node]
+    made = pod(f"{name}-{node}", vendor, limits=limits, **on(node), **spec)
+    if vendor is ENFLAME_DRS:  # a container gets slices of one card
         containers = made["spec"]["containers"]
         containers.append({**containers[0], "name": "second"})
     return made

@@ -72,12 +72,12 @@ async def deleted(stage: Stage, random: Random) -> None:
     await stage.nodes.stop()
     await stage.nodes.remove(NODE)
     stage.count("node deleted")
-    await nodes_known(stage, len(stage.makers) - 1)
+    await nodes_known(stage, len(stage.vendors) - 1)
     for found in await stage.pods():
         if found["spec"].get("nodeName") == NODE:
             await stage.delete(found["metadata"]["name"], gracePeriodSeconds=0)
     stage.nodes.let_go()
-    await stage.register({NODE: stage.makers[NODE]})
+    await stage.register({NODE: stage.vendors[NODE]})
     stage.count("node created again")
     await stage.nodes.start()
 
@@ -89,9 +89,9 @@ async def came_back(stage: Stage, random: Random) -> None:
     await stage.nodes.stop()
     await stage.nodes.remove(NODE)
     stage.count("node deleted")
-    await nodes_known(stage, len(stage.makers) - 1)
+    await nodes_known(stage, len(stage.vendors) - 1)
     await stage.come(*(pod(f"more-{number}", NVIDIA, **on(NODE)) for number in range(3)))
-    await stage.register({NODE: stage.makers[NODE]})
+    await stage.register({NODE: stage.vendors[NODE]})
     stage.count("node created again")
     await stage.nodes.start()
 

@@ -10,7 +10,7 @@ from tests.faults.catalogue import Fault, lister
 from tests.faults.pods import NUMBERS, burst, on, pod
 from tests.faults.stage import Cast, Stage
 
-from vgpu_devcluster import BEHAVIOUR, CAMBRICON, NVIDIA, Maker
+from vgpu_devcluster import BEHAVIOUR, CAMBRICON, NVIDIA, Vendor
 
 PODS = sum(NUMBERS.values())
 
@@ -56,9 +56,9 @@ async def lock_of_a_waiting_pod(stage: Stage, random: Random) -> None:
     await stage.come(*burst(), *everywhere())
 
 
-def behaving(name: str, maker: Maker, how: str, node: str) -> dict[str, Any]:
+def behaving(name: str, vendor: Vendor, how: str, node: str) -> dict[str, Any]:
     """Return a pod to which its plugin does something."""
-    made = pod(name, maker, **on(node))
+    made = pod(name, vendor, **on(node))
     made["metadata"]["annotations"] = {BEHAVIOUR: how}
     return made
 

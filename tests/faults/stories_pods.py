@@ -37,7 +37,7 @@ async def every_phase(stage: Stage) -> list[Object]:
     await stage.some_run(1)
     await stage.one_is_allocating()
     rules = [stage.proxy.add(Rule(What.BINDING, do, name=f"/pods/{name}/binding")) for name, (_, _, do) in HELD.items()]
-    held = [pod(name, maker, **on(node)) for name, (maker, node, _) in HELD.items()]
+    held = [pod(name, vendor, **on(node)) for name, (vendor, node, _) in HELD.items()]
     queued = [pod(f"queued-{number}", NVIDIA, **on("gpu-0")) for number in range(2)]
     waiting = pod("waiting", NVIDIA, nodeSelector={"nowhere": "yes"})
     await stage.come(*held, *queued, waiting)
@@ -81,7 +81,7 @@ def story_of(hit: Hit) -> Story:
 
 
 _PHASES = (
-    "unschedulable, waiting for its node's lock, holding it, Binding sent (cards of 4 makers, and no cards), bound and"
+    "unschedulable, waiting for its node's lock, holding it, Binding sent (cards of 4 vendors, and no cards), bound and"
     " not observed yet, allocating, running"
 )
 FAULTS = [

@@ -48,7 +48,7 @@ async def come(stage: Stage) -> None:
     """Have pods with volumes come, among a burst."""
     claims = [claim(name, "by-hand" if name == "m1" else "waits") for name in MOUNTING]
     await create(stage, CLAIMS, *claims)
-    await stage.come(*(mounting(pod(name, maker), name) for name, maker in MOUNTING.items()), *burst())
+    await stage.come(*(mounting(pod(name, vendor), name) for name, vendor in MOUNTING.items()), *burst())
 
 
 async def all_bound(stage: Stage) -> bool:

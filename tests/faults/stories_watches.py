@@ -186,7 +186,7 @@ def _was_served(pod: Object) -> bool:
     Moore Threads' plugin writes nothing on a pod, so each of its pods that is bound is taken for served.
     """
     notes = pod["metadata"].get("annotations") or {}
-    told = notes.get(PHASE) == "success" or any(notes.get(maker.flag) == "true" for maker in (CAMBRICON, ENFLAME_DRS))
+    told = notes.get(PHASE) == "success" or any(notes.get(vendor.flag) == "true" for vendor in (CAMBRICON, ENFLAME_DRS))
     told = told or MTHREADS.time in notes or notes.get(NVIDIA.to_allocate) != notes.get(NVIDIA.allocated)
     return bool(pod["spec"].get("nodeName")) and told and pod["status"].get("phase") == "Pending"
 

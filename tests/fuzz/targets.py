@@ -238,7 +238,7 @@ _TERM = '{"labelSelector":{"matchLabels":{"a":"b#"}},"topologyKey":"kubernetes.i
 
 TARGETS = (
     Target(
-        "registration", "the cards that a node registers, of HAMi's makers and of Volcano", "device plugins",
+        "registration", "the cards that a node registers, of HAMi's vendors and of Volcano", "device plugins",
         "CodecError", registration, ANNOTATIONS,
         (
             Growing("segments", "", "GPU-#,10,8000,100,T4,0,true,#,hami-core:"),
@@ -250,7 +250,7 @@ TARGETS = (
         ),
     ),
     Target(
-        "allocation", "what a pod says that it holds, of every maker and dialect", f"device plugins; {_PEOPLE}, where"
+        "allocation", "what a pod says that it holds, of every vendor and dialect", f"device plugins; {_PEOPLE}, where"
         " the guard is missing", "CodecError", allocation, ANNOTATIONS,
         (
             Growing("devices", "", "GPU-#,NVIDIA,1024,10:"), Growing("containers", "", "GPU-#,NVIDIA,1,1:;"),

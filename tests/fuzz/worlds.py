@@ -1,4 +1,4 @@
-"""What inputs are put into: pods that ask each maker, a node that every maker registers on, and an engine."""
+"""What inputs are put into: pods that ask each vendor, a node that every vendor registers on, and an engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
-from tests.dialects.makers import wants
+from tests.dialects.vendors import wants
 from tests.engine.builders import OURS, asks, cards, node_object, pod_object
 from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, koordinator_node, volcano_node
 
@@ -40,7 +40,7 @@ KINDS: dict[str, Kind[Any]] = {
 }
 OTHERS = ({"volcano.sh/vgpu-number": "1"}, {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"})
 ASKED: tuple[Obj, ...] = (*(wants(vendor, np.random.default_rng(1)) for vendor in VENDORS), *OTHERS)
-"""What a container asks of each maker."""
+"""What a container asks of each vendor."""
 REGISTRATIONS = (
     *(vendor.cards.source.split()[-1] for vendor in VENDORS if vendor.cards.source.startswith("annotation")),
     "volcano.sh/node-vgpu-register",
@@ -65,7 +65,7 @@ CHOICES = tuple(
 
 
 def pods_of_all_makers(annotations: dict[str, str], **more: Any) -> list[Obj]:
-    """Return a pod for each maker that asks for its cards, all with the same annotations."""
+    """Return a pod for each vendor that asks for its cards, all with the same annotations."""
     return [
         pod_object(f"p{number}", {"limits": asked, "requests": asked}, annotations=annotations, **more)
         for number, asked in enumerate(ASKED)

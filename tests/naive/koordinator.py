@@ -287,7 +287,7 @@ def decide(case: Obj, switch: Switches) -> dict[str, Node]:
 
 
 def is_foreign(*objects: Obj) -> bool:
-    """Tell whether the GPUs of a node are of another maker than NVIDIA; for those nobody writes the label."""
+    """Tell whether the GPUs of a node are of another vendor than NVIDIA; for those nobody writes the label."""
     vendors = [thing["metadata"].get("labels", {}).get("node.koordinator.sh/gpu-vendor") for thing in objects]
     return any(vendor not in (None, "", "nvidia") for vendor in vendors)
 

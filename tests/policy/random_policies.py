@@ -18,7 +18,7 @@ _WORDS = ("binpack", "spread", "mutex", "numa", "topology-aware", "bestFit", "Le
 
 def random_spec(dice: random.Random) -> dict[str, Any]:
     """Return a spec of random fields; about half of them break no rule."""
-    makers = {
+    vendors = {
         "nodes": _nodes,
         "devices": _devices,
         "nodeSelector": _selector,
@@ -53,8 +53,8 @@ def random_spec(dice: random.Random) -> dict[str, Any]:
         "selector": _selector,
         "namespaceSelector": _selector,
     }
-    chosen = dice.sample(sorted(makers), dice.choice((1, 1, 2, 3)))
-    return {name: makers[name](dice) for name in chosen}
+    chosen = dice.sample(sorted(vendors), dice.choice((1, 1, 2, 3)))
+    return {name: vendors[name](dice) for name in chosen}
 
 
 def _one(dice: random.Random, values: tuple[object, ...]) -> object:

@@ -1,4 +1,4 @@
-"""What this version writes on the pods that it binds, for cards of every maker and of every dialect.
+"""What this version writes on the pods that it binds, for cards of every vendor and of every dialect.
 
 ``python -m tests.releases.written`` keeps it beside that of earlier versions, when a version is released.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from tests.engine.builders import OURS, asks, pod_object
 from tests.engine.dialect_worlds import CORE, MEMORY, NUMBER, RATIO, beside, koordinator_node, volcano_node
 from tests.simulation.cluster import SimCard, SimNode
-from tests.simulation.makers import OTHER_CARDS
+from tests.simulation.vendors import OTHER_CARDS
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.dialects import Dialects
@@ -41,15 +41,15 @@ def asked() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "slice", asks(1, 1000, 30)
     yield "two-slices", asks(2, 2000, 10)
     yield "whole-card", asks(1, 8000, 100)
-    for maker, card in OTHER_CARDS.items():
+    for vendor, card in OTHER_CARDS.items():
         for number, claim in enumerate(card.claims):
-            yield f"{maker.lower()}-{number}", asks(0, **dict(claim))
+            yield f"{vendor.lower()}-{number}", asks(0, **dict(claim))
     yield "volcano", {"limits": {NUMBER: "1", MEMORY: "4096"}, "requests": {NUMBER: "1", MEMORY: "4096"}}
     yield "koordinator", {"limits": {CORE: "50", RATIO: "50"}, "requests": {CORE: "50", RATIO: "50"}}
 
 
 def world() -> Engine:
-    """Return an engine that knows a node with a card of every maker, and one of each other dialect."""
+    """Return an engine that knows a node with a card of every vendor, and one of each other dialect."""
     engine = Engine(EngineOptions(dialects(), PolicyDefaults(), [OURS]))
     cards = (SimCard(f"{NODE}-0"), SimCard(f"{NODE}-1", mig=True), SimCard(f"{NODE}-2"))
     engine.observe_node(SimNode(NODE, "uid-a", 1, cards).shown(), 0.0)

@@ -50,7 +50,7 @@ def check_sane(prices: CardPrices) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_asked_for(seed: int) -> None:
-    """Zero memory, absurd amounts, several makers, sick cards, cards in pieces: prices are sane, or there are none.
+    """Zero memory, absurd amounts, several vendors, sick cards, cards in pieces: prices are sane, or there are none.
 
     The order in which pods come makes no difference, nor whether equal pods come as one kind or as two.
     """

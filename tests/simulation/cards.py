@@ -1,4 +1,4 @@
-"""The state machine of cards: nodes with cards of every maker, whose lists and pods change in every way."""
+"""The state machine of cards: nodes with cards of every vendor, whose lists and pods change in every way."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis.stateful import initialize, precondition, rule
 from tests.engine.builders import ALLOCATED_NODE, allocation
 from tests.simulation.cluster import ANNOUNCING, OTHERS, SimCard
 from tests.simulation.machine import picks
-from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.restored import RestoringMachine
+from tests.simulation.vendors import OTHER_CARDS
 from tests.simulation.world import NAMES, REACHED, Shape
 
 from vgpu_scheduler.intake import QUOTAS
@@ -18,7 +18,7 @@ from vgpu_scheduler.kube import ResourceQuota
 
 PALETTE: tuple[Shape, ...] = (
     *((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0)) * 4,
-    *((maker, claim) for maker in OTHER_CARDS for claim in range(3)),
+    *((vendor, claim) for vendor in OTHER_CARDS for claim in range(3)),
 )
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.engine.builders import OURS, asks, card, node_object, pod_object
 from tests.kube.objects import Obj
-from tests.simulation.makers import OTHER_CARDS, OtherCard
 from tests.simulation.things import SimThing, key_of
+from tests.simulation.vendors import OTHER_CARDS, OtherCard
 
 from vgpu_scheduler.dialects.hami.mig import MigProfile, SliceSpan
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
@@ -55,7 +55,7 @@ class SimCard:
 
 @dataclass(frozen=True, slots=True)
 class SimNode:
-    """A node; ``registration`` overrides the cards of NVIDIA with an unreadable text, ``others`` are other makers."""
+    """A node; ``registration`` overrides the cards of NVIDIA with an unreadable text, ``others`` are other vendors."""
 
     name: str
     uid: str
@@ -77,7 +77,7 @@ class SimNode:
         ]
         notes = {"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {}
         notes |= {LAST_ALLOCATED: self.token} if self.token else {}
-        more = [OTHER_CARDS[maker] for maker in sorted(self.others)]
+        more = [OTHER_CARDS[vendor] for vendor in sorted(self.others)]
         amounts = {"cpu": "6", "pods": "8", "nvidia.com/gpu": str(sum(c.count for c in self.cards))}
         for other in more:
             amounts |= other.capacity
@@ -106,7 +106,7 @@ class SimPod:
     memory: int
     cores: int
     cpu: int
-    maker: str = ""
+    vendor: str = ""
     """Of whose cards it asks, if not NVIDIA's, and which of the claims that there are."""
     claim: int = 0
     scheduler: str = OURS
@@ -156,13 +156,13 @@ class SimPod:
 
     @property
     def other(self) -> OtherCard | None:
-        """The card of another maker that it asks for."""
-        return OTHER_CARDS.get(self.maker)
+        """The card of another vendor that it asks for."""
+        return OTHER_CARDS.get(self.vendor)
 
     def anew(self, number: int) -> SimPod:
         """Return another pod that asks for the same, as a controller makes it."""
         fresh = SimPod(f"pod-{number:04}", f"uid-{number}", 0, self.gpu, self.memory, self.cores, self.cpu)
-        kept = ("maker", "claim", "scheduler", "priority", "gated", "labels", "namespace", "asked", "ports")
+        kept = ("vendor", "claim", "scheduler", "priority", "gated", "labels", "namespace", "asked", "ports")
         return replace(fresh, **{name: getattr(self, name) for name in kept})
 
     def resources(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi
-from tests.simulation.makers import total_of
+from tests.simulation.vendors import total_of
 from tests.state.copies import copied, cycle_on
 
 from vgpu_scheduler.engine import Engine, QueueName

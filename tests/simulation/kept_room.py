@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi, SimPod
-from tests.simulation.makers import total_of
 from tests.simulation.records import check_records
+from tests.simulation.vendors import total_of
 
 from vgpu_scheduler.engine import Engine, QueueName
 from vgpu_scheduler.kube import MANAGER

@@ -1,6 +1,6 @@
 """What every state machine has: whatever can happen to any scheduler, in any order, and what must hold after each step.
 
-One machine (`cards`) has cards of every maker, another one (`neighbours`) has pods that depend on each other, on
+One machine (`cards`) has cards of every vendor, another one (`neighbours`) has pods that depend on each other, on
 objects of their own, and on the labels of nodes and namespaces.
 """
 

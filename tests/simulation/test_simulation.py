@@ -11,9 +11,9 @@ from tests.simulation.cards import CardsMachine
 from tests.simulation.group_preemption import GroupPreemptionMachine
 from tests.simulation.groups import GroupsMachine
 from tests.simulation.machine import SchedulerMachine
-from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.neighbours import NeighboursMachine
 from tests.simulation.preemption import PreemptionMachine
+from tests.simulation.vendors import OTHER_CARDS
 from tests.simulation.world import REACHED
 
 FIXED = "SIMULATION_RUNS" not in os.environ
@@ -57,13 +57,13 @@ BY_CARDS = (
     *BY_ANY,
     "token: refused",
     "placed on a MIG card",
-    *(f"placed: {maker}" for maker in OTHER_CARDS),
+    *(f"placed: {vendor}" for vendor in OTHER_CARDS),
     "a card out of service",
     "held back by a quota",
     "recheck: refitted",
     "one of ours bound by others",
     "bound by others, unreadable",
-    *(f"bound by others: {maker}" for maker in OTHER_CARDS),
+    *(f"bound by others: {vendor}" for vendor in OTHER_CARDS),
     "allocation of a bound pod changed",
     "forged on an unbound pod",
     "left: announced",

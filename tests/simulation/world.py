@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 Lists = list[tuple[Kind[Any], Listing[Any]]]
 Shape = tuple[int, int, int] | tuple[str, int]
-"""Cards of NVIDIA, memory and cores of each; or another maker's word, and which of its claims."""
+"""Cards of NVIDIA, memory and cores of each; or another vendor's word, and which of its claims."""
 
 
 def _pieces(placement: Placement) -> list[Piece]:
@@ -97,7 +97,7 @@ class World(RuleBasedStateMachine):
         number = self.api.serial()
         asked: tuple[int, ...] = (0, 0, 0)
         if isinstance(shape[0], str):
-            more = {"maker": shape[0], "claim": shape[1], **more}
+            more = {"vendor": shape[0], "claim": shape[1], **more}
         else:
             asked = shape
         return SimPod(f"pod-{number:04}", f"uid-{number}", 0, *asked, **{"cpu": 1, **more})

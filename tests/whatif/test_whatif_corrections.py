@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dialects.makers import node
+from tests.dialects.vendors import node
 from tests.whatif.test_whatif_condition_remedies import HAMI, answer
 from tests.whatif.test_whatif_remedies import pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster

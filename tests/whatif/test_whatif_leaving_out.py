@@ -116,7 +116,7 @@ def test_cores_of_a_full_card_are_left_out() -> None:
 
 
 METAX = "metax-tech.com/gpu"
-"""A card of this maker is given to one container whole."""
+"""A card of this vendor is given to one container whole."""
 
 
 @pytest.mark.parametrize("seed", range(30))

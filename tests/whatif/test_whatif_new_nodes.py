@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dialects import makers
+from tests.dialects import vendors as cards_of_vendors
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, world_of
 
 from vgpu_scheduler.dialects.hami.vendors import vendors
@@ -22,10 +22,10 @@ LOCKS = ("nonsense", "2026-01-01T00:00:00Z,default,holder", "2026-01-01T00:00:00
 
 
 def of_makers(rng: np.random.Generator) -> list[Object]:
-    """Return a node with cards of several makers, registered in either format, of which some are not healthy."""
+    """Return a node with cards of several vendors, registered in either format, of which some are not healthy."""
     known = vendors()
     chosen = [known[int(n)] for n in rng.choice(len(known), size=3, replace=False)]
-    written = makers.node("n", chosen, rng)
+    written = cards_of_vendors.node("n", chosen, rng)
     notes = written["metadata"]["annotations"]
     for name, text in notes.items():
         if not text.startswith("["):
@@ -81,15 +81,15 @@ def hardware(card: Device) -> tuple[object, ...]:
     return card.vendor, card.type, card.total, card.mode, card.index, card.pieces
 
 
-@pytest.mark.parametrize("dialect", ["makers", "hami", "volcano", "koordinator"])
+@pytest.mark.parametrize("dialect", ["vendors", "hami", "volcano", "koordinator"])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_new_node_has_the_cards_of_the_other_one_in_service(dialect: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    world = World(EngineOptions([make_dialect("hami" if dialect == "makers" else dialect)]))
-    objects = of_makers(rng) if dialect == "makers" else of_cards(dialect, rng)
+    world = World(EngineOptions([make_dialect("hami" if dialect == "vendors" else dialect)]))
+    objects = of_makers(rng) if dialect == "vendors" else of_cards(dialect, rng)
     unwell(objects, world, rng)
     world.add(objects)
-    whole = World(EngineOptions([make_dialect("hami" if dialect == "makers" else dialect)]))
+    whole = World(EngineOptions([make_dialect("hami" if dialect == "vendors" else dialect)]))
     offered = {"capacity": (capacity := objects[-1]["status"]["capacity"]), "allocatable": capacity}
     whole.add([*objects[:-1], {**objects[-1], "status": offered}])
     made = copy_of(world, "n", "n-2")

@@ -14,22 +14,22 @@ Object = dict[str, Any]
 DCU, DCU_MEMORY, DCU_CORES = (f"hygon.com/dcu{name}" for name in ("num", "mem", "cores"))
 
 
-class Maker(NamedTuple):
-    """The names of a maker's resources."""
+class Vendor(NamedTuple):
+    """The names of a vendor's resources."""
 
     count: str
     memory: str
     cores: str
 
 
-MAKERS = {"NVIDIA": Maker(GPU, MEMORY, CORES), "Hygon": Maker(DCU, DCU_MEMORY, DCU_CORES)}
+VENDORS = {"NVIDIA": Vendor(GPU, MEMORY, CORES), "Hygon": Vendor(DCU, DCU_MEMORY, DCU_CORES)}
 
 
-def held(maker: str, memory: int, cores: int) -> list[Object]:
+def held(vendor: str, memory: int, cores: int) -> list[Object]:
     """Return a node with one card, of which somebody has something, and the limit."""
     policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "own"}, "spec": {"limits": {"exclusiveCardsPerPod": 0}}}
     there, holder = node("a", cards=1), running("held", "a", "GPU-a-0", memory, cores)
-    if maker == "Hygon":
+    if vendor == "Hygon":
         there["metadata"]["annotations"] = {"hami.io/node-dcu-register": "DCU-a,10,16384,100,DCU-K100,0,true:"}
         there["status"]["allocatable"][DCU] = there["status"]["capacity"][DCU] = "10"
         entry = {"hami.io/vgpu-node": "a", "hami.io/dcu-devices-allocated": f"DCU-a,DCU,{memory},{cores}:;"}
@@ -40,11 +40,11 @@ def held(maker: str, memory: int, cores: int) -> list[Object]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("maker", MAKERS)
-def test_what_is_free_of_a_card_that_others_use_is_offered(maker: str, seed: int) -> None:
-    rng, names = np.random.default_rng(seed), MAKERS[maker]
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_what_is_free_of_a_card_that_others_use_is_offered(vendor: str, seed: int) -> None:
+    rng, names = np.random.default_rng(seed), VENDORS[vendor]
     memory, cores = int(rng.integers(1000, 9000)), int(rng.integers(1, 60))
-    objects = held(maker, memory, cores)
+    objects = held(vendor, memory, cores)
     made, waiting = world_of(*objects, pod("asked", {names.count: 1, names.memory: 1000, names.cores: 100}))
     (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
     assert text == f"ask {100 - cores} of {names.cores} instead of 100 in container main, {cores} less"
@@ -53,10 +53,10 @@ def test_what_is_free_of_a_card_that_others_use_is_offered(maker: str, seed: int
     assert text == f"ask {16384 - memory} of {names.memory} (it does not say, and gets whole cards) in container main"
 
 
-@pytest.mark.parametrize("maker", MAKERS)
-def test_nobody_is_told_to_leave_a_little_of_an_idle_card(maker: str) -> None:
-    names = MAKERS[maker]
-    there, _, policy = held(maker, 1000, 10)
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_nobody_is_told_to_leave_a_little_of_an_idle_card(vendor: str) -> None:
+    names = VENDORS[vendor]
+    there, _, policy = held(vendor, 1000, 10)
     for limits in ({names.count: 1, names.memory: 1000, names.cores: 100}, {names.count: 1, names.cores: 30}):
         made, waiting = world_of(there, policy, pod("asked", limits))
         assert not ask(made, waiting).node

@@ -1,4 +1,4 @@
-"""Which checks the cards of a maker must pass, and how several of them are chosen."""
+"""Which checks the cards of a vendor must pass, and how several of them are chosen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS, Check, Selection
 from vgpu_scheduler.model import WHOLE, Claim
 
 PLAIN_CHECKS = Check.SLOTS | Check.MEMORY | Check.CORES | Check.EXCLUSIVE | Check.COMPUTE
-"""What most makers' cards are held against."""
+"""What most vendors' cards are held against."""
 _FOR_SEVERAL = (Selection.GROUPED, Selection.PAIRS, Selection.RUN)
 """Ways of choosing that say nothing of a single card."""
 
@@ -27,14 +27,14 @@ class WholeCardRule(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FitRules:
-    """What a maker's cards are held against, and how they are chosen.
+    """What a vendor's cards are held against, and how they are chosen.
 
     Attributes
     ----------
     checks
         Beside health, model, UUID and policy, which all cards have. ``mode`` and ``quality`` are checks of their own.
     mode
-        The mode that the maker's cards of a node must be in; empty for any.
+        The mode that the vendor's cards of a node must be in; empty for any.
     quality
         The mode in which cards must be that others use, unless they are in none; None for any.
     whole
@@ -80,7 +80,7 @@ class FitRules:
         claim
             Zones are about whole cards, and groups, pairs and rows about several.
         topology
-            Cards that the maker would give out as they come are chosen by their links.
+            Cards that the vendor would give out as they come are chosen by their links.
         """
         if self.selection is Selection.ZONE:
             whole = claim.amounts[CORES] >= WHOLE
@@ -95,4 +95,4 @@ class FitRules:
 NVIDIA_RULES = FitRules(PLAIN_CHECKS | Check.NUMA)
 """Of NVIDIA's cards, and of those about which nothing else is said."""
 PLAIN_RULES = FitRules()
-"""Most makers'."""
+"""Most vendors'."""

@@ -94,7 +94,7 @@ class CardRules(Protocol):
 
     @property
     def named(self) -> Mapping[str, NamedCards]:
-        """The rules about single cards, by maker; makers without any are left out."""
+        """The rules about single cards, by vendor; vendors without any are left out."""
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether cards of a model and mode may be used."""
@@ -116,7 +116,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     resources
         What the names that ``choice.share`` weighs stand for.
     checks
-        Which checks the cards of each maker must pass; all, where it is not named.
+        Which checks the cards of each vendor must pass; all, where it is not named.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         claims = [claim for _, claim in self._flat]
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
         fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
-        # A policy means the cards of all makers, the annotation of a pod NVIDIA's.
+        # A policy means the cards of all vendors, the annotation of a pod NVIDIA's.
         bound = Check.NUMA if self._choice.numa_bind else Check(0)
         share = self._choice.share
         return Request(
@@ -310,7 +310,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
 
 
 def _numbers(devices: DeviceMatrix, vendor: str, uuids: Iterable[str]) -> NDArray[np.int64]:
-    """Return the numbers of the cards of a maker that have one of some UUIDs."""
+    """Return the numbers of the cards of a vendor that have one of some UUIDs."""
     found = np.array([number for uuid in uuids for number in devices.numbers(uuid)], dtype=np.int64)
     theirs: NDArray[np.int64] = found[devices.columns.vendor[found] == devices.vendor_number(vendor)]
     return theirs

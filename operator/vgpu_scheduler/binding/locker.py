@@ -90,7 +90,7 @@ class NodeLocker:
     def pod_awaiting_plugin(self, node: str, pod: Pod) -> Pod | None:
         """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.
 
-        Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
+        Where there is no lock, or where of several vendors' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
         uid = self._needs.pod_confused_with(node, pod)

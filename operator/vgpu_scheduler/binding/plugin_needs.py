@@ -28,7 +28,7 @@ class PluginNeeds:
         Whether the node side has to be through with it before the next one is bound there.
     ambiguous
         Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
-        makers' plugins have to answer, and the first one ends it.
+        vendors' plugins have to answer, and the first one ends it.
     turn
         What the node side will know it by; empty if it has other ways.
     """

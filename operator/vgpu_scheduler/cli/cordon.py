@@ -96,7 +96,7 @@ def _cordonable(card: CardPlace) -> CardPlace:
     Raises
     ------
     WorldError
-        If cards of its maker cannot be.
+        If cards of its vendor cannot be.
     """
     if not card.annotation:
         raise WorldError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, charges, kinds_of, makers
+from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, charges, kinds_of, vendors_by_card
 
 
 class Allocation(Protocol):
@@ -92,7 +92,7 @@ def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
 
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
-    return Usage(charges(kinds_of(claims), placement.containers), vendors=makers(placement.containers))
+    return Usage(charges(kinds_of(claims), placement.containers), vendors=vendors_by_card(placement.containers))
 
 
 _Entry = TypeVar("_Entry")

@@ -23,19 +23,19 @@ class UnsupportedError(CodecError):
 
 
 class RegistrationError(CodecError):
-    """A node of which the registrations of some makers cannot be decoded.
+    """A node of which the registrations of some vendors cannot be decoded.
 
     Parameters
     ----------
     problems
-        What cannot be decoded, and why, by maker.
+        What cannot be decoded, and why, by vendor.
     devices
-        The devices of the other makers.
+        The devices of the other vendors.
     """
 
     def __init__(self, problems: Mapping[str, str], devices: tuple[Device, ...]) -> None:
         super().__init__("; ".join(problems.values()))
-        self.makers = frozenset(problems)
+        self.vendors = frozenset(problems)
         self.devices = devices
 
 

@@ -107,7 +107,7 @@ class Inventory(Protocol):
         ------
         CodecError
             If the registration cannot be decoded; the message names the annotation or the field. A
-            :class:`RegistrationError` has the devices of the makers whose registration can.
+            :class:`RegistrationError` has the devices of the vendors whose registration can.
         """
 
 

@@ -84,7 +84,7 @@ def _about(
     claim: Claim,
     listed: Sequence[tuple[Device, Amounts]],
 ) -> Iterator[CardVerdict]:
-    """Ask each card of the claim's maker as the only card of a node of its own."""
+    """Ask each card of the claim's vendor as the only card of a node of its own."""
     cards = [(device, used) for device, used in listed if device.vendor == claim.vendor]
     if not cards:
         return

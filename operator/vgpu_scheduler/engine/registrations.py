@@ -93,7 +93,7 @@ class Registrations:
             return None
         listed = {device.uuid for device in error.devices}
         known = self._known(dialect.name, node)
-        kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
+        kept = (device for device in known if device.vendor in error.vendors and device.uuid not in listed)
         return canonical((*error.devices, *kept))
 
     def _close_shared(self, node: Node, found: dict[str, _Devices]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Which makers' cards a node lists, and whether its kubelet offers what asks for them."""
+"""Which vendors' cards a node lists, and whether its kubelet offers what asks for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["VendorOnNode", "vendors_on_node"]
 
 @dataclass(frozen=True, slots=True)
 class VendorOnNode:
-    """The cards of one maker on a node.
+    """The cards of one vendor on a node.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class VendorOnNode:
 
 
 def vendors_on_node(dialects: Iterable[Dialect], listed: Mapping[str, Sequence[Device]]) -> Iterator[VendorOnNode]:
-    """Yield the makers whose cards a node lists by itself; what is listed beside it, the kubelet has no part in.
+    """Yield the vendors whose cards a node lists by itself; what is listed beside it, the kubelet has no part in.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ _Plan = Callable[[], GroupPlan | PreemptionResult]
 class WaitingHolds:
     """Keeps room for pods and groups that have waited for as long as their policy says.
 
-    That is one pod or group at a time of each maker's cards.
+    That is one pod or group at a time of each vendor's cards.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class WaitingHolds:
         self, pods: Sequence[Pod], decisions: tuple[Decision, ...], plan: _Plan, now: float
     ) -> tuple[Decision, ...]:
         """Keep room for pods if no others have their turn."""
-        makers = frozenset[str]().union(*map(self._makers, pods))
-        others = [begun + HELD_FOR for uid, begun in self._waiting.items() if makers & self._makers_of(uid)]
+        vendors = frozenset[str]().union(*map(self._vendors, pods))
+        others = [begun + HELD_FOR for uid, begun in self._waiting.items() if vendors & self._vendors_of(uid)]
         until = max((*others, self._fruitless.get(pods[0].uid, now)))
         if until > now:
             return _again_at(decisions, until)
@@ -179,11 +179,11 @@ class WaitingHolds:
         kept = [row for hold in self._state.holds if (row := self._state.nodes.row(hold.node)) is not None]
         return rows[~np.isin(rows, kept)]
 
-    def _makers_of(self, uid: str) -> frozenset[str]:
+    def _vendors_of(self, uid: str) -> frozenset[str]:
         pod = self._state.pod(uid)
-        return frozenset() if pod is None else self._makers(pod)
+        return frozenset() if pod is None else self._vendors(pod)
 
-    def _makers(self, pod: Pod) -> frozenset[str]:
+    def _vendors(self, pod: Pod) -> frozenset[str]:
         """Return whose cards a pod claims; those that claim none share what is none."""
         claimed = self._cycle.classes.claimed(pod)
         containers = () if claimed is None else claimed.claims

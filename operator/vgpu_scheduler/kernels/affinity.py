@@ -1,4 +1,4 @@
-"""How good a choice of cards is beside the load of its node: what HAMi adds to the node's score for some makers."""
+"""How good a choice of cards is beside the load of its node: what HAMi adds to the node's score for some vendors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch, is_las
 def add_affinity(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, affinity: NDArray[np.float32]
 ) -> None:
-    """Add the score of the cards of a claim, and with the last one on a maker that of how many the pod takes.
+    """Add the score of the cards of a claim, and with the last one on a vendor that of how many the pod takes.
 
     Parameters
     ----------

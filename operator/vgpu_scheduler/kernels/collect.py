@@ -252,7 +252,7 @@ def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer
 
 @kernel
 def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
-    """Tell whether a container that runs beside this one got another card of the maker."""
+    """Tell whether a container that runs beside this one got another card of the vendor."""
     for other in range(claim):
         if request.claims.vendor[other] != request.claims.vendor[claim] or request.claims.kind[other] == _INIT:
             continue

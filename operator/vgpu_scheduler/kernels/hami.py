@@ -86,7 +86,7 @@ def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, h
 
 @kernel
 def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
-    """Return why no cards of a node are looked at one by one; write how many of the maker there are."""
+    """Return why no cards of a node are looked at one by one; write how many of the vendor there are."""
     claim, one_piece = here.claim, request.rules.checks[here.claim] & _ONE_PIECE != 0
     theirs, first, divided, offered = 0, NO_CARD, False, False
     for device in range(here.base, here.base + here.used.shape[0]):

@@ -97,7 +97,7 @@ def _suits(columns: DeviceColumns, piece: int, wanted: PieceRequirement) -> bool
 
 @kernel
 def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> PieceRequirement:
-    """Return what a piece of a device must have: memory, and compute and shares where its maker says so."""
+    """Return what a piece of a device must have: memory, and compute and shares where its vendor says so."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
     if not request.rules.checks[claim] & _ONE_PIECE:
         return PieceRequirement(0, memory, 0)

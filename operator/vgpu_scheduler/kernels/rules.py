@@ -1,4 +1,4 @@
-"""What the cards of a maker are held against, and how those of a claim are chosen.
+"""What the cards of a vendor are held against, and how those of a claim are chosen.
 
 Kernels see plain numbers: each takes the flags that it looks at as ``int(Check.…)``.
 """
@@ -28,7 +28,7 @@ class Check(IntFlag):
     IDLE_GROUP = auto()
     """Where only idle cards are wanted, the other cards of their group are idle, too."""
     MODE = auto()
-    """The maker's cards of the node are in the claim's mode."""
+    """The vendor's cards of the node are in the claim's mode."""
     CLASSES = auto()
     """Occupants of an application class and occupants without one share no card."""
     QUALITY = auto()

@@ -62,8 +62,8 @@ from vgpu_scheduler.model.placement import (
     allocation_token,
     charges,
     kinds_of,
-    makers,
     peak,
+    vendors_by_card,
 )
 from vgpu_scheduler.model.reasons import CardReason, ClusterEvent, EventReason, WakeSet
 from vgpu_scheduler.model.texts import (
@@ -149,9 +149,9 @@ __all__ = [
     "did_you_mean",
     "internal_error",
     "kinds_of",
-    "makers",
     "peak",
     "policy_words",
     "quoted",
+    "vendors_by_card",
     "worded",
 ]

@@ -94,7 +94,7 @@ class Device:
     uuid
         The name that allocations are booked under.
     vendor
-        The maker's word in its dialect (``NVIDIA``); claims name it, not the model.
+        The vendor's word in its dialect (``NVIDIA``); claims name it, not the model.
     type
         The model (``NVIDIA A100-SXM4-80GB``).
     total

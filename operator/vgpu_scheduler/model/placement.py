@@ -134,7 +134,7 @@ def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assign
     return peaks
 
 
-def makers(containers: Iterable[Iterable[Assignment]]) -> dict[str, str]:
+def vendors_by_card(containers: Iterable[Iterable[Assignment]]) -> dict[str, str]:
     """Return whose each of the devices is: UUID to vendor."""
     return {assignment.uuid: assignment.vendor for container in containers for assignment in container}
 

@@ -96,7 +96,7 @@ class CardReason(IntEnum):
     """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
 
     All but ``CardDeniedByPolicy``, which only policies give, and ``CardHeldByPeer`` are HAMi's; those between them are
-    of single makers.
+    of single vendors.
     """
 
     CardNotHealth = 0

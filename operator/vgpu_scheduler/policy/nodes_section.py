@@ -113,8 +113,8 @@ class ScorerEntry(Section):
 
     prices: Prices | None = None
     """For fragmentation only: Auto learns from the bound pods what rests of cards, rare models and nodes with several
-    idle cards are worth, and prefers the node that the pod costs least; until enough of them use a maker's cards, it is
-    as None for these. None, which holds if it is absent, goes by what the node has."""
+    idle cards are worth, and prefers the node that the pod costs least; until enough of them use a vendor's cards, it
+    is as None for these. None, which holds if it is absent, goes by what the node has."""
 
     rules = (
         Rule(

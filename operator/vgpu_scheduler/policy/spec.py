@@ -125,8 +125,8 @@ class DevicesSection(Section):
     """Which models of cards may be used."""
     exclusive: Annotated[bool, Field(strict=True)] | None = None
     """true: pods get idle cards for themselves. Cards that cannot be given to one pod alone are left out: NVIDIA's in
-    MIG pieces, those whose compute is scaled to more or less than 100 percent, and those of makers whose claims name no
-    amounts, if they take more than one tenant."""
+    MIG pieces, those whose compute is scaled to more or less than 100 percent, and those of vendors whose claims name
+    no amounts, if they take more than one tenant."""
     topology: Literal["None", "Preferred"] | None = None
     """Preferred: among the cards that fit, a container gets those with the closest links to each other, and a single
     card is the one that the others miss least; the policy orders those that are equal in that. Links are what the
@@ -182,8 +182,8 @@ class DefaultsSection(Section):
     memory: Memory | None = None
     """Memory of each card, as a quantity (4Gi) between 1Mi and 1Pi."""
     cores: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
-    """Compute of each card, in percent; where a maker counts in other units, the next whole one. It means nothing where
-    compute comes with memory or by the card."""
+    """Compute of each card, in percent; where a vendor counts in other units, the next whole one. It means nothing
+    where compute comes with memory or by the card."""
 
     rules = (
         Rule(

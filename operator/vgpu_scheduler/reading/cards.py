@@ -24,7 +24,7 @@ class CardPlace(NamedTuple):
     uuid
         As its dialect knows it.
     annotation
-        The annotation of its node that lists cordoned cards; empty where cards of its maker cannot be cordoned.
+        The annotation of its node that lists cordoned cards; empty where cards of its vendor cannot be cordoned.
     """
 
     node: str

@@ -32,12 +32,12 @@ def make_dialects(settings: Settings) -> list[Dialect]:
     SettingsError
         If the device configuration cannot be read; the message names the file and the field.
     """
-    makers: Mapping[str, Callable[[], Dialect]] = {
+    factories: Mapping[str, Callable[[], Dialect]] = {
         **DIALECTS,
         "hami": lambda: hami_dialect(device_config(settings)),
         "volcano": lambda: volcano_dialect(volcano_names(settings), PluginVersion(settings.volcano.plugin_version)),
     }
-    return [makers[name]() for name in settings.dialects]
+    return [factories[name]() for name in settings.dialects]
 
 
 def engine_options(settings: Settings) -> EngineOptions:

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def device_config(settings: Settings) -> tuple[Vendor, ...]:
-    """Return the makers' cards under the names that HAMi's device configuration gives.
+    """Return the vendors' cards under the names that HAMi's device configuration gives.
 
     What the settings say of NVIDIA ranks above the fields of sections that they give, and those above the file.
 
@@ -62,7 +62,7 @@ def _warnings(file: DeviceFile, read: Callable[[Settings], tuple[Any, list[str]]
 
 
 def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
-    """Return the makers' cards, and what of the configuration has no effect."""
+    """Return the vendors' cards, and what of the configuration has no effect."""
     content = _with_settings(HAMI.content(settings), settings)
     found, warnings = _understood(HAMI, settings, content, configured)
     if HAMI.path(settings) and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:

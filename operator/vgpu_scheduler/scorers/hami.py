@@ -48,7 +48,7 @@ class HamiScorer(CompiledScorer):
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return the load that the fit left behind, and what the cards that would be chosen are worth.
 
-        Some makers prefer nodes where cards that belong together are free. Both policies do: what is better for
+        Some vendors prefer nodes where cards that belong together are free. Both policies do: what is better for
         ``spread`` is taken off, because there the lowest wins.
         """
         del state

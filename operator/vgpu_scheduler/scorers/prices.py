@@ -194,7 +194,7 @@ class _Mix:
 
     def __init__(self, vendor: str, fleet: _Fleet, asked: Sequence[PodDemand]) -> None:
         self._fleet = fleet
-        self._named = [model for model, (maker, _, _) in enumerate(fleet.names) if maker == vendor]
+        self._named = [model for model, (of_vendor, _, _) in enumerate(fleet.names) if of_vendor == vendor]
         self.models = np.array(self._named, dtype=np.int64)
         can = np.array([pods.reach for pods in asked], dtype=np.int64).reshape(len(asked), len(fleet.names))
         some = can[:, self.models].sum(axis=1)

@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     nvidia: NvidiaSettings = NvidiaSettings()
     """NVIDIA resource names and defaults; they rank above those of HAMi's device configuration."""
     hami_device_config: Path | None = None
-    """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
+    """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all vendors."""
     hami_devices: dict[str, Any] = {}
     """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
     volcano_device_config: Path | None = None

@@ -167,7 +167,7 @@ class HeldCards:
     dialect
         Whose cards.
     vendors
-        The makers whose devices are cards.
+        The vendors whose devices are cards.
     nodes
         The nodes of the matrices that it is asked about.
     """

@@ -118,7 +118,7 @@ class StateReader:
         return self._pods[uid].pod
 
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
-        """Return the cards of a dialect's makers that some peers hold, kept up to date for as long as it is used."""
+        """Return the cards of a dialect's vendors that some peers hold, kept up to date for as long as it is used."""
         holding = ((self._known_pod(held.uid), held) for held in self._books)
         waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._books.room.holds)
         index = self._indexes.peers

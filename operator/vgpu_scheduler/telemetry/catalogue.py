@@ -236,7 +236,7 @@ REJECTED = Metric(
 UNREADABLE_PODS = Metric(
     "vgpu_scheduler_unreadable_pods",
     Kind.GAUGE,
-    "Pods on nodes whose allocation cannot be read: each is charged on every card of its maker on its node.",
+    "Pods on nodes whose allocation cannot be read: each is charged on every card of its vendor on its node.",
     of_cluster=True,
 )
 REPORTS_DROPPED = Metric(

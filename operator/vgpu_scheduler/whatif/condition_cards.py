@@ -129,7 +129,7 @@ def _needs_to_share(asked: PodRequest, dialect: Dialect) -> Iterator[ClaimCondit
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
-    """Yield which container may leave its cards out, where several that run together ask for cards of one maker."""
+    """Yield which container may leave its cards out, where several that run together ask for cards of one vendor."""
     for dialect in asked.owners:
         vendors = {name: about.vendor for name, about in dialect.inventory.device_resources.items()}
         running = [
@@ -146,4 +146,4 @@ def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[s
             names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
             if names and asked.claims_if(without_resources(asked.written, names, container)):
                 text = f"leave out {' and '.join(names)} in container {container}"
-                yield from quotas.beside([f"{text}: containers that run together get the same cards of this maker"])
+                yield from quotas.beside([f"{text}: containers that run together get the same cards of this vendor"])

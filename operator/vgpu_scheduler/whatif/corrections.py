@@ -295,7 +295,7 @@ def _meant_in_bytes(world: World, written: Object, container: str, name: str, qu
 
 
 def _without_useless_corrections(world: World, written: Object) -> CorrectedPod | None:
-    """Leave out one amount that a maker's plugin has no use for beside the others; None where there is none."""
+    """Leave out one amount that a vendor's plugin has no use for beside the others; None where there is none."""
     try:
         pod = world.pod(written, again=True)
     except WorldError:

@@ -175,7 +175,7 @@ class _Planner:
         if is_closed(self._world, card.node):
             return "its node takes no pods"
         if not self._moves.can_cordon(_spot(card)):
-            return "no annotation takes single cards of its maker out of service, so that the pod could come back"
+            return "no annotation takes single cards of its vendor out of service, so that the pod could come back"
         return ""
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:

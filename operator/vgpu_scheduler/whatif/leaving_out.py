@@ -21,7 +21,7 @@ _COUNT: Final = 0
 
 
 def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
-    """Leave out one resource that the pod asks for, in all of its containers, or all those of one maker of cards.
+    """Leave out one resource that the pod asks for, in all of its containers, or all those of one vendor of cards.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
 
 
 def leave_out_in_one_container(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Leave out all resources of one maker's cards in one container, where others ask for cards, too."""
-    makers = _makers(waiting)
-    asking = [(each, of) for _, _, each in containers_of(waiting.written) if (of := _asked(each) & makers.keys())]
+    """Leave out all resources of one vendor's cards in one container, where others ask for cards, too."""
+    vendors = _vendors(waiting)
+    asking = [(each, of) for _, _, each in containers_of(waiting.written) if (of := _asked(each) & vendors.keys())]
     tried: list[tuple[tuple[str, ...], str]] = []
     for container, names in asking if len(asking) > 1 else ():
-        for maker in sorted({makers[name] for name in names}):
-            group = sorted(name for name in names if makers[name] == maker)
+        for vendor in sorted({vendors[name] for name in names}):
+            group = sorted(name for name in names if vendors[name] == vendor)
             tried.append((tuple(group), str(container.get("name", ""))))
     yield from _without(waiting, frozenset(), tried)
 
@@ -70,8 +70,8 @@ def vendors_of(claims: PodClaims) -> set[str]:
 def _at_odds(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
     """Yield each of the resources of cards of a pod that is refused: they may not go together."""
     if waiting.is_refused:
-        makers = _makers(waiting)
-        yield from ((name,) for name in _names(waiting) if name in makers)
+        vendors = _vendors(waiting)
+        yield from ((name,) for name in _names(waiting) if name in vendors)
 
 
 def _names(waiting: WaitingPod) -> dict[str, None]:
@@ -79,8 +79,8 @@ def _names(waiting: WaitingPod) -> dict[str, None]:
     return dict.fromkeys(name for _, _, each in containers_of(waiting.written) for name in sorted(_asked(each)))
 
 
-def _makers(waiting: WaitingPod) -> dict[str, str]:
-    """Return the maker of whose cards a resource is, by the names of resources; of other names of them the dialect."""
+def _vendors(waiting: WaitingPod) -> dict[str, str]:
+    """Return the vendor of whose cards a resource is, by the names of resources; of other names of them the dialect."""
     found: dict[str, str] = {}
     for each in waiting.world.engine.dialects:
         found |= dict.fromkeys(each.claims.resources, each.name)
@@ -89,7 +89,7 @@ def _makers(waiting: WaitingPod) -> dict[str, str]:
 
 
 def _groups(waiting: WaitingPod) -> Iterator[tuple[str, ...]]:
-    """Yield the resources that can be left out together: those of a maker with its cards, or one without the others.
+    """Yield the resources that can be left out together: those of a vendor with its cards, or one without the others.
 
     Memory is kept: a container without its share of it gets whole cards. Of the names of several dialects, all those of
     one can be, and so can those of one that is not in the settings.

@@ -1,6 +1,6 @@
 """Moves of pods, as somebody makes them by evicting pods: their controllers make them anew, the scheduler places them.
 
-Cards that are cordoned meanwhile steer them; a plan is about makers whose cards can be.
+Cards that are cordoned meanwhile steer them; a plan is about vendors whose cards can be.
 """
 
 from __future__ import annotations

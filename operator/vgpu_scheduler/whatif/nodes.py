@@ -116,16 +116,16 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
 
 
 def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterator[Object]:
-    """Yield the pods that come to a new node like another one by themselves, as those run there: one of each maker."""
+    """Yield the pods that come to a new node like another one by themselves, as those run there: one of each vendor."""
     made: set[object] = set()
     for pod in sorted(world.bound.values(), key=lambda pod: (pod.deleting, pod.key)):
         if pod.node_name != name or not is_node_bound(pod):
             continue
         written = world.written(pod)
-        maker = controller_of(written)
-        if pod.is_of_daemon_set and (pod.namespace, maker) in made:
+        controller = controller_of(written)
+        if pod.is_of_daemon_set and (pod.namespace, controller) in made:
             continue
-        made.add((pod.namespace, maker))
+        made.add((pod.namespace, controller))
         yield _pod_on(written, name, copy, cards)
 
 

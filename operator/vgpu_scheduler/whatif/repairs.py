@@ -214,11 +214,11 @@ def _plugins(world: World, name: str) -> Iterator[_Repair]:
     node = world.engine.state.node(name)
     assert node is not None
     listed = {dialect.name: world.devices(name, dialect.name) for dialect in world.engine.dialects}
-    for maker in vendors_on_node(world.engine.dialects, listed):
-        if maker.offers_none(node):
-            resources = sorted(maker.resources)
-            shares = sum(device.total[0] for device in maker.devices if device.healthy)
-            cards = counted(len(maker.devices), f"{maker.vendor} card")
+    for on_node in vendors_on_node(world.engine.dialects, listed):
+        if on_node.offers_none(node):
+            resources = sorted(on_node.resources)
+            shares = sum(device.total[0] for device in on_node.devices if device.healthy)
+            cards = counted(len(on_node.devices), f"{on_node.vendor} card")
             why = f"the node lists {cards}, and its kubelet offers no {' or '.join(resources)}"
             offered = with_offered(world.nodes[name], dict.fromkeys(resources, str(shares)))
             yield _Repair(RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}", offered)

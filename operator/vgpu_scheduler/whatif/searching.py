@@ -8,7 +8,7 @@ from typing import Final
 _FEW: Final = 16
 """Amounts in a row that are tried one by one."""
 _SOME: Final = 64
-"""Amounts in a row that are tried so where the least of them does not fit: some makers cut cards in few sizes."""
+"""Amounts in a row that are tried so where the least of them does not fit: some vendors cut cards in few sizes."""
 
 NodeWith = Callable[[int], str]
 """Returns the node that a pod goes to with an amount; empty where it fits nowhere."""

@@ -56,7 +56,7 @@ class CardUsage:
     Attributes
     ----------
     vendor
-        The maker's word, in its dialect.
+        The vendor's word, in its dialect.
     pods
         The pods that hold something of it, by ``namespace/name``.
     state

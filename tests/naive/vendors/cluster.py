@@ -1,4 +1,4 @@
-"""A whole case with devices of other makers than NVIDIA: from its raw JSON objects to an answer."""
+"""A whole case with devices of other vendors than NVIDIA: from its raw JSON objects to an answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "metax": (mthreads.MetaxGpu, MetaxShared),
     "vastai": (vastai.Vastai,),
 }
-"""The makers of a section of HAMi's device configuration."""
+"""The vendors of a section of HAMi's device configuration."""
 
 MOMENT = "<time>"
 """Stands for any time that is written."""
@@ -45,7 +45,7 @@ MOMENT = "<time>"
 
 @dataclass
 class VendorAnswer(Answer):
-    """An answer whose annotations are those of several makers."""
+    """An answer whose annotations are those of several vendors."""
 
     copies: dict[str, str] = field(default_factory=dict)
     """Annotations that are written a second time under another key, for the plugin."""
@@ -62,7 +62,7 @@ class VendorAnswer(Answer):
 
 
 def makers_of(case: Obj) -> dict[str, Maker]:
-    """The makers that a case configures, by key, in the order of the keys.
+    """The vendors that a case configures, by key, in the order of the keys.
 
     HAMi goes through them in the order of a map, which is any; here a pod's claims are fitted in this order.
     """
@@ -124,9 +124,9 @@ def _decide(case: Obj, switch: Switches) -> VendorAnswer:
 
 
 def orders(devices: Sequence[Device], view: View) -> Iterator[list[Device]]:
-    """The orders in which the makers of a node may come: HAMi keeps them in a map.
+    """The orders in which the vendors of a node may come: HAMi keeps them in a map.
 
-    It shows where equal devices do not stay in order, as the devices of all makers are sorted together.
+    It shows where equal devices do not stay in order, as the devices of all vendors are sorted together.
     """
     shuffled = len(devices) > INSERTION and view.switch(VendorQuirk.EQUALS_SHUFFLED)
     vendors = list(dict.fromkeys(device.vendor for device in devices))

@@ -32,7 +32,7 @@ BUBBLES = (1, 2, 1, 1, 0)
 
 
 class Wings(Maker):
-    """Makers with two wings of four cards, of which the n-th ones are linked."""
+    """Vendors with two wings of four cards, of which the n-th ones are linked."""
 
     uuid_lists = UUID_LISTS
 

@@ -1,4 +1,4 @@
-"""The devices of all makers on every node, with what the existing pods use of them."""
+"""The devices of all vendors on every node, with what the existing pods use of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ledger:
         self.makers, self.switch = makers, switch
         self.devices = {node["metadata"]["name"]: node_devices(node, makers, switch) for node in case["nodes"]}
         self.used: dict[tuple[str, str], tuple[int, int]] = {}
-        """Memory and cores by namespace and maker."""
+        """Memory and cores by namespace and vendor."""
         self.pods: dict[str, list[Obj]] = {name: [] for name in self.devices}
         for pod in case["pods"]:
             self._count(pod)
@@ -55,12 +55,12 @@ class Ledger:
         for device in devices:
             if device.vendor in lost and (device.mode == "mig" or self.makers[device.vendor].in_pieces):
                 device.healthy = False
-            for charges in known.values():  # whichever maker's annotation names it
+            for charges in known.values():  # whichever vendor's annotation names it
                 if charge := charges.get(device.uuid):
                     self.makers[device.vendor].add(device, charge, self.switch)
 
     def quotas(self, case: Obj) -> dict[str, Quota]:
-        """What the quotas leave to the pod of the case, by maker."""
+        """What the quotas leave to the pod of the case, by vendor."""
         namespace = case["pod"]["metadata"]["namespace"]
         return {
             vendor: Quota(
@@ -71,7 +71,7 @@ class Ledger:
         }
 
     def usage(self, pod: Obj, maker: Maker, where: str) -> dict[str, Charge] | None:
-        """What a pod uses of each device of one maker, ``None`` if nobody can tell.
+        """What a pod uses of each device of one vendor, ``None`` if nobody can tell.
 
         Raises ``Unreadable`` if it is not to be counted at all.
         """
@@ -181,7 +181,7 @@ def node_of(pod: Obj, switch: Switches) -> str:
 
 
 def node_devices(node: Obj, makers: Makers, switch: Switches) -> list[Device]:
-    """All devices of a node, maker by maker."""
+    """All devices of a node, vendor by vendor."""
     found: list[Device] = []
     for maker in makers.values():
         try:

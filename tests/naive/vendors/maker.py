@@ -1,4 +1,4 @@
-"""The plain rules, which a maker's module overrides where its backend in HAMi differs."""
+"""The plain rules, which a vendor's module overrides where its backend in HAMi differs."""
 
 from __future__ import annotations
 

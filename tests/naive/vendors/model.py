@@ -1,4 +1,4 @@
-"""Devices of any maker, what a pod takes of them, and what a maker's rules get to see."""
+"""Devices of any vendor, what a pod takes of them, and what a vendor's rules get to see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.naive.hami_values import Card, Rules, Weights
 Obj = dict[str, Any]
 
 LOST = "lost"
-"""A field of the pods that hold devices: the makers of which nobody can tell which devices they hold."""
+"""A field of the pods that hold devices: the vendors of which nobody can tell which devices they hold."""
 
 MOST_WAYS = 1000
 """How many of the outcomes are looked at that a map of HAMi's may lead to."""
@@ -21,7 +21,7 @@ MOST_WAYS = 1000
 
 @dataclass
 class Device(Card):
-    """A card with what only some makers tell of it."""
+    """A card with what only some vendors tell of it."""
 
     custom: Obj = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class Taken:
 
 @dataclass
 class View:
-    """What the rules of a maker may look at beside the devices: the pod, the node, and what the pod took so far."""
+    """What the rules of a vendor may look at beside the devices: the pod, the node, and what the pod took so far."""
 
     annotations: Mapping[str, str]
     policy: str
@@ -52,11 +52,11 @@ class View:
     neighbours: Sequence[Obj] = ()
     """The pods that hold devices of the node."""
     devices: Sequence[Device] = ()
-    """All devices of the maker on the node."""
+    """All devices of the vendor on the node."""
     quota: Any = None
-    """What the namespace may still use of the maker, where that is checked."""
+    """What the namespace may still use of the vendor, where that is checked."""
     earlier: Sequence[Sequence[Taken]] = ()
-    """What earlier containers, which run along, took of this maker."""
+    """What earlier containers, which run along, took of this vendor."""
 
     def listed(self, key: str) -> tuple[str, ...]:
         """Read a comma-separated list from the pod's annotations."""
@@ -76,7 +76,7 @@ class Choice:
     ways: list[list[Taken]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     of: int | None = None
-    """What the reasons are counted against, if not against all devices of the maker."""
+    """What the reasons are counted against, if not against all devices of the vendor."""
 
 
 class Ways:

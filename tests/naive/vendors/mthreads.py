@@ -13,7 +13,7 @@ from tests.naive.vendors.requests import Amounts, count_of, in_range
 
 
 class OneCardPerPod(Maker):
-    """Makers whose rule compares a card with all that containers before took of the maker."""
+    """Vendors whose rule compares a card with all that containers before took of the vendor."""
 
     def room_check(self, device: Device, ask: Ask, view: View) -> str:
         if reason := super().room_check(device, ask, view):

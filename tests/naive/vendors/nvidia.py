@@ -1,4 +1,4 @@
-"""NVIDIA's cards beside those of other makers: their own twin, seen as one maker of several."""
+"""NVIDIA's cards beside those of other vendors: their own twin, seen as one vendor of several."""
 
 from __future__ import annotations
 

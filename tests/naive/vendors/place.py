@@ -18,7 +18,7 @@ Makers = Mapping[str, Maker]
 
 @dataclass
 class Fit:
-    """What a pod gets of a node, by maker and container; or why it does not fit."""
+    """What a pod gets of a node, by vendor and container; or why it does not fit."""
 
     taken: dict[str, list[list[Taken]]] = field(default_factory=dict)
     reason: str = ""
@@ -91,7 +91,7 @@ def _fill(
 
 
 def matches(device: Device, ask: Ask, view: View) -> bool:
-    """Whether a device is one of those asked for: by its maker, where HAMi looks for a piece of its type."""
+    """Whether a device is one of those asked for: by its vendor, where HAMi looks for a piece of its type."""
     exactly = device.vendor == ask.vendor
     by_name = ask.vendor.lower() in device.type.lower()
     if exactly != by_name and view.switch(VendorQuirk.TYPE_BY_SUBSTRING):
@@ -100,7 +100,7 @@ def matches(device: Device, ask: Ask, view: View) -> bool:
 
 
 def score(device: Device, asks: Sequence[Ask], view: View, makers: Makers) -> float:
-    """The load of a device as if all that the container asks of its maker were placed there."""
+    """The load of a device as if all that the container asks of its vendor were placed there."""
     used, memory, cores = device.used, device.used_memory, device.used_cores
     for ask in asks:
         if ask.vendor == device.vendor:
@@ -112,7 +112,7 @@ def score(device: Device, asks: Sequence[Ask], view: View, makers: Makers) -> fl
 def written(
     fit: Fit, devices: Sequence[Device], containers: Sequence[Container], view: View, makers: Makers
 ) -> dict[str, str]:
-    """The annotations of a pod on a node: an entry per container for every maker that it asks."""
+    """The annotations of a pod on a node: an entry per container for every vendor that it asks."""
     found: dict[str, str] = {}
     for vendor, maker in makers.items():
         asked = [any(ask.vendor == vendor for ask in container.asks) for container in containers]

@@ -1,6 +1,6 @@
-"""What HAMi 2.10 does differently from this scheduler with devices of makers other than NVIDIA, one switch each.
+"""What HAMi 2.10 does differently from this scheduler with devices of vendors other than NVIDIA, one switch each.
 
-They come on top of those in ``tests.naive.hami_quirks``, which hold for all makers.
+They come on top of those in ``tests.naive.hami_quirks``, which hold for all vendors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the quotas of a namespace leave of one maker's memory and cores.
+"""What the quotas of a namespace leave of one vendor's memory and cores.
 
 HAMi checks them when it fits a pod only for NVIDIA and Cambricon.
 """

@@ -15,7 +15,7 @@ from vgpu_scheduler.kube import QuantityError
 
 @dataclass(frozen=True)
 class Amounts:
-    """The amounts of one container under a maker's resource names; what is not an integer is missing in ``number``."""
+    """The amounts of one container under a vendor's resource names; what is not an integer is missing in ``number``."""
 
     text: Mapping[str, str]
     number: Mapping[str, int]

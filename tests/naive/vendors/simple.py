@@ -1,4 +1,4 @@
-"""Makers whose rules are the plain ones, or fewer of them: Hygon, Cambricon, Iluvatar, AMD, Biren, Enflame GCU."""
+"""Vendors whose rules are the plain ones, or fewer of them: Hygon, Cambricon, Iluvatar, AMD, Biren, Enflame GCU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each maker's backend does with a container: tell whether it asks for its devices, and change it."""
+"""What each vendor's backend does with a container: tell whether it asks for its devices, and change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole review: the rules that come before the makers', and those that come after."""
+"""A whole review: the rules that come before the vendors', and those that come after."""
 
 from __future__ import annotations
 

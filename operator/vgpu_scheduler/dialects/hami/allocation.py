@@ -38,7 +38,7 @@ class HamiAllocation:
     Parameters
     ----------
     vendors
-        The makers, in the order in which their entries are written.
+        The vendors, in the order in which their entries are written.
     claims
         What pods ask for.
     """
@@ -48,18 +48,18 @@ class HamiAllocation:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The annotation of each maker that stays on the pod."""
+        """The annotation of each vendor that stays on the pod."""
         return frozenset(vendor.record.allocated for vendor in self.vendors)
 
     @cached_property
     def written(self) -> frozenset[str]:
-        """The annotations of each maker, and those that all have."""
+        """The annotations of each vendor, and those that all have."""
         of_makers = (name for vendor in self.vendors for name in vendor.record.written)
         return frozenset((NODE_ANNOTATION, TIME_ANNOTATION, BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, *of_makers))
 
     @cached_property
     def quota_resources(self) -> Mapping[str, QuotaResource]:
-        """Memory and cores of each maker; a quota on memory is in the unit of requests."""
+        """Memory and cores of each vendor; a quota on memory is in the unit of requests."""
         return {
             name: resource for vendor in self.vendors for name, resource in vendor.claims.quotas(vendor.key).items()
         }
@@ -72,7 +72,7 @@ class HamiAllocation:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
 
         Its allocation annotations count if they name that node. A pod that has started without readable ones may sit
-        on any card of the makers in question; one that has not started holds nothing yet.
+        on any card of the vendors in question; one that has not started holds nothing yet.
         """
         if not pod.node_name or pod.terminal:
             return NO_USAGE
@@ -98,7 +98,7 @@ class HamiAllocation:
         )
 
     def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:
-        """Return what a pod holds of a maker's cards, and what about that cannot be read."""
+        """Return what a pod holds of a vendor's cards, and what about that cannot be read."""
         name = vendor.record.allocated
         value = pod.annotations.get(name)
         if value is None:
@@ -115,15 +115,15 @@ class HamiAllocation:
             return f"annotation {name} does not match the containers that claim devices", NO_USAGE
         return "", vendor.held(vendor.key, pod, aligned)
 
-    def _unreadable(self, pod: Pod, makers: frozenset[str]) -> PodClaims:
-        """Return what a pod may use of any card of these makers: its claims, or a whole card where nobody can say."""
+    def _unreadable(self, pod: Pod, unreadable: frozenset[str]) -> PodClaims:
+        """Return what a pod may use of any card of these vendors: its claims, or a whole card where nobody can say."""
         try:
             return tuple(
-                replace(c, claims=tuple(_as_allocated(claim) for claim in c.claims if claim.vendor in makers))
+                replace(c, claims=tuple(_as_allocated(claim) for claim in c.claims if claim.vendor in unreadable))
                 for c in self.claims.read(pod)
             )
         except ClaimError:
-            vendors = [vendor for vendor in self.vendors if vendor.key in makers]
+            vendors = [vendor for vendor in self.vendors if vendor.key in unreadable]
             return tuple(
                 ContainerClaims(c.name, c.kind, tuple(v.whole_card for v in vendors if v.claims.asks(c)))
                 for c in pod.spec.containers
@@ -150,7 +150,7 @@ class HamiAllocation:
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
 
     def _claimed(self, pod: Pod) -> list[Vendor]:
-        """Return the makers of which the pod asks for devices, however malformed."""
+        """Return the vendors of which the pod asks for devices, however malformed."""
         found = {
             vendor.key: vendor
             for container in pod.spec.containers
@@ -161,7 +161,7 @@ class HamiAllocation:
 
 
 def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | None) -> dict[str, str]:
-    """Return the annotations of one maker: an entry per container, whether it has any of its cards or not."""
+    """Return the annotations of one vendor: an entry per container, whether it has any of its cards or not."""
     record = vendor.record
     own = [tuple(a for a in container if a.vendor == vendor.key) for container in placement.containers]
     value = encode_assignments([[record.entry(vendor.key, a) for a in container] for container in own])

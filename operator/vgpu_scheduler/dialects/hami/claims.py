@@ -27,7 +27,7 @@ class HamiClaims:
     Parameters
     ----------
     vendors
-        The makers, in the order in which their claims are read.
+        The vendors, in the order in which their claims are read.
     device_resources
         What the names that policies weigh stand for.
     """
@@ -39,7 +39,7 @@ class HamiClaims:
 
     @cached_property
     def resources(self) -> frozenset[str]:
-        """Every resource name of every maker."""
+        """Every resource name of every vendor."""
         return frozenset(self._names)
 
     @cached_property
@@ -76,7 +76,7 @@ class HamiClaims:
 
     @cached_property
     def _names(self) -> Mapping[str, Vendor]:
-        """The maker whose claims a resource is about."""
+        """The vendor whose claims a resource is about."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
 
     def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
@@ -117,7 +117,7 @@ class HamiClaims:
         return [vendor for vendor in self.vendors if vendor.key in asked]
 
     def takes_whole(self, claim: Claim) -> bool:
-        """Tell whether a claim leaves nothing of its cards to others, as its maker counts them."""
+        """Tell whether a claim leaves nothing of its cards to others, as its vendor counts them."""
         return next(vendor.claims.takes_whole(claim) for vendor in self.vendors if vendor.key == claim.vendor)
 
     def apart_from(self, annotations: Mapping[str, str]) -> None:
@@ -142,7 +142,7 @@ class HamiClaims:
         return scorers, ()
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
-        """Let each maker complete a container; tell whether it asks for cards."""
+        """Let each vendor complete a container; tell whether it asks for cards."""
         draft, asks = ContainerDraft(pod, container, unclaimed=unclaimed), False
         for vendor in self.vendors:
             asks = vendor.asked_at_admission(draft) or asks
@@ -150,7 +150,7 @@ class HamiClaims:
 
 
 def asked_vendors(container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:
-    """Return the makers that a container names a resource of."""
+    """Return the vendors that a container names a resource of."""
     found = {
         names[name].key: names[name]
         for amounts in (container.limits, container.requests)

@@ -1,6 +1,6 @@
 """HAMi's wire formats: the device lists that nodes register and the assignments that pods carry.
 
-Two registration formats are in the field. Plugins up to 2.7 (and some makers' to this day) write colon-separated
+Two registration formats are in the field. Plugins up to 2.7 (and some vendors' to this day) write colon-separated
 segments of 7 or 9 comma-separated fields; plugins since 2.8 write JSON in which every zero value is absent.
 """
 

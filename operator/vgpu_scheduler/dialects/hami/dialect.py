@@ -11,15 +11,15 @@ from vgpu_scheduler.dialects.hami.node_side import HamiNodeSide
 from vgpu_scheduler.dialects.hami.vendors import Vendor, vendors
 
 
-def hami_dialect(makers: tuple[Vendor, ...] | None = None) -> Dialect:
+def hami_dialect(listed: tuple[Vendor, ...] | None = None) -> Dialect:
     """Return HAMi's wire format.
 
     Parameters
     ----------
-    makers
-        The makers' cards, in the order in which their claims and devices are read; all of them unless given.
+    listed
+        The vendors' cards, in the order in which their claims and devices are read; all of them unless given.
     """
-    makers = vendors() if makers is None else makers
-    inventory = HamiInventory(makers)
-    claims = HamiClaims(makers, inventory.device_resources)
-    return Dialect(NAME, inventory, claims, HamiAllocation(makers, claims), HamiNodeSide(makers))
+    listed = vendors() if listed is None else listed
+    inventory = HamiInventory(listed)
+    claims = HamiClaims(listed, inventory.device_resources)
+    return Dialect(NAME, inventory, claims, HamiAllocation(listed, claims), HamiNodeSide(listed))

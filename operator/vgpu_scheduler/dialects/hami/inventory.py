@@ -22,7 +22,7 @@ class HamiInventory:
     Parameters
     ----------
     vendors
-        The makers, in the order in which their registrations are read.
+        The vendors, in the order in which their registrations are read.
     """
 
     vendors: tuple[Vendor, ...]
@@ -39,18 +39,18 @@ class HamiInventory:
 
     @cached_property
     def cards(self) -> frozenset[str]:
-        """The makers' words."""
+        """The vendors' words."""
         return frozenset(vendor.key for vendor in self.vendors)
 
     @cached_property
     def compute_units(self) -> Mapping[str, int]:
-        """What the compute of a card is in claims, of makers that do not count it in percent."""
+        """What the compute of a card is in claims, of vendors that do not count it in percent."""
         units = {vendor.key: vendor.claims.units for vendor in self.vendors}
         return {vendor: number for vendor, number in units.items() if number != WHOLE}
 
     @cached_property
     def in_percent(self) -> frozenset[str]:
-        """The makers whose cards all count compute in percent."""
+        """The vendors whose cards all count compute in percent."""
         return frozenset(vendor.key for vendor in self.vendors if vendor.in_percent)
 
     @cached_property
@@ -65,7 +65,7 @@ class HamiInventory:
 
     @cached_property
     def cordons(self) -> Mapping[str, str]:
-        """The annotation that takes single cards out of service, of makers that have one."""
+        """The annotation that takes single cards out of service, of vendors that have one."""
         return {vendor.key: vendor.cards.cordon for vendor in self.vendors if vendor.cards.cordon}
 
     def hardware(self, device: Device) -> str:
@@ -82,12 +82,12 @@ class HamiInventory:
         return with_annotations(obj, healthy) if healthy else obj
 
     def devices(self, node: Node, inventory_object: InventoryObject | None = None) -> tuple[Device, ...]:
-        """Return the devices that the node registered, in the order written, maker by maker.
+        """Return the devices that the node registered, in the order written, vendor by vendor.
 
         Raises
         ------
         RegistrationError
-            If the registration of any maker cannot be decoded; the message names the annotation.
+            If the registration of any vendor cannot be decoded; the message names the annotation.
         """
         del inventory_object  # everything is in the node
         found: list[Device] = []
@@ -111,7 +111,7 @@ class HamiInventory:
 def _check_names(known: Iterable[Device], listed: Iterable[Device]) -> None:
     twice = {device.uuid for device in known} & {device.uuid for device in listed}
     if twice:
-        raise CodecError(f"device {min(twice)} is listed by another maker, too")
+        raise CodecError(f"device {min(twice)} is listed by another vendor, too")
 
 
 _remembered = RememberedDevices()

@@ -23,12 +23,12 @@ _ANSWERS = frozenset({PHASE_SUCCESS, PHASE_FAILED})
 
 
 class HamiNodeSide(NodeSide):
-    """The plugins of the makers in use: those without a lock look at pods that have not started, and at no others.
+    """The plugins of the vendors in use: those without a lock look at pods that have not started, and at no others.
 
     Parameters
     ----------
     vendors
-        The makers, in the order of the dialect.
+        The vendors, in the order of the dialect.
     """
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
@@ -41,7 +41,7 @@ class HamiNodeSide(NodeSide):
         """Return the lock through which a plugin will look for this pod: any container claims its devices.
 
         HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
-        them the entries of the pod that holds it. Of several makers' locks the one that names its owner is taken: the
+        them the entries of the pod that holds it. Of several vendors' locks the one that names its owner is taken: the
         others' plugins find the pod by its own annotations.
         """
         asked = {claim.vendor for container in claims for claim in container.claims}

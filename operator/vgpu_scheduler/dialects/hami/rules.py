@@ -16,7 +16,7 @@ _NOBODY = frozenset({""})
 
 @dataclass(frozen=True, slots=True)
 class VendorRules:
-    """Rules over the cards of one maker.
+    """Rules over the cards of one vendor.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class DeviceRules:
     Attributes
     ----------
     of
-        The rules for the cards of each maker that has any.
+        The rules for the cards of each vendor that has any.
     numa_bind
         All cards of a container on one NUMA node.
     """
@@ -71,7 +71,7 @@ class DeviceRules:
 
     @property
     def named(self) -> Mapping[str, NamedCards]:
-        """The rules about single cards, by maker."""
+        """The rules about single cards, by vendor."""
         return {
             vendor: NamedCards(rules.use_uuids or None, rules.no_use_uuids)
             for vendor, rules in self.of.items()
@@ -87,7 +87,7 @@ def parse_rules(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> De
     annotations
         Those of the pod.
     vendors
-        The makers whose rules are read.
+        The vendors whose rules are read.
     """
     found = {vendor.key: _card_rules(annotations, vendor.rules) for vendor in vendors}
     return DeviceRules(

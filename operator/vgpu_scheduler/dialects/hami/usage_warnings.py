@@ -16,7 +16,7 @@ _CORES, _MEMORY = 2, 1
 
 
 def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[str]:
-    """Yield what is odd about the values of annotations, as far as these makers' cards are chosen by them.
+    """Yield what is odd about the values of annotations, as far as these vendors' cards are chosen by them.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -
             yield text
         for name, words in vendor.options.known.items() if vendor.options else ():
             if name in annotations and name not in said:
-                said.add(name)  # several makers may read the same
+                said.add(name)  # several vendors may read the same
                 yield from _odd_word(name, annotations[name], words, vendor)
 
 
@@ -45,7 +45,7 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
 
 
 def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str]:
-    """Yield what is odd about the amounts that a container of a pod of a mode asks of a maker's cards."""
+    """Yield what is odd about the amounts that a container of a pod of a mode asks of a vendor's cards."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (*claims.resources, *claims.choices) if name in asked}
@@ -71,7 +71,7 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
 
 
 def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
-    """Tell whether a pod is not refused for what a container asks of a maker's cards: then nothing counts as less."""
+    """Tell whether a pod is not refused for what a container asks of a vendor's cards: then nothing counts as less."""
     try:
         vendor.claims.read(vendor.key, container, NO_TERMS, mode)
     except ClaimError:

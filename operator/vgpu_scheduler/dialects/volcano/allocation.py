@@ -24,7 +24,7 @@ from vgpu_scheduler.model import (
     QuotaResource,
     Usage,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 _MEMORY, _CORES = 1, 2
@@ -88,7 +88,7 @@ class VolcanoAllocation(Allocation):
                 if aligned is not None and any(aligned):
                     entries = self._assignments(aligned)
                     kinds = [ContainerKind.APP] * len(entries)
-                    return Usage(charges(kinds, entries), vendors=makers(entries))
+                    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 

@@ -30,7 +30,7 @@ def configured_names(config: VendorSection) -> VolcanoNames:
         If a field cannot be read, or two resources have the same name.
     """
     section, known = config.section("nvidia"), VolcanoNames()
-    config.ignore("vnpus")  # cards of another maker, which are not served under Volcano's names
+    config.ignore("vnpus")  # cards of another vendor, which are not served under Volcano's names
     section.ignore(*_OF_THE_PLUGIN)
     names = VolcanoNames(
         count=section.text("resourceCountName", known.count),

@@ -40,7 +40,7 @@ class VolcanoRules:
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether a card of this model and mode may be used."""
-        if vendor != names.VENDOR or names.VENDOR not in model:  # the plugin writes the maker into the type
+        if vendor != names.VENDOR or names.VENDOR not in model:  # the plugin writes the vendor into the type
             return False
         if mode == names.MODE_MIG and geometry_of(self.geometries, model) is None:
             return False
@@ -53,7 +53,7 @@ class VolcanoRules:
 
     @property
     def named(self) -> Mapping[str, NamedCards]:
-        """The rules about single cards; the devices of this dialect are one maker's."""
+        """The rules about single cards; the devices of this dialect are one vendor's."""
         if not self.use_uuids and not self.no_use_uuids:
             return {}
         return {names.VENDOR: NamedCards(self.use_uuids or None, self.no_use_uuids)}

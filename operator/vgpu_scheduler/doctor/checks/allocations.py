@@ -17,7 +17,7 @@ UNACCOUNTED = Diagnosis(
     "pod-unaccounted",
     Severity.ERROR,
     "The pod runs on a node with shared cards, asks for some, and has no allocation. It may sit on any of them, so it"
-    " is charged on every card of that maker on the node, which takes fewer pods until it ends. Such a pod was placed"
+    " is charged on every card of that vendor on the node, which takes fewer pods until it ends. Such a pod was placed"
     " by a scheduler that knows nothing of cards, or its annotations were removed.",
     "Delete the pod, and have what creates it name a scheduler that allocates cards.",
 )
@@ -25,15 +25,15 @@ GARBLED = Diagnosis(
     "allocation-unreadable",
     Severity.ERROR,
     "The pod was given cards, and what says which ones cannot be read any more: somebody changed its annotations. It"
-    " may sit on any card of that maker on its node, so it is charged on every one, and the node takes fewer pods until"
-    " it ends.",
+    " may sit on any card of that vendor on its node, so it is charged on every one, and the node takes fewer pods"
+    " until it ends.",
     "Delete the pod, so that it is placed anew, and find out who may change the annotation that the message names.",
 )
 ELSEWHERE = Diagnosis(
     "allocation-elsewhere",
     Severity.ERROR,
     "The pod's allocation names another node than the one that it runs on. What it says counts on neither; the pod is"
-    " charged on every card of that maker on its own node.",
+    " charged on every card of that vendor on its own node.",
     "Delete the pod, so that it is placed anew.",
 )
 PHANTOM = Diagnosis(

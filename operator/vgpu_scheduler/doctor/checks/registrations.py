@@ -34,8 +34,8 @@ ELSEWHERE = Diagnosis(
 SILENT = Diagnosis(
     "plugin-silent",
     Severity.ERROR,
-    "The node lists cards of a maker, but its kubelet offers none of the resources that ask for them: the device plugin"
-    " has ended, or never reached the kubelet. Pods that ask for these cards do not go there.",
+    "The node lists cards of a vendor, but its kubelet offers none of the resources that ask for them: the device"
+    " plugin has ended, or never reached the kubelet. Pods that ask for these cards do not go there.",
     "Look at the device plugin's pod on that node, and restart it.",
 )
 UNHEALTHY = Diagnosis(
@@ -76,15 +76,15 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
         if not seen.manages(node):
             continue
         ref = ObjectRef("Node", node.name)
-        for maker in vendors_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
-            vendor, devices = maker.vendor, maker.devices
+        for on_node in vendors_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
+            vendor, devices = on_node.vendor, on_node.devices
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:
                 are = "is" if len(sick) == 1 else "are"
                 message = f"{len(sick)} of {counted(len(devices), f'{vendor} card')} {are} unhealthy: {', '.join(sick)}"
                 yield UNHEALTHY.of(ref, message)
-            if maker.offers_none(node):
-                resources = " or ".join(sorted(maker.resources))
+            if on_node.offers_none(node):
+                resources = " or ".join(sorted(on_node.resources))
                 message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
                 yield SILENT.of(ref, message + _handshake(node.annotations))
 

@@ -39,7 +39,7 @@ def is_device_plugin(workload: Workload) -> bool:
     It is so when
 
     - it has the folder of the kubelet's device plugins, or calls itself a device plugin, and
-    - its name, a label or an image has HAMi's name, or the word of a maker, and
+    - its name, a label or an image has HAMi's name, or the word of a vendor, and
     - it is not NVIDIA's own, which writes none.
     """
     labels = (*workload.metadata.labels.values(), *workload.spec.template.metadata.labels.values())

@@ -147,7 +147,7 @@ def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> No
 
 @kernel
 def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
-    """Return how good it is what the pod leaves free of a maker's cards, with the last of its claims on them."""
+    """Return how good it is what the pod leaves free of a vendor's cards, with the last of its claims on them."""
     if not is_last_of_vendor(request, here.claim):
         return np.float32(0.0)
     left_before = right_before = left_after = right_after = 0

@@ -61,7 +61,7 @@ def score_zone(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 @kernel
 def _are_linked(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int, other: int) -> bool:
-    """Tell whether two cards of the maker that nobody else uses are in one zone."""
+    """Tell whether two cards of the vendor that nobody else uses are in one zone."""
     vendor = request.claims.vendor[here.claim]
     return (  # type: ignore[no-any-return]
         columns.group[device] > 0

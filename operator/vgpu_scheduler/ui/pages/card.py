@@ -19,7 +19,7 @@ class CardPage:
     Attributes
     ----------
     command
-        Takes the card out of service, or brings it back; empty where cards of its maker cannot be cordoned.
+        Takes the card out of service, or brings it back; empty where cards of its vendor cannot be cordoned.
     """
 
     card: usage.CardUsage

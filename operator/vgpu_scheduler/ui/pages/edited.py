@@ -40,7 +40,7 @@ class Field:
 
 
 def fields_of(world: World, written: Object) -> list[Field]:
-    """Return the amounts of a pod: those that are written, and the others of the same makers' cards."""
+    """Return the amounts of a pod: those that are written, and the others of the same vendors' cards."""
     return [
         Field(str(container.get("name", "")), resource, amount)
         for container in _containers(written)
@@ -107,6 +107,6 @@ def _amounts(world: World, container: Object) -> dict[str, str]:
         found |= {name: str(amount) for name, amount in (resources.get(place) or {}).items()}
     for dialect in world.engine.dialects:
         known = dialect.inventory.device_resources
-        makers = {known[name].vendor for name in found if name in known}
-        found |= {name: "" for name, each in known.items() if each.vendor in makers and name not in found}
+        vendors = {known[name].vendor for name in found if name in known}
+        found |= {name: "" for name, each in known.items() if each.vendor in vendors and name not in found}
     return found

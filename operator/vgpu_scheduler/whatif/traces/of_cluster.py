@@ -17,7 +17,7 @@ def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
 
     Pods that run there are not looked at. Nodes that take no pods are left out, and so are nodes without cards whose
     taints keep pods away; those of nodes with cards are taken to be tolerated. Cards that are unhealthy or cordoned do
-    not count, and their makers make no difference.
+    not count, and their vendors make no difference.
     """
     found, left_out = [], []
     for name in sorted(world.nodes):

@@ -1,4 +1,4 @@
-"""The makers whose cards HAMi's device plugins hand out, a file of facts each."""
+"""The vendors whose cards HAMi's device plugins hand out, a file of facts each."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ __all__ = [
     "vendors",
 ]  # fmt: skip
 
-_Maker = Callable[[VendorSection], tuple[Vendor, ...]]
+_Factory = Callable[[VendorSection], tuple[Vendor, ...]]
 
-MAKERS: Mapping[str, tuple[_Maker, ...]] = {
+VENDOR_FACTORIES: Mapping[str, tuple[_Factory, ...]] = {
     "nvidia": (nvidia,),
     "vnpus": (ascend,),
     "hygon": (hygon,),
@@ -56,31 +56,31 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
 }
 """What makes the cards of each section of HAMi's configuration."""
 _LISTS = frozenset({"vnpus", "iluvatars"})
-"""Sections that may be lists: their makers read them from the configuration itself."""
+"""Sections that may be lists: their vendors read them from the configuration itself."""
 
 
 def configured(config: VendorSection, *, others: bool = True) -> tuple[Vendor, ...]:
-    """Return every maker's cards, under the names that HAMi's ``device-config.yaml`` gives.
+    """Return every vendor's cards, under the names that HAMi's ``device-config.yaml`` gives.
 
     Parameters
     ----------
     config
         The whole file.
     others
-        Whether makers without a section are there, under the names of HAMi's chart.
+        Whether vendors without a section are there, under the names of HAMi's chart.
 
     Raises
     ------
     ConfigError
-        If a field cannot be read, or two makers, or two resources, have the same name.
+        If a field cannot be read, or two vendors, or two resources, have the same name.
     """
     found: list[Vendor] = []
-    for name, makers in MAKERS.items():
+    for name, factories in VENDOR_FACTORIES.items():
         if not (others or config.has(name)):
             continue
         section = config if name in _LISTS else config.section(name)
-        for maker in makers:
-            found += maker(section)
+        for make in factories:
+            found += make(section)
     for key, times in Counter(vendor.key for vendor in found).items():
         if times > 1:
             raise ConfigError(f"{_fields(config, key)}{key} is more than one kind of cards: name each once")
@@ -105,6 +105,6 @@ def _fields(config: VendorSection, text: str) -> str:
 
 
 def vendors(nvidia_names: NvidiaNames | None = None) -> tuple[Vendor, ...]:
-    """Return every maker's cards, under the names that HAMi's chart configures where none are given."""
+    """Return every vendor's cards, under the names that HAMi's chart configures where none are given."""
     default = configured(VendorSection())
     return default if nvidia_names is None else (nvidia_cards(nvidia_names), *default[1:])

@@ -31,7 +31,7 @@ from vgpu_scheduler.model import (
     Piece,
     Usage,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 PER_DEVICE = 2
@@ -118,7 +118,7 @@ class NeuronNames(CountedResources):
         return claim.percent[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container requests any of the maker's resources, however malformed."""
+        """Tell whether the container requests any of the vendor's resources, however malformed."""
         return is_asked(container, self.cores if self.in_cores(container) else self.devices)
 
     def in_cores(self, container: Container) -> bool:
@@ -154,7 +154,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     """Return the cores that the entries say."""
     entries = [[Assignment(vendor, entry.uuid, _amounts(entry.cores)) for entry in container] for container in aligned]
     kinds = [container.kind for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=makers(entries))
+    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What a maker's cards are under HAMi: facts that each maker's file states, and the rules that they share.
+"""What a vendor's cards are under HAMi: facts that each vendor's file states, and the rules that they share.
 
-To add a maker, write a module beside this one that makes a :class:`Vendor`, and add it to ``vendors/__init__.py``:
+To add a vendor, write a module beside this one that makes a :class:`Vendor`, and add it to ``vendors/__init__.py``:
 where its nodes say what cards they have (:class:`Cards`), which resources its pods ask in (:class:`VendorResources`),
 which annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a card must pass
 (:class:`vgpu_scheduler.allocators.FitRules`), and which annotations its device plugin reads (:class:`Record`).
@@ -29,12 +29,12 @@ from vgpu_scheduler.model import (
     QuotaResource,
     Usage,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 
 class Cards(Hashable, Protocol):
-    """Where the nodes of a maker say what cards they have. What is decoded is remembered."""
+    """Where the nodes of a vendor say what cards they have. What is decoded is remembered."""
 
     @property
     def source(self) -> str:
@@ -62,7 +62,7 @@ class Cards(Hashable, Protocol):
 
 
 class VendorResources(Protocol):
-    """Which resources the pods of a maker ask in."""
+    """Which resources the pods of a vendor ask in."""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class VendorResources(Protocol):
         """
 
     def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
-        """Return what a namespace's quota may limit of the maker's cards."""
+        """Return what a namespace's quota may limit of the vendor's cards."""
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its cards to others."""
@@ -112,7 +112,7 @@ class VendorResources(Protocol):
 
 
 class CountedResources:
-    """The part of :class:`VendorResources` that is alike for makers of which cards are asked for by numbers only."""
+    """The part of :class:`VendorResources` that is alike for vendors of which cards are asked for by numbers only."""
 
     __slots__ = ()
     units: int = WHOLE
@@ -142,7 +142,7 @@ class CountedResources:
 
 @dataclass(frozen=True, slots=True)
 class RuleKeys:
-    """The annotations of a pod that choose among the cards of a maker; an empty name is none.
+    """The annotations of a pod that choose among the cards of a vendor; an empty name is none.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class RuleKeys:
 
 @dataclass(frozen=True, slots=True)
 class VendorPlacement:
-    """What a pod gets of one maker's cards.
+    """What a pod gets of one vendor's cards.
 
     Attributes
     ----------
@@ -211,13 +211,13 @@ Extras = Callable[[VendorPlacement], Mapping[str, str]]
 
 
 def no_extras(placement: VendorPlacement) -> Mapping[str, str]:
-    """Return nothing: most makers read the common annotations only."""
+    """Return nothing: most vendors read the common annotations only."""
     del placement
     return {}
 
 
 def plain_entry(vendor: str, assignment: Assignment) -> AssignedDevice:
-    """Return the entry of a card as most makers read it."""
+    """Return the entry of a card as most vendors read it."""
     _, memory, cores, *_ = assignment.amounts
     return AssignedDevice(assignment.uuid, vendor, memory, cores)
 
@@ -256,19 +256,19 @@ Odd = Callable[[Mapping[str, int], str], Iterable[str]]
 """Says what is odd about the amounts above 0 that a container asks, by their names, for a pod of a mode."""
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
-"""What a pod holds, from the maker's word, the pod, and the entries of each container."""
+"""What a pod holds, from the vendor's word, the pod, and the entries of each container."""
 
 
 def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return what the entries say: a share of each card, with memory and cores."""
     entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
     kinds = [container.kind for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=makers(entries))
+    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """What else a pod's annotations say about the cards of a maker.
+    """What else a pod's annotations say about the cards of a vendor.
 
     Attributes
     ----------
@@ -322,7 +322,7 @@ class Vendor:
     lock
         The lock through which the plugin finds its pod; None where it has other ways.
     odd
-        What of a container its plugin takes otherwise than it looks, beyond what is odd for all makers.
+        What of a container its plugin takes otherwise than it looks, beyond what is odd for all vendors.
     admit
         What its rules do with a container at admission; None where they only look for the count.
     sums_cores
@@ -361,7 +361,7 @@ class Vendor:
         return self.options.mode(annotations) if self.options else ""
 
     def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
-        """Return the checks of the maker's cards for a pod."""
+        """Return the checks of the vendor's cards for a pod."""
         return self.options.fit(annotations) if self.options else self.fit
 
     def asked_at_admission(self, draft: ContainerDraft) -> bool:

@@ -1,8 +1,8 @@
 """A container of a pod that is being admitted: what it asks for, and how that is completed.
 
-A maker's file says what its rules do with it (``Vendor.admit``): tell whether it asks for cards, and complete what it
-asks. They are HAMi's webhook, maker by maker, as pure functions over a :class:`ContainerDraft`; makers without one only
-look whether a limit names their count resource.
+A vendor's file says what its rules do with it (``Vendor.admit``): tell whether it asks for cards, and complete what it
+asks. They are HAMi's webhook, vendor by vendor, as pure functions over a :class:`ContainerDraft`; vendors without one
+only look whether a limit names their count resource.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ContainerDraft:
 
 
 Admit = Callable[[ContainerDraft], bool]
-"""Completes a container, and tells whether it asks for a maker's cards.
+"""Completes a container, and tells whether it asks for a vendor's cards.
 
 Raises :class:`Refusal` for a pod that must not be let in.
 """

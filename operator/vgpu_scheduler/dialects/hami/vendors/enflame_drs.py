@@ -30,7 +30,7 @@ from vgpu_scheduler.model import (
     Schema,
     Usage,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 CAPACITY = "enflame.com/gcu-drs-capacity"
@@ -177,7 +177,7 @@ class DrsNames(CountedResources):
         return claim.amounts[2] >= WHOLE
 
     def asks(self, container: Container) -> bool:
-        """Tell whether the container requests any of the maker's resources, however malformed."""
+        """Tell whether the container requests any of the vendor's resources, however malformed."""
         if amount_text(container, self.slices) is not None:  # it goes before the others
             return is_asked(container, self.slices)
         return is_asked(container, self.memory) or is_asked(container, self.cores)
@@ -226,7 +226,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
                 for e in devices
             ]
         )
-    return Usage(charges(kinds, entries), vendors=makers(entries))
+    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 def _slices_by_container(value: str) -> Mapping[str, int]:

@@ -38,7 +38,7 @@ from vgpu_scheduler.model import (
     Schema,
     Usage,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
@@ -216,7 +216,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
         for devices in aligned
     ]
     kinds = [container.kind for container in pod.spec.containers]
-    return Usage(charges(kinds, entries), vendors=makers(entries))
+    return Usage(charges(kinds, entries), vendors=vendors_by_card(entries))
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:

@@ -58,7 +58,7 @@ from vgpu_scheduler.model import (
     Usage,
     add,
     charges,
-    makers,
+    vendors_by_card,
 )
 
 _PRIORITY = "CUDA_TASK_PRIORITY"
@@ -265,7 +265,7 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
     """
     kinds = [container.kind for container in pod.spec.containers]
     entries = [[_assignment(vendor, entry) for entry in container] for container in aligned]
-    charged, vendors = charges(kinds, entries), makers(entries)
+    charged, vendors = charges(kinds, entries), vendors_by_card(entries)
     placements = _held_placements(pod.annotations)
     if not placements:
         return Usage(charged, vendors=vendors)

@@ -80,7 +80,7 @@ class Registered:
     annotation
         Its name.
     device
-        Makes the device of a registered card of a maker.
+        Makes the device of a registered card of a vendor.
     """
 
     annotation: str

@@ -16,7 +16,7 @@ from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, QuotaR
 
 @dataclass(frozen=True, slots=True)
 class ShareNames:
-    """Resource names and defaults of a maker's cards; an empty name is none.
+    """Resource names and defaults of a vendor's cards; an empty name is none.
 
     The documented defaults hold (D3-21 to D3-29). What HAMi would drop in silence, and the API server would refuse
     anyway, is refused here with the field's name and the fix.
@@ -110,7 +110,7 @@ class ShareNames:
         return (self.count, *self.amounts)
 
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
-        """Return what a namespace's quota may limit of the maker's cards."""
+        """Return what a namespace's quota may limit of the vendor's cards."""
         found = {
             self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=MIB if self.units_in_bytes else 0),
             self.cores: QuotaResource(vendor, 2, of_card=self.cores_of_card),

@@ -1,4 +1,4 @@
-"""Decisions on the cards of other makers than NVIDIA: dead plugins, quotas, and what is told of them."""
+"""Decisions on the cards of other vendors than NVIDIA: dead plugins, quotas, and what is told of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests.engine.builders import node, pod_object
-from tests.engine.engine_makers import (
+from tests.engine.engine_vendors import (
     AMD,
     DRS,
     SGPU,
@@ -118,7 +118,7 @@ def test_a_quota_is_read_as_the_memory_of_pods_is(limit: str) -> None:
 
 
 def test_no_slice_goes_beyond_what_is_left_to_a_pod() -> None:
-    """What is left is told for a maker that no quota limits today."""
+    """What is left is told for a vendor that no quota limits today."""
     engine = engine_on(DRS, {"enflame.com/drs-gcu": "6"})
     waiting = decode_pod(pod_object("p", {"limits": {"enflame.com/drs-gcu": "1"}}))
     claims = engine.dialects.first.claims.read(waiting)
@@ -197,7 +197,7 @@ def test_compute_units_are_missed_in_percent() -> None:
 
 
 def test_what_is_not_asked_of_a_makers_cards_is_not_missed() -> None:
-    """Cards of another maker have too little of what nobody asks of them, and slices are not held against memory."""
+    """Cards of another vendor have too little of what nobody asks of them, and slices are not held against memory."""
     slices = json_cards({"id": "X0", "count": 2, "devmem": 98304, "devcore": 100, "type": "XPU"})
     notes = {"hami.io/node-register-xpu": slices, "hami.io/node-va-register": json_cards({"id": "V0", "count": 1})}
     engine = engine_on(notes, {"kunlunxin.com/vxpu": "9", "vastaitech.com/va": "9"})

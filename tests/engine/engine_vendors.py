@@ -1,4 +1,4 @@
-"""Nodes with the cards of many makers, what pods ask of them, and engines over them."""
+"""Nodes with the cards of many vendors, what pods ask of them, and engines over them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def json_cards(*cards: Obj) -> str:
     return json.dumps([{"count": 4, "health": True, "index": i, **card} for i, card in enumerate(cards)])
 
 
-ALL_MAKERS = {
+ALL_VENDORS = {
     "hami.io/node-nvidia-register": json_cards(
         *({"id": f"G{i}", "devmem": 8000, "devcore": 100, "type": "T4", "mode": "hami-core"} for i in (0, 1))
     ),
@@ -106,6 +106,6 @@ ASKS = {
 
 
 def under(spec: Obj) -> Engine:
-    engine = engine_on(ALL_MAKERS, AMOUNTS)
+    engine = engine_on(ALL_VENDORS, AMOUNTS)
     engine.effective_policies.observe(policy("p", spec))
     return engine

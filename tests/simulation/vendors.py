@@ -1,4 +1,4 @@
-"""Cards of other makers than NVIDIA: what nodes say of them, what pods ask for, and what others may have written."""
+"""Cards of other vendors than NVIDIA: what nodes say of them, what pods ask for, and what others may have written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_scheduler.model import Amounts
 
 @dataclass(frozen=True)
 class OtherCard:
-    """One card of a maker, of which a node has one or none.
+    """One card of a vendor, of which a node has one or none.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Pods of several makers, from apply to running, with their plugins, and an operator that is killed in the middle.
+"""Pods of several vendors, from apply to running, with their plugins, and an operator that is killed in the middle.
 
-One cluster and one story for all makers: on a node of each a pod is allocating when the operator is killed, and others
-wait for that node. The tests look at what has become of each maker's pods.
+One cluster and one story for all vendors: on a node of each a pod is allocating when the operator is killed, and others
+wait for that node. The tests look at what has become of each vendor's pods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vgpu_devcluster import (
     MTHREADS,
     NVIDIA,
     Card,
-    Maker,
+    Vendor,
     equip,
     made_cards,
 )
@@ -40,16 +40,16 @@ WAITING = EARLY + LATE
 
 @dataclass(frozen=True)
 class Case:
-    """A node of one or more makers, and what each pod asks for; ``containers`` where that is of more than one."""
+    """A node of one or more vendors, and what each pod asks for; ``containers`` where that is of more than one."""
 
-    cards: Mapping[Maker, Callable[[str], list[Card]]]
+    cards: Mapping[Vendor, Callable[[str], list[Card]]]
     limits: Mapping[str, str]
     more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lock(self) -> str:
         """The lock that the plugins want, empty for none."""
-        return max((maker.lock for maker in self.cards if maker is not MTHREADS), default="")
+        return max((vendor.lock for vendor in self.cards if vendor is not MTHREADS), default="")
 
 
 def placements(node: str) -> list[Card]:
@@ -66,8 +66,8 @@ def shared(node: str) -> list[Card]:
     return equip(node, ["A10"] * 2, count=4)
 
 
-def made(maker: Maker, memory: int, number: int = 2) -> Callable[[str], list[Card]]:
-    return lambda node: made_cards(node, maker, number, memory)
+def made(vendor: Vendor, memory: int, number: int = 2) -> Callable[[str], list[Card]]:
+    return lambda node: made_cards(node, vendor, number, memory)
 
 
 GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}
@@ -216,7 +216,7 @@ async def annotations(cluster: Cluster, node: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def story(installed_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """What was seen; the cluster is gone again."""
-    return played(installed_plane, tmp_path_factory.mktemp("makers"), told)
+    return played(installed_plane, tmp_path_factory.mktemp("vendors"), told)
 
 
 @pytest.mark.parametrize("case", CASES)

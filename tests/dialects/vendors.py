@@ -1,4 +1,4 @@
-"""Random nodes and pods of every maker, as Kubernetes has them."""
+"""Random nodes and pods of every vendor, as Kubernetes has them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 
 NODES = ("node-0", "node-1", "node-2")
 UNIT_CAPACITIES = {"MLU": (400, 512), "Mthreads": (64, 384), "AWSNeuron": (12, 24)}
-"""What a node has of makers whose cards are counted in other units than cards."""
+"""What a node has of vendors whose cards are counted in other units than cards."""
 REGISTERED = {"AMD": (304, 196288), "XPU": (100, 98304)}
 """Compute and memory of cards that have others than most."""
 MIG = (
@@ -37,7 +37,7 @@ WISHES: dict[str, tuple[str, ...]] = {
 
 
 def node(name: str, vendors: list[Vendor], rng: np.random.Generator) -> Obj:
-    """A node with some cards of each maker."""
+    """A node with some cards of each vendor."""
     annotations, capacity = {}, {}
     for vendor in vendors:
         kind, said = vendor.cards.source.split()[0], vendor.cards.source.split()[-1]
@@ -96,7 +96,7 @@ def registration(node: str, vendor: Vendor, rng: np.random.Generator) -> str:
 
 
 def wants(vendor: Vendor, rng: np.random.Generator) -> Obj:
-    """What a container asks of a maker."""
+    """What a container asks of a vendor."""
     names = vendor.claims
     if isinstance(names, ShareNames):
         asked = {names.count: str(rng.choice([1, 1, 1, 2, 4]))}
@@ -116,7 +116,7 @@ def wants(vendor: Vendor, rng: np.random.Generator) -> Obj:
 
 
 def pod(uid: str, vendors: list[Vendor], rng: np.random.Generator) -> Obj:
-    """A pending pod of some containers, each of which asks one of the makers or nothing."""
+    """A pending pod of some containers, each of which asks one of the vendors or nothing."""
     lists: dict[str, list[Obj]] = {"initContainers": [], "containers": []}
     for number in range(rng.integers(1, 4)):
         vendor = vendors[rng.integers(len(vendors))]
@@ -158,7 +158,7 @@ class Bench:
     annotations, labels, capacity
         What the node says.
     dialect
-        What is known of makers; what HAMi's chart configures without it.
+        What is known of vendors; what HAMi's chart configures without it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The pages of the makers are current, and the example of adding one works as it is printed."""
+"""The pages of the vendors are current, and the example of adding one works as it is printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vgpu_scheduler.dialects.hami import VendorSection
-from vgpu_scheduler.dialects.hami.vendors import MAKERS, Vendor
+from vgpu_scheduler.dialects.hami.vendors import VENDOR_FACTORIES, Vendor
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -24,10 +24,10 @@ def test_the_pages_are_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("maker", [maker for makers in MAKERS.values() for maker in makers])
-def test_a_page_names_every_key_of_its_maker(maker: Callable[[VendorSection], tuple[Vendor, ...]]) -> None:
-    text = (DOCS / "makers" / f"{maker.__name__.replace('_', '-')}.md").read_text()
-    vendor, *others = maker(VendorSection())
+@pytest.mark.parametrize("vendor", [make for factories in VENDOR_FACTORIES.values() for make in factories])
+def test_a_page_names_every_key_of_its_maker(make: Callable[[VendorSection], tuple[Vendor, ...]]) -> None:
+    text = (DOCS / "vendors" / f"{make.__name__.replace('_', '-')}.md").read_text()
+    vendor, *others = make(VendorSection())
     said = (*vendor.record.written, *vendor.claims.resources, *vendor.rules.all, *vendor.claims.quotas(vendor.key))
     options = vendor.options.annotations if vendor.options else ()
     for name in (*said, *options):
@@ -39,12 +39,12 @@ def test_a_page_names_every_key_of_its_maker(maker: Callable[[VendorSection], tu
 
 
 @pytest.mark.parametrize(
-    ("page", "number"), [("adding-a-maker.md", 0), ("adding-a-maker.md", 1), ("adding-a-dialect.md", 0)]
+    ("page", "number"), [("adding-a-vendor.md", 0), ("adding-a-vendor.md", 1), ("adding-a-dialect.md", 0)]
 )
 def test_the_examples_of_the_guides_work(page: str, number: int, tmp_path: Path) -> None:
     """Each guide has examples, each with its test behind it."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-    assert len(blocks) == (4 if page == "adding-a-maker.md" else 2)
+    assert len(blocks) == (4 if page == "adding-a-vendor.md" else 2)
     file = tmp_path / "example.py"  # numba wants to find the source of what it compiles
     file.write_text(blocks[2 * number])
     room: dict[str, Any] = {}

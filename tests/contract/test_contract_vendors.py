@@ -1,4 +1,4 @@
-"""Other makers' plugins, several on a node, and MIG cards: what they do, and what they say of a scheduler that errs."""
+"""Other vendors' plugins, several on a node, and MIG cards: what they do, and say of a scheduler that errs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vgpu_devcluster import (
     MTHREADS,
     NVIDIA,
     Card,
-    Maker,
     NodeSide,
+    Vendor,
     equip,
     made_cards,
 )
@@ -39,8 +39,8 @@ def _node(api: Api) -> str:
     return f"{api.namespace}-gpu"
 
 
-def made(maker: Maker) -> Callable[[str], list[Card]]:
-    return lambda node: made_cards(node, maker, 2, 49152)
+def made(vendor: Vendor) -> Callable[[str], list[Card]]:
+    return lambda node: made_cards(node, vendor, 2, 49152)
 
 
 def mig(node: str) -> list[Card]:
@@ -48,7 +48,7 @@ def mig(node: str) -> list[Card]:
     return [replace(card, profiles=A100_PROFILES) for card in equip(node, ["A100-40G"] * 2, count=7, mode="mig")]
 
 
-async def _fit(api: Api, side: NodeSide, cards: Mapping[Maker, Callable[[str], list[Card]]]) -> list[str]:
+async def _fit(api: Api, side: NodeSide, cards: Mapping[Vendor, Callable[[str], list[Card]]]) -> list[str]:
     """Register a node; return its cards."""
     await side.register([_node(api)], cards)
     await side.start()
@@ -65,11 +65,11 @@ async def _has_lock(api: Api, key: str) -> bool:
     return key in node["metadata"].get("annotations", {})
 
 
-def written(maker: Maker, *entries: str, **more: str) -> dict[str, str]:
-    """What a scheduler writes for one maker: an entry per container."""
+def written(vendor: Vendor, *entries: str, **more: str) -> dict[str, str]:
+    """What a scheduler writes for one vendor: an entry per container."""
     value = "".join(f"{entry};" for entry in entries)
-    names = [name for name in (maker.allocated, maker.to_allocate) if name]
-    return {**dict.fromkeys(names, value), **dict.fromkeys(maker.told, "0"), **more}
+    names = [name for name in (vendor.allocated, vendor.to_allocate) if name]
+    return {**dict.fromkeys(names, value), **dict.fromkeys(vendor.told, "0"), **more}
 
 
 async def _bind(api: Api, name: str, *limits: Object, behaviour: str = "", **annotations: str) -> None:
@@ -153,14 +153,14 @@ GUESSING = {
 
 
 async def _bind_two(api: Api, side: NodeSide, how: str, *, at_once: bool) -> None:
-    maker, limits, marks = GUESSING[how]
-    card, _ = await _fit(api, side, {maker: made(maker)})
+    vendor, limits, marks = GUESSING[how]
+    card, _ = await _fit(api, side, {vendor: made(vendor)})
     for number, name in enumerate("ab", 1):
-        if maker.lock and maker is not MTHREADS:
-            await _lock(api, maker.lock, name if maker.lock == MUTEX else "")
+        if vendor.lock and vendor is not MTHREADS:
+            await _lock(api, vendor.lock, name if vendor.lock == MUTEX else "")
         told = {key: value.format(number=number) for key, value in marks.items()}
         behaviour = "held" if at_once and name == "a" else ""
-        await _bind(api, name, limits, behaviour=behaviour, **written(maker, f"{card},{maker.word},100,1:", **told))
+        await _bind(api, name, limits, behaviour=behaviour, **written(vendor, f"{card},{vendor.word},100,1:", **told))
         if not behaviour:
             await side.until(lambda ended=number: side.counts["allocated"] == ended or at_once)  # type: ignore[misc]
             await side.until(lambda: at_once or not side.busy)
@@ -195,14 +195,14 @@ async def test_slices_of_one_card_are_counted_as_shares(api: Api, side: NodeSide
     assert f"card {card} has 9 of 6 slots handed out" in violation
 
 
-# Several makers on one node ----------------------------------------------------------------------------------------
+# Several vendors on one node ----------------------------------------------------------------------------------------
 
 BOTH = {HYGON: made(HYGON), NVIDIA: lambda node: equip(node, ["A10"])}
 DCU = {"hygon.com/dcunum": 1}
 
 
 def of_both(side: NodeSide, api: Api, order: str) -> tuple[list[Object], dict[str, str]]:
-    """Two containers, in an order of makers, and what a scheduler writes for them."""
+    """Two containers, in an order of vendors, and what a scheduler writes for them."""
     cards = {"d": side.cards(_node(api))[0].uuid, "n": side.cards(_node(api))[-1].uuid}
     first = order == "dn"
     dcu, gpu = f"{cards['d']},DCU,100,1:", f"{cards['n']},NVIDIA,100,1:"

@@ -1,11 +1,11 @@
-"""Policies on the cards of all makers: what they say means the same everywhere."""
+"""Policies on the cards of all vendors: what they say means the same everywhere."""
 
 from __future__ import annotations
 
 import pytest
 from tests.engine.builders import OURS, pod_object
-from tests.engine.engine_makers import (
-    ALL_MAKERS,
+from tests.engine.engine_vendors import (
+    ALL_VENDORS,
     AMOUNTS,
     ASKS,
     Obj,
@@ -25,17 +25,17 @@ from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
 
 
-@pytest.mark.parametrize("maker", ASKS)
-def test_cards_that_nobody_joins(maker: str) -> None:
+@pytest.mark.parametrize("vendor", ASKS)
+def test_cards_that_nobody_joins(vendor: str) -> None:
     engine = under({"selector": {"matchLabels": {"team": "red"}}, "devices": {"exclusive": True}})
-    wire = pod_object("mine", {"limits": ASKS[maker]}, labels={"team": "red"})
+    wire = pod_object("mine", {"limits": ASKS[vendor]}, labels={"team": "red"})
     engine.observe_pod(decode_pod(wire), 1.0)
     decision = engine.attempt(1.0)
     assert decision is not None
     assert decision.placement is not None, decision.message
     (mine,) = (card.uuid for container in decision.placement.containers for card in container)
     for number in range(100):
-        other = decide(engine, ASKS[maker], name=f"other-{number}", now=100.0 + 100 * number)
+        other = decide(engine, ASKS[vendor], name=f"other-{number}", now=100.0 + 100 * number)
         if other.placement is None:
             break
         assert mine not in [card.uuid for container in other.placement.containers for card in container]
@@ -52,28 +52,28 @@ def test_cards_that_others_could_join_are_left_out() -> None:
     assert "CardDeniedByPolicy" in decision.message
 
 
-@pytest.mark.parametrize("maker", ASKS)
-def test_cards_without_a_mode_are_in_any(maker: str) -> None:
-    assert decide(under({"devices": {"modes": ["hami-core"]}}), ASKS[maker]).placement is not None
-    if maker == "NVIDIA":
-        assert "CardDeniedByPolicy" in decide(under({"devices": {"modes": ["mps"]}}), ASKS[maker]).message
+@pytest.mark.parametrize("vendor", ASKS)
+def test_cards_without_a_mode_are_in_any(vendor: str) -> None:
+    assert decide(under({"devices": {"modes": ["hami-core"]}}), ASKS[vendor]).placement is not None
+    if vendor == "NVIDIA":
+        assert "CardDeniedByPolicy" in decide(under({"devices": {"modes": ["mps"]}}), ASKS[vendor]).message
 
 
 @pytest.mark.parametrize(
-    ("maker", "cores"),
+    ("vendor", "cores"),
     [
         ("NVIDIA", 20), ("Hygon", 20), ("Cambricon", 20), ("MetaX", 20), ("AMD", 22), ("Moore Threads", 4),
         ("Ascend", 0), ("Enflame", 17), ("Neuron devices", 3), ("Neuron cores", 1), ("Vastai", 0),
     ],
 )  # fmt: skip
-def test_default_compute_is_in_percent_of_a_card(maker: str, cores: int) -> None:
-    decision = decide(under({"defaults": {"cores": 20}, "devices": {"policy": "binpack"}}), ASKS[maker])
+def test_default_compute_is_in_percent_of_a_card(vendor: str, cores: int) -> None:
+    decision = decide(under({"defaults": {"cores": 20}, "devices": {"policy": "binpack"}}), ASKS[vendor])
     assert isinstance(given(decision), list), decision.message
     assert [each[2] for each in given(decision)] == [cores]
 
 
 def test_default_compute_of_soft_chips_is_in_percent() -> None:
-    engine = engine_on({**ALL_MAKERS, "hami-vnpu-core": "true"}, AMOUNTS)
+    engine = engine_on({**ALL_VENDORS, "hami-vnpu-core": "true"}, AMOUNTS)
     engine.effective_policies.observe(policy("p", {"defaults": {"cores": 20}}))
     soft = {"huawei.com/vnpu-mode": "hami-core"}
     assert given(decide(engine, ASKS["Ascend"], soft)) == [(1, 8192, 20)]
@@ -143,7 +143,7 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     section: Obj, defaults: Obj, share: tuple[int, ...], *, reviewed: bool
 ) -> None:
     dialect = hami_dialect(configured(VendorSection({"nvidia": {"wholeIsExclusive": True, **section}})))
-    engine = engine_on(ALL_MAKERS, AMOUNTS, dialect)
+    engine = engine_on(ALL_VENDORS, AMOUNTS, dialect)
     if defaults:
         engine.effective_policies.observe(policy("p", {"defaults": defaults}))
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
@@ -222,9 +222,9 @@ def test_a_numa_node_is_a_wing_of_a_server(number: int, *, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("defaults", [{"memory": "512Mi"}, {"cores": 20}, {"memory": "512Mi", "cores": 20}], ids=str)
-@pytest.mark.parametrize("maker", ASKS)
-def test_defaults_are_the_same_with_and_without_the_webhook(maker: str, defaults: Obj) -> None:
-    count, number = next(iter(ASKS[maker].items()))
+@pytest.mark.parametrize("vendor", ASKS)
+def test_defaults_are_the_same_with_and_without_the_webhook(vendor: str, defaults: Obj) -> None:
+    count, number = next(iter(ASKS[vendor].items()))
 
     def shares(*, reviewed: bool) -> list[tuple[int, ...]] | str:
         engine = under({"defaults": defaults})
@@ -269,7 +269,7 @@ def test_cards_for_nobody_else_are_not_for_pods_that_share_theirs(app_class: str
 
 @pytest.mark.parametrize("cores", [0, 101])
 def test_compute_of_amd_cards_is_never_none(cores: int) -> None:
-    refused = decide(engine_on(ALL_MAKERS, AMOUNTS), amd(cores=cores))
+    refused = decide(engine_on(ALL_VENDORS, AMOUNTS), amd(cores=cores))
     assert f"amd.com/gpucores: {cores} is no percentage of a card" in refused.message
     least = under({"defaults": {"cores": 0}})
     assert [share[2] for share in given(decide(least, {"amd.com/gpu": "1"}))] in ([1], [3])

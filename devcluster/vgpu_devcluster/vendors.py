@@ -1,4 +1,4 @@
-"""The makers whose device plugins are played: what they register, and how each finds the pod that the kubelet starts.
+"""The vendors whose device plugins are played: what they register, and how each finds the pod that the kubelet starts.
 
 Plugins are told of a container and a number of devices, never of the pod. HAMi's own go by the node lock, which names
 the pod. Hygon's takes the first pod of its node that is allocating, lock or not. Moore Threads' takes the oldest pod
@@ -35,8 +35,8 @@ Registered = Callable[[Sequence[Card]], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """One maker's plugin.
+class Vendor:
+    """One vendor's plugin.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def _slices(cards: Sequence[Card]) -> str:
     return json.dumps({"devices": devices, "profiles": profiles})
 
 
-NVIDIA = Maker(
+NVIDIA = Vendor(
     "NVIDIA",
     "nvidia.com/gpu",
     "hami.io/vgpu-devices-allocated",
@@ -113,7 +113,7 @@ NVIDIA = Maker(
     lambda cards: _shares("nvidia.com/gpu")(cards) if cards else {},
     cuts=True,
 )
-ASCEND_910B3 = Maker(
+ASCEND_910B3 = Vendor(
     "Ascend910B3",
     "huawei.com/Ascend910B3",
     "hami.io/Ascend910B3-devices-allocated",
@@ -124,7 +124,7 @@ ASCEND_910B3 = Maker(
     shares=4,
     cores=20,
 )
-HYGON = Maker(
+HYGON = Vendor(
     "DCU",
     "hygon.com/dcunum",
     "hami.io/dcu-devices-allocated",
@@ -136,7 +136,7 @@ HYGON = Maker(
     model="DCU-Z100",
     shares=4,
 )
-MTHREADS = Maker(
+MTHREADS = Vendor(
     "Mthreads",
     "mthreads.com/vgpu",
     "hami.io/mthreads-vgpu-devices-allocated",
@@ -153,7 +153,7 @@ MTHREADS = Maker(
     name="{node}-mthreads-{index}",
     cores=16,
 )
-CAMBRICON = Maker(
+CAMBRICON = Vendor(
     "MLU",
     "cambricon.com/vmlu",
     "hami.io/cambricon-mlu-devices-allocated",
@@ -170,7 +170,7 @@ CAMBRICON = Maker(
     told=("CAMBRICON_DSMLU_PROFILE",),
     name="{node}-cambricon-mlu-{index}",
 )
-ENFLAME_DRS = Maker(
+ENFLAME_DRS = Vendor(
     "Enflame",
     "enflame.com/drs-gcu",
     "hami.io/enflame-vgpu-devices-allocated",
@@ -188,10 +188,10 @@ ENFLAME_DRS = Maker(
 )
 
 
-def made_cards(node: str, maker: Maker, number: int, memory: int) -> list[Card]:
-    """Return devices of a maker that is not NVIDIA, with so many MiB each, named as its plugin names them."""
-    model = maker.model or maker.word
+def made_cards(node: str, vendor: Vendor, number: int, memory: int) -> list[Card]:
+    """Return devices of a vendor that is not NVIDIA, with so many MiB each, named as its plugin names them."""
+    model = vendor.model or vendor.word
     return [
-        Card(maker.name.format(node=node, index=index), index, maker.shares, memory, maker.cores, model, mode="")
+        Card(vendor.name.format(node=node, index=index), index, vendor.shares, memory, vendor.cores, model, mode="")
         for index in range(number)
     ]

@@ -1,4 +1,4 @@
-"""Every maker's cards from claim to ledger: what is written is what is read back, and no card is overbooked."""
+"""Every vendor's cards from claim to ledger: what is written is what is read back, and no card is overbooked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.dialects.guard import guarded
-from tests.dialects.makers import MODES, NODES, asking, bound, node, pod
+from tests.dialects.vendors import MODES, NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
@@ -17,14 +17,14 @@ from vgpu_scheduler.model import NO_USAGE, Amounts, Compute, Placement, Usage
 from vgpu_scheduler.state import State
 
 DIALECT = hami_dialect()
-MAKERS = {vendor.key: vendor for vendor in vendors()}
+VENDORS = {vendor.key: vendor for vendor in vendors()}
 POLICIES = ("binpack", "spread", "mutex", "numa", "spread", "binpack")
 PODS = 30
 
 
-@pytest.mark.parametrize("key", [*MAKERS, "all of them"])
+@pytest.mark.parametrize("key", [*VENDORS, "all of them"])
 def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> None:
-    makers = [MAKERS[key]] if key in MAKERS else list(MAKERS.values())
+    makers = [VENDORS[key]] if key in VENDORS else list(VENDORS.values())
     placed: Counter[str] = Counter()
     for seed in range(6):
         placed += book_many(makers, np.random.default_rng(seed))
@@ -35,9 +35,9 @@ def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["0", "0k", "00", "0.0", "0Gi"])
-@pytest.mark.parametrize("key", MAKERS)
+@pytest.mark.parametrize("key", VENDORS)
 def test_nothing_is_asked_for_however_it_is_written(key: str, text: str) -> None:
-    wire = asking(dict.fromkeys(MAKERS[key].claims.counts, text))
+    wire = asking(dict.fromkeys(VENDORS[key].claims.counts, text))
     running = decode_pod(bound(wire, "n", {}))
     assert DIALECT.allocation.usage(running) == NO_USAGE
     assert not DIALECT.claims.read(decode_pod(wire))[0].claims
@@ -54,7 +54,7 @@ def test_what_goes_first_says_that_nothing_is_asked_for() -> None:
 
 
 def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
-    """Place many pods, each in the sight of those before it; count how often each maker's cards were given out."""
+    """Place many pods, each in the sight of those before it; count how often each vendor's cards were given out."""
     nodes = [decode_node(node(name, makers, rng)) for name in NODES]
     state = fresh(nodes)
     assert all(state.devices.devices(row) for row in state.nodes.rows().tolist())
@@ -129,7 +129,7 @@ def assert_in_order(state: State, newest: Pod | None) -> None:
 
 
 def trimmed(usage: Usage) -> dict[str, Amounts]:
-    """The charges without zeros at the end: dimensions that a maker does not have."""
+    """The charges without zeros at the end: dimensions that a vendor does not have."""
     found = {}
     for uuid, amounts in usage.charges.items():
         last = max((position for position, amount in enumerate(amounts) if amount), default=-1)
@@ -142,7 +142,7 @@ def test_makers_are_said_to_count_compute_in_percent_only_where_all_of_their_car
     """What is said of the others may depend on the node."""
     rng = np.random.default_rng(seed)
     inventory = DIALECT.inventory
-    devices = inventory.devices(decode_node(node("node-0", list(MAKERS.values()), rng)))
+    devices = inventory.devices(decode_node(node("node-0", list(VENDORS.values()), rng)))
     assert {device.vendor for device in devices} >= inventory.in_percent
     for device in devices:
         assert (device.compute is Compute.PERCENT) == (device.vendor in inventory.in_percent), device
