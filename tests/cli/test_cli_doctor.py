@@ -178,7 +178,7 @@ async def test_a_kind_that_may_not_be_seen_is_named(fact: Fact) -> None:
 )
 async def test_a_server_that_fails_in_between_is_said(broken: ApiResponse | ApiUnreachableError) -> None:
     _, report = await look(Server(healthy(), config_map(), broken={"Lease": broken}))
-    depend = {"scheduler", "leaders", "waiting-pods", "lease-clock", "hami-scheduler"}
+    depend = {"scheduler", "leaders", "waiting-pods", "lease-clock", "hami-scheduler", "other-schedulers"}
     assert {skipped.check for skipped in report.skipped} == depend
     assert all("etcd" in skipped.reason for skipped in report.skipped)
 

@@ -23,6 +23,7 @@ from tests.doctor.clusters import (
     policy,
     tenant,
 )
+from tests.doctor.ecosystems import PLANTED as OF_OTHERS
 from tests.doctor.planted import (
     PLANTED,
     Plant,
@@ -102,6 +103,7 @@ def test_every_diagnosis_is_tested() -> None:
         "settings-unreadable",
     }
     planted = {name for _, expected in PLANTED for name, _ in expected}
+    planted |= {name for _, _, _, expected in OF_OTHERS.values() for name, _ in expected}
     assert planted | elsewhere == {diagnosis.id for diagnosis in DIAGNOSES}
     assert not planted & elsewhere
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,6 +43,23 @@ class LockValue:
     def owner(self) -> str:
         """``namespace/name`` of the pod, or empty."""
         return f"{self.namespace}/{self.name}" if self.name else ""
+
+
+def version_of_image(image: str, name: str) -> tuple[int, int] | None:
+    """Return the major and minor version that the tag of an image says; None if the image is called otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the tag says no version.
+    """
+    called, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    if called != name:
+        return None
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", tag)
+    if found is None:
+        raise ValueError(f"image {quoted(image)} does not say a version")
+    return int(found[1]), int(found[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +144,19 @@ class NodeSide(Protocol):
             If it could not, wherever the pod went; the message names the container, the resource and the fix.
         """
         del pod, claims
+
+    def version_problem(self, image: str) -> str | None:
+        """Tell what does not go together with the version of the software on the nodes that an image is of.
+
+        Empty if all does; None if the image is of something else, or all versions do the same.
+
+        Raises
+        ------
+        ValueError
+            If the image is of this software and does not say of which version.
+        """
+        del image
+        return None
 
 
 class LocklessNodeSide(NodeSide):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
-from vgpu_scheduler.doctor.findings import Diagnosis, Finding
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Unknown
 
 RIGHTS = "rights"
 """What a check needs that asks who may do what; the others need objects, by their kind."""
@@ -25,10 +25,10 @@ class Check:
     diagnoses
         What it may find.
     run
-        Yields what it finds.
+        Yields what it finds, and what it could not tell.
     """
 
     name: str
     needs: tuple[str, ...]
     diagnoses: tuple[Diagnosis, ...]
-    run: Callable[[ClusterSnapshot], Iterator[Finding]]
+    run: Callable[[ClusterSnapshot], Iterator[Finding | Unknown]]

@@ -242,6 +242,11 @@ class ClusterSnapshot:
         """The managed nodes that list devices in any dialect."""
         return {n.name for n in self.nodes if self.manages(n) and any(self.books.devices(n.name).values())}
 
+    def nodes_with(self, workload: Workload) -> Collection[str]:
+        """Return the managed nodes that list devices and have a pod of a workload."""
+        pods = self.pods_of.get(workload.metadata.uid, ())
+        return {pod.node_name for pod in pods if not pod.terminal and pod.node_name in self.nodes_with_devices}
+
     @cached_property
     def pods_of(self) -> Mapping[str, Sequence[Pod]]:
         """The pods of each controller, by its UID."""
@@ -264,6 +269,11 @@ class ClusterSnapshot:
     def own_deployments(self) -> list[Workload]:
         """The scheduler's Deployments, in all namespaces."""
         return [d for d in self.deployments if d.metadata.labels.get(APP_LABEL) == APP]
+
+    @cached_property
+    def installed(self) -> bool:
+        """Whether the scheduler is installed, or leads from elsewhere."""
+        return bool(self.own_deployments) or self.leading
 
     @cached_property
     def account(self) -> Account:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from vgpu_scheduler.doctor.access import Question
-from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
 from vgpu_scheduler.doctor.checks.rights import needed_roles
 from vgpu_scheduler.doctor.checks.rights import questions as rights_of
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
-from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped, Unknown
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",
@@ -41,16 +40,14 @@ def examine(seen: ClusterSnapshot) -> Report:
     skipped = []
     for check in CHECKS:
         reasons = [seen.missing[need] for need in check.needs if need in seen.missing]
+        if not reasons:
+            try:
+                told = list(check.run(seen))
+            except Exception as error:  # noqa: BLE001 - the other checks go on
+                told = [Unknown(f"internal error: {error!r}")]
+            findings += [each for each in told if isinstance(each, Finding)]
+            reasons = [each.reason for each in told if isinstance(each, Unknown)]
         if reasons:
             skipped.append(Skipped(check.name, ", ".join(dict.fromkeys(reasons))))
-            continue
-        try:
-            findings += _run(check, seen)
-        except Exception as error:  # noqa: BLE001 - the other checks go on
-            skipped.append(Skipped(check.name, f"internal error: {error!r}"))
     findings.sort(key=lambda finding: finding.severity.rank)
     return Report(tuple(findings), tuple(skipped), len(CHECKS) - len(skipped))
-
-
-def _run(check: Check, seen: ClusterSnapshot) -> list[Finding]:
-    return list(check.run(seen))

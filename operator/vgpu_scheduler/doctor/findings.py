@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 PAGE = "docs/doctor.md"
 """Has a section for each diagnosis, whose anchor is its id."""
+_MOST_NAMED = 5
 
 
 class Severity(Enum):
@@ -37,6 +38,13 @@ class ObjectRef:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def listed_nodes(names: Collection[str]) -> str:
+    """Return the names of nodes for a message: the first ones, and how many more there are."""
+    first = sorted(names)[:_MOST_NAMED]
+    more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
+    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(first)}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,19 @@ class Finding:
             "remedy": self.diagnosis.remedy,
             "docs": self.docs,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that a check could not tell, beside what it found.
+
+    Attributes
+    ----------
+    reason
+        What it would take to know, for ``needs …``.
+    """
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vgpu_scheduler.doctor.findings import ObjectRef
 from vgpu_scheduler.kube import DecodeError, Encoded, decode_json, parse_time
 
 _Value = TypeVar("_Value")
@@ -107,6 +108,10 @@ class Workload(_Object, frozen=True):
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    def ref(self, kind: str) -> ObjectRef:
+        """Return what findings call it."""
+        return ObjectRef(kind, self.metadata.name, self.metadata.namespace)
 
     @property
     def containers(self) -> list[ContainerSpec]:

@@ -49,7 +49,7 @@ def find(world: World, now: float, patience: float) -> list[Finding]:
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},
         engine=engine,
     )
-    return [finding for check in _CHECKS for finding in check.run(seen)]
+    return [told for check in _CHECKS for told in check.run(seen) if isinstance(told, Finding)]
 
 
 def follow(

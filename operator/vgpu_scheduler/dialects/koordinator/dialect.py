@@ -10,10 +10,10 @@ from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.koordinator.allocation import KoordinatorAllocation
 from vgpu_scheduler.dialects.koordinator.inventory import KoordinatorInventory
 from vgpu_scheduler.dialects.koordinator.names import NAME
+from vgpu_scheduler.dialects.koordinator.node_side import KoordinatorNodeSide
 from vgpu_scheduler.dialects.koordinator.pods import KoordinatorClaims
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide
 
 
 def koordinator_dialect() -> Dialect:
     """Return Koordinator's wire format; koordlet finds the allocation on the pod that it starts."""
-    return Dialect(NAME, KoordinatorInventory(), KoordinatorClaims(), KoordinatorAllocation(), LocklessNodeSide())
+    return Dialect(NAME, KoordinatorInventory(), KoordinatorClaims(), KoordinatorAllocation(), KoordinatorNodeSide())

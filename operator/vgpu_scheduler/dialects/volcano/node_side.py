@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide, UnservedPod
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, UnservedPod, version_of_image
 from vgpu_scheduler.dialects.volcano.claims import regular_containers
 from vgpu_scheduler.dialects.volcano.names import (
     BIND_PHASE_ANNOTATION,
@@ -34,6 +34,13 @@ class PluginVersion(Enum):
     """It serves the containers of a pod one after the other."""
     V1_12 = "v1.12"
     """It compares the cards of all containers of a pod with those of the one container that is started."""
+
+    @classmethod
+    def of(cls, major: int, minor: int) -> PluginVersion:
+        """Return the one that stands for a version."""
+        if (major, minor) == (1, 11):
+            return cls.V1_11
+        return cls.V1_10 if (major, minor) < (1, 11) else cls.V1_12
 
     @property
     def serves_several_containers(self) -> bool:
@@ -81,6 +88,19 @@ class VolcanoNodeSide(LocklessNodeSide):
         left = pod.annotations.get(TO_ALLOCATE_ANNOTATION, "").replace(";", ":").split(":")
         cards = sum("," in card for card in left)
         return UnservedPod(node, self._turn(cards)) if cards or not self._version.looks_at_numbers else None
+
+    def version_problem(self, image: str) -> str | None:
+        """Tell whether the plugin is of another version than it is taken for."""
+        version = version_of_image(image, "volcano-vgpu-device-plugin")
+        if version is None:
+            return None
+        found = PluginVersion.of(*version)
+        if found is self._version:
+            return ""
+        return (
+            f"Volcano's device plugin is v{version[0]}.{version[1]} and is taken for {self._version.value}: "
+            f"set volcano.plugin_version to {found.value}"
+        )
 
     def _turn(self, cards: int) -> str:
         return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count

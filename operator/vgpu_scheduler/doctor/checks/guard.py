@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.access import Account, Question
 from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.checks.other_schedulers import others
 from vgpu_scheduler.doctor.checks.software import is_device_plugin, is_hami_scheduler
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
@@ -52,15 +53,15 @@ UNGUARDED = Diagnosis(
 REFUSED = Diagnosis(
     "plugin-refused",
     Severity.ERROR,
-    "The guard is in force, and refuses what the service account of a device plugin or of HAMi's scheduler writes. Pods"
-    " of that plugin do not start.",
+    "The guard is in force, and refuses what the service account of a device plugin or of another scheduler writes."
+    " Pods of that plugin do not start.",
     "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account, in a ClusterRoleBinding of your own.",
 )
 WOULD_REFUSE = Diagnosis(
     "plugin-not-let-in",
     Severity.WARNING,
     "The guard does not deny yet. Once it does, it would refuse what the service account of a device plugin or of"
-    " HAMi's scheduler writes, and pods of that plugin would not start.",
+    " another scheduler writes, and pods of that plugin would not start.",
     "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account before the guard denies.",
 )
 
@@ -124,6 +125,8 @@ def plugin_accounts(seen: ClusterSnapshot) -> dict[Account, list[str]]:
     for deployment in seen.deployments:
         if is_hami_scheduler(deployment) and deployment.spec.replicas:
             add("Deployment", deployment)
+    for _, deployment in others(seen):
+        add("Deployment", deployment)
     return found
 
 

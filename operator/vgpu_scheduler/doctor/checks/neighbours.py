@@ -1,18 +1,13 @@
-"""Who else gives out the cards of our nodes."""
+"""Who else has the cards of our nodes in hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from vgpu_scheduler.doctor.check import Check
-from vgpu_scheduler.doctor.checks.software import (
-    is_hami_scheduler,
-    is_mig_manager,
-    is_stock_plugin,
-    scheduler_name,
-)
+from vgpu_scheduler.doctor.checks.software import is_mig_manager, is_stock_plugin
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
-from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, listed_nodes
 from vgpu_scheduler.doctor.objects import Workload
 
 STOCK_PLUGIN = Diagnosis(
@@ -44,22 +39,7 @@ RESOURCE_SLICES = Diagnosis(
     " that the scheduler may give out as well.",
     "Keep the driver off this node, or the node out of managed_nodes.",
 )
-HAMI = Diagnosis(
-    "hami-scheduler-uncounted",
-    Severity.ERROR,
-    "HAMi's scheduler runs, and coexist_with does not name it. What it has decided and not yet bound is not counted, so"
-    " a card may be given out twice.",
-    "Add the name of HAMi's scheduler to coexist_with, or scale it to 0.",
-)
-SAME_NODES = Diagnosis(
-    "two-schedulers",
-    Severity.ERROR,
-    "HAMi's scheduler runs and has placed a pod with cards on a node that is managed here. Two schedulers that place"
-    " pods on the same nodes decide without knowing of each other.",
-    "Keep the nodes apart: managed_nodes here, the flag --node-label-selector there.",
-)
 _GPU_DRIVERS = ("gpu.", "hami")
-_MOST_NAMED = 5
 
 
 def components(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -70,9 +50,9 @@ def components(seen: ClusterSnapshot) -> Iterator[Finding]:
     )
     for workload in seen.daemon_sets:
         for diagnosis, is_kind, message in kinds:
-            nodes = _nodes_of(seen, workload) if is_kind(workload) else []
+            nodes = seen.nodes_with(workload) if is_kind(workload) else ()
             if nodes:
-                yield diagnosis.of(_ref("DaemonSet", workload), f"{message} {_listed(nodes)}")
+                yield diagnosis.of(workload.ref("DaemonSet"), f"{message} {listed_nodes(nodes)}")
 
 
 def sharing(seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -96,43 +76,8 @@ def slices(seen: ClusterSnapshot) -> Iterator[Finding]:
         yield RESOURCE_SLICES.of(ObjectRef("Node", node), f"its devices are offered by {', '.join(sorted(names))}, too")
 
 
-def hami(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find schedulers of HAMi that decide about the same cards as ours, where ours is installed."""
-    if not seen.own_deployments and not seen.leading:
-        return
-    for deployment in seen.deployments:
-        if not is_hami_scheduler(deployment) or not deployment.spec.replicas:
-            continue
-        name = scheduler_name(deployment)
-        if name not in seen.expected.options.coexist_with:
-            ours = name in seen.expected.options.scheduler_names
-            why = "which is one of our own scheduler_names" if ours else "which coexist_with does not name"
-            yield HAMI.of(_ref("Deployment", deployment), f"it serves pods that name {name}, {why}")
-        for pod in seen.pods:
-            shared = pod.node_name in seen.nodes_with_devices and not pod.terminal
-            if shared and pod.scheduler_name == name and seen.asks_for_devices(pod):
-                message = f"{name} placed it on node {pod.node_name}, which is managed here"
-                yield SAME_NODES.of(ObjectRef("Pod", pod.name, pod.namespace), message)
-
-
-def _nodes_of(seen: ClusterSnapshot, workload: Workload) -> list[str]:
-    """Return the nodes with shared cards on which a workload has a pod."""
-    pods = seen.pods_of.get(workload.metadata.uid, ())
-    return sorted({pod.node_name for pod in pods if not pod.terminal} & set(seen.nodes_with_devices))
-
-
-def _listed(nodes: list[str]) -> str:
-    more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
-    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(nodes[:_MOST_NAMED])}{more}"
-
-
-def _ref(kind: str, workload: Workload) -> ObjectRef:
-    return ObjectRef(kind, workload.metadata.name, workload.metadata.namespace)
-
-
 CHECKS = (
     Check("gpu-components", ("DaemonSet", "Pod", "Node"), (STOCK_PLUGIN, MIG_MANAGER), components),
     Check("gpu-sharing", ("Node",), (TIME_SLICING,), sharing),
     Check("resource-slices", ("ResourceSlice", "Node"), (RESOURCE_SLICES,), slices),
-    Check("hami-scheduler", ("Deployment", "Lease", "Pod", "Node"), (HAMI, SAME_NODES), hami),
 )

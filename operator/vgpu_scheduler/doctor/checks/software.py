@@ -1,12 +1,11 @@
-"""What other software in a cluster looks like: device plugins, HAMi's scheduler, NVIDIA's own components."""
+"""What other software in a cluster looks like: device plugins, other schedulers, NVIDIA's own components."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Mapping
 
-from vgpu_scheduler.doctor.objects import ContainerSpec, Workload
+from vgpu_scheduler.doctor.objects import Workload
 
 HAMI_SCHEDULER = "hami-scheduler"
 """The name that HAMi's scheduler has in ``spec.schedulerName`` unless its flag says otherwise."""
@@ -18,7 +17,6 @@ _MAKERS = re.compile(
     r"hami|vgpu|dcu|ascend|npu|mlu|cambricon|iluvatar|ix-device|mthreads|metax|enflame|gcu|kunlun|xpu|neuron|vastai|biren"
 )
 """Words in the names and images of device plugins that write annotations on pods."""
-_SCHEDULER_NAME = "--scheduler-name"
 
 
 def is_stock_plugin(workload: Workload) -> bool:
@@ -60,13 +58,21 @@ def is_hami_scheduler(workload: Workload) -> bool:
     )
 
 
-def scheduler_name(workload: Workload) -> str:
-    """Return the name that HAMi's scheduler serves."""
-    return next((name for container in workload.containers for name in _named(container)), HAMI_SCHEDULER)
+def is_volcano_scheduler(workload: Workload) -> bool:
+    """Tell whether a Deployment is Volcano's scheduler."""
+    return _is(workload, "vc-scheduler", {"app": "volcano-scheduler"})
 
 
-def _named(container: ContainerSpec) -> Iterator[str]:
-    for word, after in pairwise([*container.command, *container.args, ""]):
-        flag, equals, value = word.partition("=")
-        if flag == _SCHEDULER_NAME and (value if equals else after):
-            yield value if equals else after
+def is_koordinator(workload: Workload, component: str) -> bool:
+    """Tell whether a workload is a component of Koordinator: ``koordlet``, ``koord-scheduler``, ``koord-manager``."""
+    return _is(workload, component, {"koord-app": component})
+
+
+def _is(workload: Workload, program: str, labels: Mapping[str, str]) -> bool:
+    """Tell whether a workload has the labels of a program, its image or its command."""
+    found = workload.metadata.labels.items() | workload.spec.template.metadata.labels.items()
+    image = re.compile(rf"(^|/){program}(:|@|$)")
+    return labels.items() <= found or any(
+        image.search(container.image) or any(word.rpartition("/")[2] == program for word in container.command[:1])
+        for container in workload.containers
+    )

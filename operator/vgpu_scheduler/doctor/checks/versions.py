@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import APP, APP_LABEL, ClusterSnapshot
-from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity, Unknown, listed_nodes
 
 OLDEST = (1, 30)
 """The oldest minor version of Kubernetes that is supported."""
@@ -40,6 +40,14 @@ LEASE_SKEW = Diagnosis(
     " clock of the leader's node is wrong. Leader election does not depend on it; the age of node locks does, by which"
     " other schedulers judge them.",
     "Have the clock of the leader's node set by NTP.",
+)
+PLUGIN_VERSION = Diagnosis(
+    "plugin-version",
+    Severity.ERROR,
+    "The software on the nodes is of a version that does other things than is reckoned with. Volcano's device plugin"
+    " finds its pod in another way from version to version; koordlet limits shares and sets up RDMA devices since"
+    " v1.6.",
+    "Set volcano.plugin_version to the version of the plugin, or upgrade koordlet.",
 )
 
 
@@ -85,6 +93,22 @@ def lease_clock(seen: ClusterSnapshot) -> Iterator[Finding]:
         yield LEASE_SKEW.of(ref, f"{lease.spec.holder_identity} wrote a time {abs(skew):.0f} s {way} the API server's")
 
 
+def plugins(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
+    """Find device plugins and the like of other versions than are reckoned with."""
+    sides = [dialect.node_side for dialect in seen.expected.options.dialects]
+    for daemon_set in seen.daemon_sets:
+        nodes = seen.nodes_with(daemon_set)
+        for image in dict.fromkeys(container.image for container in daemon_set.containers) if nodes else ():
+            for side in sides:
+                try:
+                    problem = side.version_problem(image)
+                except ValueError as error:
+                    yield Unknown(f"the version of DaemonSet {daemon_set.key}: {error}")
+                    continue
+                if problem:
+                    yield PLUGIN_VERSION.of(daemon_set.ref("DaemonSet"), f"{problem} ({listed_nodes(nodes)})")
+
+
 def _server(seen: ClusterSnapshot) -> ObjectRef:
     return ObjectRef("APIServer", seen.server.address)
 
@@ -92,6 +116,7 @@ def _server(seen: ClusterSnapshot) -> ObjectRef:
 CHECKS = (
     Check("server-version", (), (TOO_OLD,), server_version),
     Check("replica-images", ("Pod", "Deployment"), (IMAGES_DIFFER,), images),
+    Check("plugin-versions", ("DaemonSet", "Pod", "Node", "Device"), (PLUGIN_VERSION,), plugins),
     Check("local-clock", (), (CLOCK_SKEW,), local_clock),
     Check("lease-clock", ("Lease",), (LEASE_SKEW,), lease_clock),
 )

@@ -1,0 +1,91 @@
+"""The flags that programs in Go are started with, as far as a workload says them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+
+from vgpu_scheduler.doctor.objects import ContainerSpec, Workload
+
+_REFERENCE = re.compile(r"\$\((\w+)\)")
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_ALL_ALPHA = "AllAlpha"
+
+
+class UnknownFlagError(Exception):
+    """The workload does not say what a flag is: its value comes from elsewhere; the text is what it takes to know."""
+
+
+def flag_values(workload: Workload, name: str) -> list[str]:
+    """Return every value that a flag is given, in their order; one dash and two are the same.
+
+    Raises
+    ------
+    UnknownFlagError
+        If a value comes from elsewhere.
+    """
+    return [value for container in workload.containers for value in _values(container, name)]
+
+
+def flag_is_on(workload: Workload, name: str) -> bool:
+    """Tell whether a flag that is on or off is on; it is off unless it is given, and its value is never a word apart.
+
+    Raises
+    ------
+    UnknownFlagError
+        If its value comes from elsewhere.
+    """
+    given = [joined for container in workload.containers for joined, _ in _given(container, name)]
+    return bool(given) and (given[-1] is None or given[-1] in _TRUE)
+
+
+def gate_is_on(workload: Workload, gate: str) -> bool:
+    """Tell whether a feature gate is on that is off unless it is given, as those of alpha features are.
+
+    Raises
+    ------
+    UnknownFlagError
+        If the value of the flag comes from elsewhere.
+    """
+    given: dict[str, bool] = {}
+    for value in flag_values(workload, "feature-gates"):
+        for part in value.split(","):
+            key, _, state = part.partition("=")
+            given[key.strip()] = state.strip() in _TRUE
+    return given.get(gate, given.get(_ALL_ALPHA, False))
+
+
+def listed(values: list[str]) -> list[str]:
+    """Return the items of values that are lists with commas."""
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def _values(container: ContainerSpec, name: str) -> Iterator[str]:
+    for joined, after in _given(container, name):
+        yield after if joined is None else joined
+
+
+def _given(container: ContainerSpec, name: str) -> Iterator[tuple[str | None, str]]:
+    """Yield what is joined to a flag by ``=``, None if nothing is, and the word after it."""
+    known = {variable.name: variable.value for variable in container.env if variable.value}
+    texts = (*container.command, *container.args)
+    texts = tuple(_REFERENCE.sub(lambda found: known.get(found[1], found[0]), text) for text in texts)
+    words = [word for text in texts for word in ([text] if text.startswith("-") else _of_script(text))]
+    for word, after in pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        joined = value if equals else None
+        named = flag in (f"-{name}", f"--{name}")
+        if word.startswith("$") or (named and "$" in (joined or after)):
+            raise UnknownFlagError(f"the flag --{name} of {container.name}, which is said elsewhere")
+        if named:
+            yield joined, after
+
+
+def _of_script(text: str) -> list[str]:
+    """Return the words of what may be a script of a shell."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()

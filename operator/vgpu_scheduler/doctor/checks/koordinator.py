@@ -1,0 +1,119 @@
+"""Whether Koordinator's own components do what pods that are placed here need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.checks.flags import UnknownFlagError, flag_is_on, flag_values, gate_is_on, listed
+from vgpu_scheduler.doctor.checks.software import is_koordinator
+from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Severity, Unknown, listed_nodes
+from vgpu_scheduler.doctor.objects import Workload
+
+LISTS_NONE = Diagnosis(
+    "koordlet-lists-no-devices",
+    Severity.ERROR,
+    "koordlet runs without its feature gate Accelerators, which is off unless it is given. It makes no Device object"
+    " then, or leaves the one that it once made as it was: a card that fails is not taken out of service.",
+    "Add Accelerators=true to --feature-gates of koordlet.",
+)
+INJECTS_NONE = Diagnosis(
+    "koordlet-injects-no-cards",
+    Severity.ERROR,
+    "koordlet runs without its feature gate GPUEnvInject, which is off unless it is given. Containers are not told"
+    " which cards they have: each sees those that its image asks for, which may be all of the node or none, and no"
+    " share is limited.",
+    "Add GPUEnvInject=true to --feature-gates of koordlet, and have containerd serve NRI.",
+)
+INJECTS_NO_RDMA = Diagnosis(
+    "koordlet-injects-no-rdma",
+    Severity.ERROR,
+    "The node lists RDMA devices, and koordlet runs without its feature gate RDMADeviceInject, which is off unless it"
+    " is given. Containers that ask for such devices start without them.",
+    "Add RDMADeviceInject=true to --feature-gates of koordlet, and have containerd serve NRI.",
+)
+BINDING_REFUSED = Diagnosis(
+    "binding-refused",
+    Severity.ERROR,
+    "The webhook validate-pod-binding of koord-manager lets only those accounts bind pods whose names have one of the"
+    " words of its flag --binding-admission-user-name, and the account of this scheduler has none of them. Its Bindings"
+    " fail, and the pods wait.",
+    "Add the name of this scheduler's account to --binding-admission-user-name of koord-manager.",
+)
+_DIALECT = "koordinator"
+_GPU, _RDMA = "gpu", "rdma"
+"""What kinds of devices are called there."""
+
+
+def gates(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
+    """Find nodes whose koordlet does not list devices, or does not give them to containers."""
+    if not any(dialect.name == _DIALECT for dialect in seen.expected.options.dialects):
+        return
+    gpus, rdma = _nodes_that_list(seen, _GPU), _nodes_that_list(seen, _RDMA)
+    left = gpus | rdma
+    for daemon_set in seen.daemon_sets:
+        if not is_koordinator(daemon_set, "koordlet"):
+            continue
+        nodes = {pod.node_name for pod in seen.pods_of.get(daemon_set.metadata.uid, ()) if not pod.terminal}
+        left = left - nodes
+        listing = nodes & gpus if gpus or rdma else nodes & {node.name for node in seen.nodes if seen.manages(node)}
+        try:
+            yield from _without(daemon_set, "Accelerators", LISTS_NONE, listing)
+            yield from _without(daemon_set, "GPUEnvInject", INJECTS_NONE, nodes & gpus)
+            yield from _without(daemon_set, "RDMADeviceInject", INJECTS_NO_RDMA, nodes & rdma)
+        except UnknownFlagError as unknown:
+            yield Unknown(f"{unknown} (DaemonSet {daemon_set.key})")
+    if left:
+        yield Unknown(f"the flags of koordlet on {listed_nodes(left)}, where no DaemonSet runs it")
+
+
+def bindings(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
+    """Find a webhook of koord-manager that refuses the Bindings of this scheduler."""
+    for deployment in seen.deployments:
+        if is_koordinator(deployment, "koord-manager") and deployment.spec.replicas:
+            try:
+                refused = _refuses(deployment, f"system:serviceaccount:{seen.account.namespace}:{seen.account.name}")
+            except UnknownFlagError as unknown:
+                yield Unknown(f"{unknown} (Deployment {deployment.key})")
+                continue
+            if refused:
+                yield BINDING_REFUSED.of(deployment.ref("Deployment"), refused)
+
+
+def _nodes_that_list(seen: ClusterSnapshot, kind: str) -> frozenset[str]:
+    return frozenset(
+        name
+        for name in seen.nodes_with_devices
+        if any(device.vendor == kind for device in seen.books.devices(name).get(_DIALECT, ()))
+    )
+
+
+def _without(daemon_set: Workload, gate: str, diagnosis: Diagnosis, nodes: Collection[str]) -> Iterator[Finding]:
+    if nodes and not gate_is_on(daemon_set, gate):
+        yield diagnosis.of(daemon_set.ref("DaemonSet"), f"its feature gate {gate} is off on {listed_nodes(nodes)}")
+
+
+def _refuses(manager: Workload, account: str) -> str:
+    """Say what koord-manager refuses to an account; empty if nothing."""
+    words = listed(flag_values(manager, "binding-admission-user-name"))
+    if not gate_is_on(manager, "BindingAdmissionWebhook") or not words or any(word in account for word in words):
+        return ""
+    spaces = listed(flag_values(manager, "binding-admission-namespaces")[-1:])
+    spared = set(listed(flag_values(manager, "binding-admission-exclude-namespaces")[-1:] or ["kube-system"]))
+    where = "all namespaces" if spaces == ["*"] else ", ".join(name for name in spaces if name not in spared)
+    if not where or flag_is_on(manager, "binding-admission-dry-run"):
+        return ""
+    but = f" but {', '.join(sorted(spared))}" if spaces == ["*"] and spared else ""
+    return f"in {where}{but} it lets only accounts bind whose names have {' or '.join(words)}, and not {account}"
+
+
+CHECKS = (
+    Check(
+        "koordlet-gates",
+        ("DaemonSet", "Pod", "Node", "Device"),
+        (LISTS_NONE, INJECTS_NONE, INJECTS_NO_RDMA),
+        gates,
+    ),
+    Check("koord-manager", ("Deployment",), (BINDING_REFUSED,), bindings),
+)
