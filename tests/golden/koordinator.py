@@ -320,7 +320,7 @@ def _order(case: Case) -> ShareOrder:
 
 def run_allocation(case: Case) -> Outcome:
     """Place the pod of a case on each node and compare."""
-    if beyond := _beyond(case):
+    if beyond := beyond_reach(case):
         return Outcome("not_implemented", beyond)
     expected = _expected_allocation(case["expect"])
     wanted = koordinator.asks(case["pod"])
@@ -335,7 +335,8 @@ def run_allocation(case: Case) -> Outcome:
     return _compare(case, expected, _twin_allocation, _product_allocation(case))
 
 
-def _beyond(case: Case) -> str:
+def beyond_reach(case: Case) -> str:
+    """What in an allocation is beyond this version; empty if nothing is."""
     pod, args = case["pod"], case["args"]
     given = pod["metadata"].get("annotations", {})
     for name in koordinator.NOT_FOLLOWED:

@@ -115,47 +115,54 @@ class World:
 
     def cards(self) -> list[Card]:
         """What of each card is used, and by whom."""
-        assert not self.state.drift()
-        devices = self.state.devices
-        used, listed = dict(devices.usage(self._row)), devices.devices(self._row)
-        held = {held.uid: held.device_charges("volcano", listed) for held in self.state.reservations(self._node)}
-        cards = []
-        for device in listed:
-            number = devices.position(self._row, device.uuid)
-            assert number is not None
-            shares, *amounts_used = used[device.uuid][:3]
-            places = used[device.uuid][3:]
-            pods = {
-                uid: (amounts[device.uuid][1], amounts[device.uuid][2])
-                for uid, amounts in held.items()
-                if device.uuid in amounts
-            }
-            groups = {uid: self._group(uid) for uid in pods}
-            count, memory, cores = device.total[:3]
-            assert cores == 100
-            cards.append(
-                Card(
-                    device.uuid,
-                    device.index,
-                    count,
-                    memory,
-                    device.type,
-                    device.healthy,
-                    shares,
-                    *amounts_used,
-                    pods,
-                    groups,
-                    bool(devices.columns.explained[number]),
-                    mig=_instances(shares, places) if device.pieces else None,
-                )
-            )
-        return cards
+        return used_cards(self.state, self._node)
 
-    def _group(self, uid: str) -> str:
-        pod = self.state.pod(uid)
-        assert pod is not None
-        peers = PeerKeys(annotations=VOLCANO_GROUP_ANNOTATIONS).of(pod)
-        return "" if peers is None else f"{peers.namespace}/{peers.values[0]}"
+
+def used_cards(state: State, node: str) -> list[Card]:
+    """What of each card of a node is used, and by whom."""
+    assert not state.drift()
+    row, devices = state.nodes.row(node), state.devices
+    assert row is not None
+    used, listed = dict(devices.usage(row)), devices.devices(row)
+    held = {held.uid: held.device_charges("volcano", listed) for held in state.reservations(node)}
+    cards = []
+    for device in listed:
+        number = devices.position(row, device.uuid)
+        assert number is not None
+        shares, *amounts_used = used[device.uuid][:3]
+        places = used[device.uuid][3:]
+        pods = {
+            uid: (amounts[device.uuid][1], amounts[device.uuid][2])
+            for uid, amounts in held.items()
+            if device.uuid in amounts
+        }
+        groups = {uid: _group(state, uid) for uid in pods}
+        count, memory, cores = device.total[:3]
+        assert cores == 100
+        cards.append(
+            Card(
+                device.uuid,
+                device.index,
+                count,
+                memory,
+                device.type,
+                device.healthy,
+                shares,
+                *amounts_used,
+                pods,
+                groups,
+                bool(devices.columns.explained[number]),
+                mig=_instances(shares, places) if device.pieces else None,
+            )
+        )
+    return cards
+
+
+def _group(state: State, uid: str) -> str:
+    pod = state.pod(uid)
+    assert pod is not None
+    peers = PeerKeys(annotations=VOLCANO_GROUP_ANNOTATIONS).of(pod)
+    return "" if peers is None else f"{peers.namespace}/{peers.values[0]}"
 
 
 @dataclass(frozen=True)
