@@ -132,6 +132,11 @@ def nobody_names_it(objects: Objects) -> None:
         pod["spec"]["schedulerName"] = "vgpu-scheduler"
 
 
+def without_cards(objects: Objects) -> None:
+    for pod in objects["Pod"]:
+        pod["spec"]["containers"][0]["resources"], pod["metadata"]["annotations"] = {}, {}
+
+
 def scaled_down(objects: Objects) -> None:
     for deployment in objects["Deployment"][1:]:
         deployment["spec"]["replicas"] = 0
@@ -150,7 +155,7 @@ def not_ours(objects: Objects) -> None:
     objects["Deployment"], objects["Lease"] = objects["Deployment"][1:], []
 
 
-@pytest.mark.parametrize("mending", [nobody_names_it, scaled_down, cordoned, elsewhere, not_ours])
+@pytest.mark.parametrize("mending", [nobody_names_it, without_cards, scaled_down, cordoned, elsewhere, not_ours])
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_scheduler_whose_pods_cannot_come_is_no_matter(mending: Callable[[Objects], None], name: str) -> None:
     make, expected = HEALTHY[name]
@@ -181,6 +186,14 @@ def test_a_waiting_pod_of_koord_scheduler_that_tolerates_nothing_stays_away() ->
     objects = healthy_koordinator()
     objects["Pod"].append(koordinator_pod("waits"))
     assert found(look(objects, expected=EXPECTED_KOORDINATOR)) == set()
+
+
+def test_an_account_under_the_old_name_of_its_field_is_read() -> None:
+    """Volcano's chart has it; the API server writes both names, files have but one."""
+    objects = healthy_volcano()
+    template = named(objects, "Deployment", "volcano-scheduler")["spec"]["template"]["spec"]
+    template["serviceAccount"] = template.pop("serviceAccountName")
+    assert found(look(objects, expected=EXPECTED_VOLCANO)) == set()
 
 
 @pytest.mark.parametrize("name", HEALTHY)

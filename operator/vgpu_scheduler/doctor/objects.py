@@ -73,6 +73,7 @@ class TemplateSpec(_Object, frozen=True):
     """What the pods of a workload are."""
 
     service_account_name: str = ""
+    service_account: str = ""
     containers: list[ContainerSpec] = []
     volumes: list[VolumeSpec] = []
 
@@ -121,7 +122,8 @@ class Workload(_Object, frozen=True):
     @property
     def account(self) -> str:
         """The service account of its pods."""
-        return self.spec.template.spec.service_account_name or "default"
+        spec = self.spec.template.spec
+        return spec.service_account_name or spec.service_account or "default"
 
 
 class Rule(_Object, frozen=True):
