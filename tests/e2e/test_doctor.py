@@ -122,23 +122,25 @@ async def write(cluster: Cluster) -> tuple[int, list[str]]:
         return answer.status, answer.headers.getall("Warning", [])
 
 
+async def guarded(cluster: Cluster, status: int) -> None:
+    """Wait until the guard answers so: the API server takes a moment to take up what is installed or changed."""
+
+    async def is_so() -> bool:
+        return (await write(cluster))[0] == status
+
+    await cluster.until(is_so, f"the guard to answer {status}")
+
+
 @contextlib.asynccontextmanager
 async def audited(cluster: Cluster) -> AsyncIterator[None]:
-    """Have the guard only watch; the API server takes a moment to take that up, and to take it back."""
-
-    async def until(status: int) -> None:
-        async def is_so() -> bool:
-            return (await write(cluster))[0] == status
-
-        await cluster.until(is_so, f"the guard to answer {status}")
-
+    """Have the guard only watch."""
     audit, deny = ({"spec": {"validationActions": actions}} for actions in (["Audit", "Warn"], ["Deny"]))
     try:
         async with changed(cluster, BINDING, audit, deny):
-            await until(200)
+            await guarded(cluster, 200)
             yield
     finally:
-        await until(403)
+        await guarded(cluster, 403)
 
 
 def age(time: str, since: str) -> float:
@@ -234,7 +236,7 @@ def test_the_component_audit_denies_nothing(installed_plane: ControlPlane) -> No
 async def test_a_plugin_that_is_not_let_in_is_warned_under_audit(cluster: Cluster) -> None:
     await cluster.nodes.register(["one"], ["T4"])
     await cluster.create(slice_pod("tenant"))
-    assert (await write(cluster))[0] == 403
+    await guarded(cluster, 403)
     async with audited(cluster):
         status, warnings = await write(cluster)
         assert status == 200
