@@ -193,6 +193,12 @@ def selects(*arguments: str) -> Plant:
     return plant
 
 
+def five_fields(objects: Objects) -> None:
+    """The plugin is so old that it says no mode of its cards."""
+    notes = objects["Node"][1]["metadata"]["annotations"]
+    notes["volcano.sh/node-vgpu-register"] = "v2-gpu-0,10,24576,NVIDIA-A10,true:"
+
+
 def no_taint(objects: Objects) -> None:
     objects["Node"][0]["spec"] = {}
 
@@ -293,6 +299,7 @@ PLANTED: dict[str, tuple[Callable[[], Objects], ExpectedSettings, Plant, set[tup
             image(VOLCANO_PLUGIN, f"{PLUGIN_IMAGE}:v1.9.4"),
             _of(PLUGIN_REF, "plugin-version"),
         ),
+        ("a plugin of five fields", EXPECTED_VOLCANO, five_fields, _of("Node v2", "registration-unreadable")),
         (
             "a plugin of a newer version still",
             EXPECTED_VOLCANO,

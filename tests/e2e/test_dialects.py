@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,3 +187,25 @@ async def test_the_double_of_volcanos_plugin_notices_what_must_not_be(
     assert any("has [1, 99999, 10] of [10, 24576, 100] handed out" in text for text in plugin.violations)
     assert any("the plugin took the devices of" in text for text in plugin.violations)
     assert koordlet.violations == ["default/silent: there is no allocation to be read"]
+
+
+async def test_the_command_of_the_way_back_to_volcano_names_pods_that_it_reads_otherwise(cluster: Cluster) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coming-from-volcano.md").read_text()
+    (block,) = [found for found in re.findall(r"```console\n(.*?)```", page, re.DOTALL) if "vgpu-ids-new" in found]
+    kubectl, _, grep = block.replace("\\\n", "").strip().removeprefix("$ ").partition(" | ")
+    twice, once = of_volcano("twice"), of_volcano("once")
+    twice["metadata"]["annotations"] = {
+        "volcano.sh/vgpu-ids-new": "GPU-a[group1-0],NVIDIA,1,0:GPU-a[group1-1],NVIDIA,1,0:"
+    }
+    once["metadata"]["annotations"] = {
+        "volcano.sh/vgpu-ids-new": "GPU-a[group1-0],NVIDIA,1,0:GPU-b[group1-0],NVIDIA,1,0:"
+    }
+    await cluster.create(twice, once, of_volcano("none"))
+    listed = cluster.plane.kubectl(*shlex.split(kubectl)[1:]).stdout
+    assert [line.partition(" ")[0] for line in filtered(listed, grep)] == ["default/twice"]
+
+
+def filtered(text: str, command: str) -> list[str]:
+    """Return the lines that a command lets through."""
+    done = subprocess.run(shlex.split(command), input=text, text=True, capture_output=True, check=True)
+    return done.stdout.splitlines()
