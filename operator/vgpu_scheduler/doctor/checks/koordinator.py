@@ -96,7 +96,7 @@ def _without(daemon_set: Workload, gate: str, diagnosis: Diagnosis, nodes: Colle
 
 def _refuses(manager: Workload, account: str) -> str:
     """Say what koord-manager refuses to an account; empty if nothing."""
-    words = listed(flag_values(manager, "binding-admission-user-name"))
+    words = listed(flag_values(manager, "binding-admission-user-name")[-1:])
     if not gate_is_on(manager, "BindingAdmissionWebhook") or not words or any(word in account for word in words):
         return ""
     spaces = listed(flag_values(manager, "binding-admission-namespaces")[-1:])
