@@ -209,6 +209,8 @@ def tolerated(objects: Objects) -> None:
 
 
 LOCKED = ("--feature-gates=BindingAdmissionWebhook=true", "--binding-admission-user-name=koord-scheduler,other")
+UNLOCKED = (LOCKED[0], "--binding-admission-user-name=vgpu-scheduler")
+EVERYWHERE = ("--binding-admission-namespaces=*",)
 KOORDLET_REF = f"DaemonSet {KOORDINATOR}/{KOORDLET}"
 MANAGER_REF = f"Deployment {KOORDINATOR}/koord-manager"
 PLUGIN_REF = f"DaemonSet {KUBE_SYSTEM}/{VOLCANO_PLUGIN}"
@@ -248,6 +250,12 @@ PLANTED: dict[str, tuple[Callable[[], Objects], ExpectedSettings, Plant, set[tup
             _of(MANAGER_REF, "binding-refused"),
         ),
         ("bindings locked nowhere", manager(*LOCKED), set()),
+        (
+            "bindings locked by the last flag",
+            manager(*UNLOCKED, *LOCKED[1:], *EVERYWHERE),
+            _of(MANAGER_REF, "binding-refused"),
+        ),
+        ("bindings unlocked by the last flag", manager(*LOCKED, *UNLOCKED, *EVERYWHERE), set()),
         (
             "bindings locked where they are spared",
             manager(*LOCKED, "--binding-admission-namespaces=kube-system"),
