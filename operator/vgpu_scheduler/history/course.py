@@ -113,6 +113,8 @@ class Course:
         Who had to end for others, in the order of time.
     lacked
         What the history does not have, or an engine does not take in, as sentences with how often each is true.
+    decisions
+        How many were made.
     """
 
     began: float
@@ -121,3 +123,4 @@ class Course:
     series: Series
     evictions: Sequence[Eviction]
     lacked: Mapping[str, int]
+    decisions: int = 0

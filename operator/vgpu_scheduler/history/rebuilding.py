@@ -12,7 +12,7 @@ from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World
 
-__all__ = ["rebuilt"]
+__all__ = ["placed_at", "rebuilt"]
 
 _EVER: Final = 2**63
 """A version that no object exceeds."""
@@ -59,7 +59,7 @@ def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)
     if running:
         yield f"{counted(running, 'pod')} ran still: how long they will is not known, they stay to the end"
-    unknown = sum(bool(pod.node_name) and _started(world.written(pod), pod) is None for pod in ours)
+    unknown = sum(bool(pod.node_name) and placed_at(world.written(pod), pod) is None for pod in ours)
     if unknown:
         yield f"of {counted(unknown, 'pod')} it is not known when they were placed: they count as placed when they came"
 
@@ -69,7 +69,7 @@ def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
     yield Arrived(at, as_created(pod))
     written = world.written(pod)
     if pod.node_name:
-        placed = _started(written, pod)
+        placed = placed_at(written, pod)
         yield Decided(max(at, at if placed is None else placed), pod.uid, pod.node_name, pod.annotations)
     if pod.terminal:
         yield Departed(max(at, _finished(written, ended)), pod.uid)
@@ -77,7 +77,7 @@ def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:
 
 def _of_others(world: World, pod: Pod, began: float, ended: float) -> Iterator[Event]:
     written = world.written(pod)
-    placed = _started(written, pod)
+    placed = placed_at(written, pod)
     if pod.terminal:
         return  # it holds nothing, and when it did is nobody's business here
     yield Changed(max(began, min(_made(pod, ended), ended) if placed is None else placed), POD, pod)
@@ -89,7 +89,7 @@ def _made(pod: Pod, otherwise: float) -> float:
     return otherwise if found is None else min(found.timestamp(), otherwise)
 
 
-def _started(written: Object, pod: Pod) -> float | None:
+def placed_at(written: Object, pod: Pod) -> float | None:
     """Return when a pod was placed: when it was said to be scheduled, else when its kubelet took note of it."""
     conditions = _mapping(written.get("status")).get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():

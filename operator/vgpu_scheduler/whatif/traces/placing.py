@@ -11,7 +11,7 @@ import msgspec
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import WHOLE, Outcome
-from vgpu_scheduler.whatif.cards import Card
+from vgpu_scheduler.whatif.cards import Card, CardWriter
 from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet
@@ -78,7 +78,7 @@ class EnginePlacer:
         self._world = World(plain_options(_DIALECT), strict=True)
         self._world.add(policies)
         self._world.ensure_namespace("default")
-        self._world.add(self._node(number, node) for number, node in enumerate(fleet.nodes))
+        self._world.add(node_object(self._world.cards, number, node) for number, node in enumerate(fleet.nodes))
         self._cards = {
             _card(number, index): index for number, node in enumerate(fleet.nodes) for index in range(len(node.models))
         }
@@ -93,7 +93,7 @@ class EnginePlacer:
             If the engine fails at it.
         """
         if (read := self._read.get(pod)) is None:
-            read = self._read[pod] = self._world.pod(_written(pod))
+            read = self._read[pod] = self._world.pod(pod_object(pod))
         uid, engine = _name(number), self._world.engine
         engine.observe_pod(msgspec.structs.replace(read, uid=uid, name=uid), 0.0)
         decision = engine.attempt(0.0)
@@ -112,25 +112,33 @@ class EnginePlacer:
         """Take a pod away."""
         self._world.engine.remove_pod(_name(number), 0.0)
 
-    def _node(self, number: int, node: TraceNode) -> dict[str, Any]:
-        cards = [
-            Card(
-                _card(number, index), index, _type(model), node.card_memory, SHARES, WHOLE, 0, "hami-core", healthy=True
-            )
-            for index, model in enumerate(node.models)
-        ]
-        registered = self._world.cards.register(_name(number), cards)
-        amounts = {
-            "cpu": f"{node.cpu}m",
-            "memory": f"{node.memory}Mi",
-            "pods": str(node.pods),
-            **registered.allocatable,
-        }
-        return {
-            "kind": "Node",
-            "metadata": {"name": _name(number), "annotations": dict(registered.annotations)},
-            "status": {"capacity": amounts, "allocatable": amounts},
-        }
+
+def node_object(writer: CardWriter, number: int, node: TraceNode) -> dict[str, Any]:
+    """Return a node of a fleet as it registers its cards.
+
+    Parameters
+    ----------
+    writer
+        Writes them as the device plugin does.
+    number
+        Of the node, which is its name.
+    """
+    cards = [
+        Card(_card(number, index), index, _type(model), node.card_memory, SHARES, WHOLE, 0, "hami-core", healthy=True)
+        for index, model in enumerate(node.models)
+    ]
+    registered = writer.register(_name(number), cards)
+    amounts = {
+        "cpu": f"{node.cpu}m",
+        "memory": f"{node.memory}Mi",
+        "pods": str(node.pods),
+        **registered.allocatable,
+    }
+    return {
+        "kind": "Node",
+        "metadata": {"name": _name(number), "annotations": dict(registered.annotations)},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
 
 
 def _name(number: int) -> str:
@@ -147,7 +155,7 @@ def _type(model: str) -> str:
     return f"NVIDIA ({model})"
 
 
-def _written(pod: TracePod) -> dict[str, Any]:
+def pod_object(pod: TracePod) -> dict[str, Any]:
     """Return a pod as a user would write it."""
     requests = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
     limits = {}
