@@ -1,0 +1,111 @@
+"""How long a pod will wait: a range with its probability, or why nobody can say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+from vgpu_scheduler.forecast.durations import DurationClass
+from vgpu_scheduler.model import counted
+
+__all__ = ["PROBABILITY", "Forecast", "Unknown"]
+
+PROBABILITY: Final = 0.8
+"""Of how many forecasts the range holds."""
+_TENTHS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How much longer a pod waits.
+
+    Attributes
+    ----------
+    least, most
+        Seconds between which it is placed, with a probability; infinity where no end can be named.
+    probability
+        From 0 to 1.
+    draws
+        Of how many possible courses that is the range.
+    pods
+        Of how many pods whose durations count it is known how long they ran.
+    known_from
+        Whose these are, mostly; None where nothing depends on durations.
+    """
+
+    least: float
+    most: float
+    probability: float = PROBABILITY
+    draws: int = 0
+    pods: int = 0
+    known_from: DurationClass | None = None
+
+    def text(self) -> str:
+        """Say it to people, in a sentence."""
+        if self.most == 0.0:
+            return "It fits now: its turn comes."
+        unbounded = self.most == inf
+        tenths = round(self._told_probability * _TENTHS)
+        rests = "" if self.known_from is None else f" (from {counted(self.pods, 'pod')} {self.known_from.value})"
+        waits = f"at least {worded(self.least)}" if unbounded else _range(self.least, self.most)
+        return f"It waits {waits} more, {tenths} of {_TENTHS}{rests}."
+
+    @property
+    def _told_probability(self) -> float:
+        return self.probability if self.most < inf else (1.0 + self.probability) / 2
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        known = None if self.known_from is None else {"class": self.known_from.name.lower(), "pods": self.pods}
+        return {
+            "leastSeconds": round(self.least),
+            "mostSeconds": None if self.most == inf else round(self.most),
+            "probability": round(self._told_probability, 3),
+            "draws": self.draws,
+            "durations": known,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """That nobody can say how long a pod waits.
+
+    Attributes
+    ----------
+    why
+        A part of a sentence.
+    """
+
+    why: str
+
+    def text(self) -> str:
+        """Say it to people, in a sentence."""
+        return f"How long it waits cannot be known: {self.why}."
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"unknown": self.why}
+
+
+_UNITS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+_OFTEN: Final = 3.0
+"""From so many of a unit on it is used: 90 minutes say more than 2 hours."""
+
+
+def worded(seconds: float) -> str:
+    """Say how long a time is, rounded to what a forecast is worth."""
+    size, unit = _unit(seconds)
+    return counted(round(seconds / size), unit)
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next(((size, unit) for size, unit in _UNITS if seconds >= _OFTEN * size), _UNITS[-1])
+
+
+def _range(least: float, most: float) -> str:
+    size, unit = _unit(most)
+    low, high = round(least / size), round(most / size)
+    if _unit(least)[0] != size and least > 0:
+        return f"{worded(least)} to {worded(most)}"
+    return f"{low} to {counted(high, unit)}" if low != high else f"about {counted(high, unit)}"

@@ -1,0 +1,116 @@
+"""What a history teaches of what may come: how long pods run, and which come after each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from vgpu_scheduler.forecast.durations import Durations
+from vgpu_scheduler.forecast.lifetimes import Lifetime, lifetimes_of
+from vgpu_scheduler.history import Arrived, History, as_created
+from vgpu_scheduler.kube import Pod
+
+__all__ = ["Coming", "Past"]
+
+_LOOKS_BACK: Final = 7 * 86400.0
+"""Seconds of the end of a history from which arrivals are drawn: what was long ago comes less likely again."""
+_LEAST: Final = 3600.0
+"""Seconds of a history of which the arrivals tell something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A pod that may come.
+
+    Attributes
+    ----------
+    after
+        In how many seconds.
+    runs
+        How long it runs then; infinity where nobody can say that it ends.
+    """
+
+    after: float
+    pod: Pod
+    runs: float
+
+
+class Past:
+    """What a history teaches.
+
+    Parameters
+    ----------
+    history
+        Up to now.
+    since
+        From when on arrivals are known, where that is not from when it began.
+
+    Attributes
+    ----------
+    durations
+        How long pods run.
+    """
+
+    def __init__(self, history: History, since: float | None = None) -> None:
+        self._lifetimes = lifetimes_of(history)
+        self.durations = Durations(sorted(self._lifetimes.values(), key=_ended_at(history)))
+        self._ended = history.ended
+        self._began = max(history.began if since is None else since, history.ended - _LOOKS_BACK)
+        found = {event.pod.uid: event for event in history.arrived if event.at >= self._began}
+        self._arrived = sorted(found.values(), key=lambda event: event.at)
+
+    @property
+    def per_second(self) -> float:
+        """How many pods arrive, as far as that is known."""
+        return len(self._arrived) / self._seconds if self._seconds >= _LEAST else 0.0
+
+    @property
+    def _seconds(self) -> float:
+        return self._ended - self._began
+
+    def draw(self, horizon: float, rng: np.random.Generator) -> Iterator[Coming]:
+        """Yield the pods that come, as they came from a time on that is drawn; after the end it goes on at the start.
+
+        Parameters
+        ----------
+        horizon
+            In so many seconds from now.
+        """
+        if not self.per_second:
+            return
+        begins = self._began + rng.random() * self._seconds
+        number = bisect_left(self._arrived, begins, key=lambda event: event.at)
+        round_, count = 0, 0
+        while True:
+            if number == len(self._arrived):
+                number, round_ = 0, round_ + 1
+            event = self._arrived[number]
+            after = event.at + round_ * self._seconds - begins
+            if after > horizon:
+                return
+            yield self._coming(event, after, count, rng)
+            number, count = number + 1, count + 1
+
+    def _coming(self, event: Arrived, after: float, number: int, rng: np.random.Generator) -> Coming:
+        pod = msgspec.structs.replace(as_created(event.pod), uid=f"{event.pod.uid}~{number}", name=f"forecast-{number}")
+        known = self._lifetimes.get(event.pod.uid)
+        if known is not None and known.ended:
+            return Coming(after, pod, known.seconds)
+        age = 0.0 if known is None else known.seconds
+        return Coming(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
+
+
+def _ended_at(history: History) -> Callable[[Lifetime], float]:
+    ends = {uid: stay.departed for uid, stay in history.stays().items()}
+
+    def when(lifetime: Lifetime) -> float:
+        end = ends.get(lifetime.pod.uid)
+        return inf if end is None else end
+
+    return when

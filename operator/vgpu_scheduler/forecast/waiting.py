@@ -1,0 +1,213 @@
+"""When waiting pods are placed, in courses that may come: each is drawn, and replayed by an engine of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import inf
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, Unknown
+from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
+from vgpu_scheduler.forecast.past import Past
+from vgpu_scheduler.forecast.present import Present, RunningPod
+from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, replay
+from vgpu_scheduler.history.virtual import POD, VirtualCluster
+from vgpu_scheduler.kube import Pod, rfc3339
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.predicates import gated
+
+__all__ = ["BUDGET", "Courses", "forecast", "interval", "waits"]
+
+_ROUNDS: Final = (9, 10, 10, 20, 50)
+"""How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""
+BUDGET: Final = 20_000
+"""How many decisions and objects all courses have together; another round is drawn if it will do with what is left."""
+_HORIZON: Final = 30 * 86400.0
+"""Seconds that a course lasts at most."""
+_MOST_ARRIVALS: Final = 2_000
+"""Pods that arrive in a course at most: it ends earlier where more would."""
+_COARSE: Final = 0.02
+"""See :func:`vgpu_scheduler.history.replay`: a range is not known as well as that."""
+_SOMEWHERE: Final = "-"
+
+
+def forecast(
+    present: Present, past: Past, options: EngineOptions, asked: Sequence[Pod], seed: int = 0
+) -> dict[str, Forecast | Unknown]:
+    """Return how much longer pods wait.
+
+    Parameters
+    ----------
+    options
+        What an engine of their scheduler is made from.
+    asked
+        Pods that are bound nowhere.
+    seed
+        What is drawn.
+
+    Returns
+    -------
+    dict
+        By UID, the same each time.
+    """
+    empty = _empty(present, options)
+    found: dict[str, Forecast | Unknown] = {}
+    for pod in asked:
+        if why := _why_not(pod, present, empty):
+            found[pod.uid] = Unknown(why)
+    uids = [pod.uid for pod in asked if pod.uid not in found]
+    courses = waits(present, past, options, uids, seed)
+    return found | {uid: _answer(courses.waits[uid], courses, past.durations) for uid in uids}
+
+
+def _empty(present: Present, options: EngineOptions) -> Engine:
+    """Return what is known of a cluster without the pods that run there."""
+    cluster = VirtualCluster(options)
+    for each in present.objects:
+        cluster.observe(each.kind, each.value, present.at)
+    for pod in present.waiting:
+        cluster.observe(POD, pod, present.at)
+    return cluster.engine
+
+
+def _why_not(pod: Pod, present: Present, empty: Engine) -> str:
+    """Say why it cannot be known how long a pod waits, whatever may come; empty where it may be."""
+    if gated(pod) is not None:
+        return "it is not tried before its scheduling gates go, and nobody knows when they do"
+    if pod.scheduler_name not in empty.scheduler_names:
+        return f"{pod.scheduler_name} is to place it, and what that does is not known"
+    if all(pod.uid != each.uid for each in present.waiting):
+        return "it does not wait to be placed"
+    decision = empty.attempts.ask(pod, explain=False)
+    if decision.outcome is not Outcome.PLACED:
+        return "as it is, it would fit nowhere even if no pod ran"
+    return ""
+
+
+@dataclass(slots=True)
+class Courses:
+    """What came of some pods in all courses.
+
+    Attributes
+    ----------
+    waits
+        How much longer each waited, sorted, by UID; infinity where it had no place in time.
+    known_from
+        Whose lifetimes said when pods ended, and how often.
+    reached
+        Seconds after which the courses ended.
+    """
+
+    waits: dict[str, list[float]]
+    reached: float
+    known_from: Counter[tuple[DurationClass, int]] = field(default_factory=Counter)
+    ended: int = 0
+
+
+def waits(
+    present: Present, past: Past, options: EngineOptions, asked: Sequence[str], seed: int = 0, budget: int = BUDGET
+) -> Courses:
+    """Replay courses that may come, and return how long pods waited in each.
+
+    Parameters
+    ----------
+    budget
+        See :data:`BUDGET`: in a large cluster, and where pods wait long, there are fewer courses, never less than 9.
+    """
+    rate = past.per_second
+    horizon = min(_HORIZON, _MOST_ARRIVALS / rate) if rate else _HORIZON
+    found = Courses({uid: [] for uid in asked}, horizon)
+    objects = len(present.objects) + len(present.running) + len(present.waiting)
+    drawn = spent = 0
+    for size in _ROUNDS if asked else ():
+        if drawn and spent + spent / drawn * size > budget:
+            break
+        for number in range(drawn, drawn + size):
+            rng = np.random.default_rng((seed, number))
+            future = _drawn(present, past, horizon, rng, found)
+            most = budget / _ROUNDS[0]
+            course = replay(future, options, asked=asked, coarse=_COARSE, most_decisions=most)
+            spent += objects + course.decisions
+            for pod in course.pods:
+                if pod.uid in found.waits:
+                    found.waits[pod.uid].append(inf if pod.started is None else pod.started - present.at)
+        drawn += size
+    for each in found.waits.values():
+        each.sort()
+    return found
+
+
+def _drawn(present: Present, past: Past, horizon: float, rng: np.random.Generator, found: Courses) -> History:
+    """Return what may happen from now on."""
+    now, durations = present.at, past.durations
+    first: list[Changed | Arrived] = list(present.objects)
+    events: list[Event] = []
+    for each in present.running:
+        first.append(Changed(now, POD, each.pod))
+        rest = _rest(each, now, durations, rng)
+        if rest.seconds < inf:
+            events.append(Departed(now + rest.seconds, each.pod.uid))
+            found.ended += 1
+        if rest.known_from is not None:
+            found.known_from[rest.known_from, durations.ended(each.pod, rest.known_from)] += 1
+    for pod in present.waiting:
+        first.append(Arrived(now, pod))
+        events += _stay(now, pod, durations.draw(pod, 0.0, rng).seconds)
+    for coming in past.draw(horizon, rng):
+        at = now + coming.after
+        pod = msgspec.structs.replace(coming.pod, creation_timestamp=rfc3339(datetime.fromtimestamp(at, UTC)))
+        events += [Arrived(at, pod), *_stay(at, pod, coming.runs)]
+    events.sort(key=lambda event: event.at)
+    return History(now, now + horizon, tuple(first), tuple(events))
+
+
+def _rest(running: RunningPod, now: float, durations: Durations, rng: np.random.Generator) -> Duration:
+    rest = durations.draw(running.pod, now - running.placed, rng)
+    if running.pod.deleting and running.pod.ends_by is not None:
+        return Duration(max(running.pod.ends_by - now, 0.0), None)
+    return rest
+
+
+def _stay(placed: float, pod: Pod, seconds: float) -> list[Event]:
+    """Return what makes a pod stay for so long, from when it is placed."""
+    departs = [] if seconds == inf else [Departed(placed + seconds, pod.uid)]
+    return [Decided(placed, pod.uid, _SOMEWHERE), *departs]
+
+
+def _answer(found: Sequence[float], courses: Courses, durations: Durations) -> Forecast | Unknown:
+    """Return what the courses say of a pod that waited so long in them."""
+    least, most = interval(found)
+    if most == 0.0:
+        return Forecast(0.0, 0.0, draws=len(found))
+    if not durations:
+        return Unknown("it does not fit now, and of no pod is it known how long it ran")
+    if least == inf:
+        if not courses.ended:
+            return Unknown("it does not fit now, and nobody can say of any pod that runs when it ends")
+        never = sum(wait == inf for wait in found)
+        days = round(courses.reached / 86400.0, 1)
+        told = f"in {never} of {len(found)} courses that may come it has no place within {days:g} days"
+        return Unknown(told)
+    if not courses.known_from:  # whoever goes is being deleted
+        return Forecast(least, most, draws=len(found))
+    (of_whom, pods), _ = max(courses.known_from.items(), key=lambda each: (each[1], each[0][1]))
+    return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
+
+
+def interval(found: Sequence[float], probability: float = PROBABILITY) -> tuple[float, float]:
+    """Return the range that holds one more of what is drawn, with a probability.
+
+    Parameters
+    ----------
+    found
+        What was drawn, sorted.
+    """
+    place = max(int((len(found) + 1) * (1.0 - probability) / 2 + 1e-9), 1)
+    return found[place - 1], found[len(found) - place]

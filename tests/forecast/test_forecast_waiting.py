@@ -1,0 +1,220 @@
+"""How long pods will wait: where it can be calculated by hand, and what must hold of any cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import inf
+
+import msgspec
+import numpy as np
+import pytest
+from tests.engine.builders import asks
+from tests.forecast.futures import NOW, past, present, runs, waits
+from tests.history.recorded import HOUR, options, played
+from tests.seeds import seeds
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.forecast import DurationClass, Forecast, Past, Present, Unknown, forecast, present_of
+from vgpu_scheduler.forecast.waiting import BUDGET, interval
+from vgpu_scheduler.forecast.waiting import waits as replayed
+from vgpu_scheduler.history import Arrived, Decided, Departed, History, replay
+from vgpu_scheduler.kube import Pod
+
+
+def asked(scene: Present, known: Past, pod: Pod | None = None, seed: int = 0) -> Forecast | Unknown:
+    """Return what is said of a pod, of the one called new if none is named."""
+    pod = pod or next(each for each in scene.waiting if each.name == "new")
+    (found,) = forecast(scene, known, options(), [pod], seed).values()
+    return found
+
+
+def told(found: Forecast | Unknown) -> Forecast:
+    assert isinstance(found, Forecast), found
+    return found
+
+
+def test_a_pod_with_an_idle_card_waits_not_at_all() -> None:
+    known = past([100.0] * 20)
+
+    found = asked(present(2, [runs("old", 0, 50.0)], [waits("new")]), known)
+
+    assert (told(found).least, told(found).most) == (0.0, 0.0)
+    assert found.text() == "It fits now: its turn comes."
+
+
+def test_it_fits_now_whatever_is_known_of_durations() -> None:
+    assert told(asked(present(1, [], [waits("new")]), past([]))).most == 0.0
+
+
+def test_a_pod_waits_for_the_one_that_runs() -> None:
+    found = told(asked(present(1, [runs("old", 0, 40.0)], [waits("new")]), past([100.0] * 20)))
+
+    assert (found.least, found.most) == (60.0, 60.0)
+    assert (found.pods, found.known_from, found.draws) == (20, DurationClass.REQUEST, 99)
+
+
+def test_a_pod_waits_for_those_before_it_too() -> None:
+    scene = present(1, [runs("old", 0, 40.0)], [waits("first", 20.0), waits("second", 10.0), waits("new")])
+
+    assert told(asked(scene, past([100.0] * 20))).least == 260.0
+    urgent = present(1, [runs("old", 0, 40.0)], [waits("first", 20.0), waits("new", priority=100)])
+    assert told(asked(urgent, past([100.0] * 20))).least == 60.0
+
+
+def test_with_exponential_durations_the_range_has_their_quantiles() -> None:
+    """The first of four to end does so four times as early, whatever their ages are."""
+    rng = np.random.default_rng(0)
+    known = past(rng.exponential(1000.0, 1000).tolist())
+    scene = present(4, [runs(f"old-{n}", n, 300.0 * n) for n in range(4)], [waits("new")])
+
+    three = [replayed(scene, known, options(), ["uid-new"], seed).waits["uid-new"] for seed in range(3, 6)]
+
+    assert [len(found) for found in three] == [99] * 3
+    for part in (0.25, 0.5, 0.75):
+        expected = -250.0 * np.log(1.0 - part)
+        assert np.quantile(np.concatenate(three), part) == pytest.approx(expected, rel=0.3)
+
+
+def test_the_range_holds_as_often_as_it_says() -> None:
+    """What comes is drawn as what is forecast was, so 8 of 10 ranges hold."""
+    rng = np.random.default_rng(1)
+    held = []
+    for number in range(400):
+        drawn = np.sort(rng.exponential(1.0, 9 if number % 2 else 19))
+        least, most = interval(drawn.tolist())
+        held.append(least <= rng.exponential(1.0) <= most)
+    assert np.mean(held) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 20))
+def test_more_in_the_queue_before_it_never_shortens_a_wait(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    known = past(rng.exponential(1000.0, 100).tolist())
+    running = [runs(f"old-{n}", n, float(rng.uniform(0, 2000))) for n in range(3)]
+    before: list[list[float]] = []
+    for number in range(0, 5, 2):
+        queue = [waits(f"before-{n}", 100.0 - n) for n in range(number)]
+        scene = present(3, running, [waits("new"), *queue])
+        before.append(replayed(scene, known, options(), ["uid-new"], seed, 500).waits["uid-new"])
+    for fewer, more in pairwise(before):
+        assert np.mean(fewer) <= np.mean(more)
+        assert fewer[4] <= more[4]
+
+
+def test_a_pod_that_is_being_deleted_goes_when_its_grace_is_over() -> None:
+    going = runs("old", 0, 40.0)
+    going = replace(going, pod=msgspec.structs.replace(going.pod, deleting=True, ends_by=int(NOW) + 30))
+
+    assert told(asked(present(1, [going], [waits("new")]), past([100.0] * 20))).least == 30.0
+
+
+def test_those_that_come_meanwhile_may_go_first() -> None:
+    """Small pods come every minute, and take what a large one needs."""
+    events = []
+    small = asks(1, 4000, 50)
+    for n in range(600):
+        pod = waits(f"small-{n}", resources=small)
+        at = NOW - 60.0 * (600 - n)
+        events += [Arrived(at, pod), Decided(at, pod.uid, "node-0"), Departed(at + 90.0, pod.uid)]
+    known = Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
+    scene = present(1, [runs("old", 0, 45.0, 50, resources=small)], [waits("new")])
+
+    busy = replayed(scene, known, options(), ["uid-new"], budget=5000).waits["uid-new"]
+    quiet = replayed(scene, past([90.0] * 600, resources=small), options(), ["uid-new"]).waits["uid-new"]
+
+    assert quiet[-1] <= 90.0
+    assert np.median(busy) > 90.0
+
+
+def test_it_comes_out_the_same_each_time_and_otherwise_with_another_seed() -> None:
+    rng = np.random.default_rng(0)
+    known = past(rng.exponential(1000.0, 100).tolist())
+    scene = present(2, [runs("a", 0, 10.0), runs("b", 1, 500.0)], [waits("new")])
+
+    assert asked(scene, known) == asked(scene, known)
+    assert asked(scene, known) != asked(scene, known, seed=1)
+
+
+# What cannot be known ------------------------------------------------------------------------------------------------
+
+
+def unknown(found: Forecast | Unknown) -> str:
+    assert isinstance(found, Unknown), found
+    return found.why
+
+
+def test_nothing_is_made_up_where_nothing_is_known() -> None:
+    scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
+
+    assert unknown(asked(scene, past([]))) == "it does not fit now, and of no pod is it known how long it ran"
+    assert asked(scene, past([])).text().startswith("How long it waits cannot be known: it does not fit now")
+
+
+def test_where_nobody_is_known_to_end_it_is_said() -> None:
+    scene = present(1, [runs("old", 0, 5000.0)], [waits("new")])
+
+    assert "nobody can say of any pod that runs when it ends" in unknown(asked(scene, past([100.0] * 20)))
+
+
+def test_a_pod_that_no_node_could_ever_take_is_told_so() -> None:
+    scene = present(1, [runs("old", 0, 40.0)], [waits("new", resources=asks(1, 9000))])
+
+    assert "even if no pod ran" in unknown(asked(scene, past([100.0] * 20)))
+
+
+def test_gates_and_other_schedulers_are_named() -> None:
+    gated = waits("gated", schedulingGates=[{"name": "quota"}])
+    scene = present(1, [], [])
+
+    assert "scheduling gate" in unknown(asked(scene, past([100.0] * 20), gated))
+    other = waits("other", scheduler="default-scheduler")
+    assert "default-scheduler" in unknown(asked(scene, past([100.0] * 20), other))
+
+
+def test_where_some_courses_never_end_only_the_least_is_said() -> None:
+    known = past([100.0] * 10, running=[4000.0] * 5)
+    found = told(asked(present(1, [runs("old", 0, 40.0)], [waits("new")]), known))
+
+    assert (found.least, found.most) == (60.0, inf)
+    assert (
+        found.text()
+        == "It waits at least 60 seconds more, 9 of 10 (from 10 pods of its namespace that ask for the same)."
+    )
+    assert found.as_json()["mostSeconds"] is None
+
+
+# Its cost ------------------------------------------------------------------------------------------------------------
+
+
+def test_large_clusters_are_replayed_less_often() -> None:
+    known = past([100.0] * 20)
+    scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
+    counts = [
+        len(replayed(scene, known, options(), ["uid-new"], budget=budget).waits["uid-new"])
+        for budget in (1, 100, 200, BUDGET)
+    ]
+    assert counts[0] == 9
+    assert counts == sorted(counts)
+    assert counts[-1] == 99
+    assert all((count + 1) % 10 == 0 for count in counts)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_forecasts_of_a_played_history_are_of_what_an_engine_knows(seed: int) -> None:
+    """Each pod that waits in the end has an answer; the same cluster twice gives the same."""
+    story = played(seed, pods=80)
+    scenes: list[Present] = []
+
+    def look(at: float, engine: Engine) -> None:
+        if at > story.ended - 600:
+            scenes.append(present_of(engine, at))
+
+    replay(story, options(), on_step=look)
+    scene = next(scene for scene in reversed(scenes) if scene.waiting)
+    known = Past(History(story.began, scene.at, story.first, tuple(e for e in story.events if e.at <= scene.at)))
+
+    found = forecast(scene, known, options(), scene.waiting)
+
+    assert found.keys() == {pod.uid for pod in scene.waiting}
+    assert found == forecast(scene, known, options(), scene.waiting)
