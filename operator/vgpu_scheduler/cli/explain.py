@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, NoReturn
 
 import click
@@ -19,7 +20,9 @@ from vgpu_scheduler.cli.explain_from_pod import (
     pod_alone,
     pods_alone,
 )
+from vgpu_scheduler.cli.forecasting import Forecaster, exit_without_log, with_forecast
 from vgpu_scheduler.cli.from_page import explain_from_page, page_for
+from vgpu_scheduler.forecast import Forecast, Unknown
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
@@ -29,6 +32,7 @@ from vgpu_scheduler.reading import (
     ExplainedPod,
     MissingRightsError,
     explain_one,
+    is_ours,
     namespaces_to_delete_pods_in,
     why_no_more,
 )
@@ -50,6 +54,7 @@ def run(
     selector: str,
     namespace: str | None,
     node: str,
+    logs: Sequence[Path],
     cluster: ClusterOptions,
     output: str,
 ) -> None:
@@ -59,7 +64,8 @@ def run(
     labels = label_selector(selector)
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
-        if page := page_for(cluster, "" if key else "the page explains one pod at a time: name it"):
+        cannot = "the page explains one pod at a time: name it" if not key else "--log is read here" if logs else ""
+        if page := page_for(cluster, cannot):
             explain_from_page(page, cluster, key, node, output)
         home = "" if words else namespace or own_namespace(cluster)
         try:
@@ -80,7 +86,13 @@ def run(
         _fail_without_pods(key, home, world.pods.get(key))
     # Those that wait go first: a bound one is another pod for the world once it was asked about.
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
-    told_of = {pod.uid: _told(world, view, pod, node, cluster, output) for pod in waiting_first}
+    waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
+    with exit_on_error(), exit_without_log():
+        forecaster = Forecaster(world, view, logs) if waiting else None
+    explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
+    unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
+    forecasts = forecaster.of(unplaced) if forecaster is not None and unplaced else {}
+    told_of = {uid: _told(world, told, forecasts.get(uid), output) for uid, told in explained.items()}
     _show([told_of[pod.uid] for pod in pods], key, output, [pod.key for pod in pods])
 
 
@@ -120,14 +132,20 @@ def _show(told: Sequence[PodExplanation], key: str, output: str, names: Sequence
     raise SystemExit(max(each.status for each in told))
 
 
-def _told(world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str) -> PodExplanation:
+def _explained(
+    world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
+) -> ExplainedPod:
     told = explain_one(world, view.scheduler, pod, node, all_cards=output == WIDE)
     if view.live:
         named = told.namespaces
         told = told.without_others(namespaces_to_delete_pods_in(cluster, named) if named else ())
+    return told
+
+
+def _told(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
     if told.is_bound:
         return PodExplanation(told.as_json(), told.lines(wide=output == WIDE), _FITS_NOWHERE * told.is_announced)
-    return _waiting(world, told, output)
+    return _waiting(world, told, waits, output)
 
 
 def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
@@ -160,17 +178,19 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     return name
 
 
-def _waiting(world: World, told: ExplainedPod, output: str) -> PodExplanation:
+def _waiting(world: World, told: ExplainedPod, waits: Forecast | Unknown | None, output: str) -> PodExplanation:
     pod, ours, found = told.pod, told.ours, told.found
     print_pod_warnings(world, [pod])
     lines = told.lines(wide=output == WIDE)
-    lines += _notes(world, pod, fits=ours and bool(found.answer.node))
-    return PodExplanation(told.as_json(), lines, 0 if ours and found.answer.node else _FITS_NOWHERE)
+    lines += _notes(world, pod, waits, fits=ours and bool(found.answer.node))
+    return PodExplanation(
+        with_forecast(told.as_json(), waits), lines, 0 if ours and found.answer.node else _FITS_NOWHERE
+    )
 
 
-def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
+def _notes(world: World, pod: Pod, waits: Forecast | Unknown | None, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
-    lines = []
+    lines = [] if waits is None else [waits.text()]
     if fits and not gated(pod):
         priority = world.engine.groups.priority
         others = sum(priority(other) > priority(pod) for other in world.pending.values())

@@ -15,6 +15,7 @@ from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
+from vgpu_scheduler.cli.forecasting import Forecaster, exit_without_log, with_forecast
 from vgpu_scheduler.cli.from_page import page_for, simulate_from_page
 from vgpu_scheduler.cli.pod_assessment import known_of_all, show_known
 from vgpu_scheduler.cli.simulated import show_answers, show_capacities
@@ -29,6 +30,7 @@ from vgpu_scheduler.reading import (
     answers_to,
     at_home,
     change_nodes,
+    is_ours,
     namespaces_of,
     namespaces_to_delete_pods_in,
     new_pods,
@@ -76,6 +78,8 @@ class _Scenario:
         Copies of each; 0 for the pods themselves.
     preempt
         Have pods of lower priority go, as if the scheduler had them evicted.
+    logs
+        Of how long pods run.
     """
 
     pods: Sequence[Path]
@@ -88,6 +92,7 @@ class _Scenario:
     added: Sequence[str]
     without: Sequence[str]
     preempt: bool = False
+    logs: Sequence[Path] = ()
 
 
 def run(
@@ -108,6 +113,8 @@ def run(
             overrides["dialects"] = [make_dialect(dialect).name]
     if namespaces.every and not options["pending"]:
         raise click.UsageError("-A is about --pending: the pods of files say their namespace, or are in one (-n)")
+    if options["logs"] and not options["pending"]:
+        raise click.UsageError("--log is about --pending: how long those wait that do")
     if selector and not options["pending"]:
         raise click.UsageError("-l is about --pending: all pods of files are placed")
     with exit_on_error():
@@ -118,7 +125,7 @@ def run(
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     if scenario.count:
         _check_count(scenario, explained=explained)
-    is_more = bool(overrides or explained or selector or scenario.preempt)
+    is_more = bool(overrides or explained or selector or scenario.preempt or scenario.logs)
     if page := page_for(cluster, _TAKEN_BY_PAGE if is_more else ""):
         with exit_on_error():
             simulate_from_page(page, cluster, scenario.pods, _form(scenario), output)
@@ -187,9 +194,16 @@ def _answer_where(
     explained: bool,
     cluster: ClusterOptions,
 ) -> None:
-    with exit_on_error():
+    waiting = [
+        pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
+    ]
+    with exit_on_error(), exit_without_log():
+        forecaster = Forecaster(world, view, scenario.logs) if waiting else None
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
+    uids = {pod.uid for pod in waiting}
+    unplaced = [answer.pod for answer in answers if not answer.node and answer.pod.uid in uids]
+    forecasts = forecaster.of(unplaced) if forecaster is not None and unplaced else {}
     print_view_warnings(world, view)
     _warn_of_policies(world, policies, [answer.pod for answer in answers])
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them
@@ -197,9 +211,9 @@ def _answer_where(
     if view.live:
         answers = _without_others(answers, cluster)
     if output not in FOR_PEOPLE:
-        dump([answer.as_json() for answer in answers], output)
+        dump([with_forecast(answer.as_json(), forecasts.get(answer.pod.uid)) for answer in answers], output)
     elif answers:
-        show_answers(answers, explained=explained, wide=output == WIDE)
+        show_answers(answers, forecasts, explained=explained, wide=output == WIDE)
     else:
         click.echo(_nobody_waits(world, scenario))
     raise SystemExit(0 if all(answer.node and not answer.displaced_by for answer in answers) else _NO_PLACE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE
 from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.forecast import Forecast, Unknown
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_COPIES, Capacity, PodResult, explain, number, victim_row
 
@@ -18,8 +19,10 @@ _HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _VICTIMS_HEAD: Final = ("pod", "priority", "cards", "against the budget", "node", "for")
 
 
-def show_answers(answers: Sequence[PodResult], *, explained: bool, wide: bool) -> None:
-    """Show where pods go, and who would have to go for them."""
+def show_answers(
+    answers: Sequence[PodResult], forecasts: Mapping[str, Forecast | Unknown], *, explained: bool, wide: bool
+) -> None:
+    """Show where pods go, who would have to go for them, and how long those wait of which that is forecast."""
     click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
     if victims := [row for answer in answers for row in _victims(answer)]:
         click.echo(f"\nWho would have to go ({counted(len(victims), 'pod')}):")
@@ -29,6 +32,8 @@ def show_answers(answers: Sequence[PodResult], *, explained: bool, wide: bool) -
             click.echo("\n" + explain(answer, wide=wide))
         elif answer.decision.message or answer.after:
             click.echo(f"{answer.pod.key}: {_message(answer)}")
+        if waits := forecasts.get(answer.pod.uid):
+            click.echo(f"{answer.pod.key}: {waits.text()}")
 
 
 def _message(answer: PodResult) -> str:

@@ -65,6 +65,16 @@ _COPY = click.option(
 )
 
 
+log_option = click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file of the scheduler's log of what happened, or a folder of such files: from it is known how long pods"
+    " run, and so how long those that wait will.",
+)
+
+
 def live_options(command: _Callback) -> _Callback:
     """Add the options of a live cluster, and hand them to the command together, as ``cluster``."""
     return _together(command, _LIVE)

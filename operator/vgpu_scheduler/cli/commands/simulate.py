@@ -14,6 +14,7 @@ from vgpu_scheduler.cli.cluster.options import (
     NamespaceOptions,
     check_stdin,
     cluster_options,
+    log_option,
     namespace_options,
     output_option,
     page_options,
@@ -33,6 +34,7 @@ _OF_PODS: Final = {
     "device_policy": "--device-policy",
     "preempt": "--preempt",
     "explained": "--explain",
+    "logs": "--log",
 }
 _OF_TRACES: Final = {
     "workloads": "--workload",
@@ -103,6 +105,7 @@ _SEED: Final = 42
 @namespace_options
 @cluster_options
 @page_options
+@log_option
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
 @click.option("--device-policy", help="Instead of the setting.")

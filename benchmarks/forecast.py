@@ -1,0 +1,225 @@
+"""How often the ranges hold that are forecast for waiting pods, and how wide they are.
+
+The pods of the trace openb, with the times at which they came and as long as they ran, are played on a fleet so small
+that they have to wait. Now and then it is asked how long pods will wait, from what was known then, and the ranges are
+compared with what came. What is chosen is chosen in the first part of the time, what is told is of the last part. The
+trace is not part of this repository: ``OPENB_DATA``, or ``--data``, names the folder with its lists; see
+``benchmarks.packing``.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.forecast import Past, Present, present_of
+from vgpu_scheduler.forecast.survival import Survival
+from vgpu_scheduler.forecast.waiting import waits
+from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, Event, History, PodCourse
+from vgpu_scheduler.kube import Pod, decode_node, rfc3339
+from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif.options import plain_options
+from vgpu_scheduler.whatif.traces import Fleet, TraceNode, parse_pods
+from vgpu_scheduler.whatif.traces.placing import node_object, pod_object
+
+MARK: Final = "<!-- forecast -->"
+LIST: Final = "openb_pod_list_default.csv"
+CARDS: Final = (8, 8, 8, 8, 4)
+"""Those of the nodes of the fleet."""
+DAY: Final = 86400.0
+EPOCH: Final = 1_600_000_000.0
+"""When the times of the trace begin."""
+LEARNS: Final = (122 * DAY, 139 * DAY)
+"""From when to when what is chosen is chosen: three quarters of the pods have come by its end."""
+TOLD: Final = (139 * DAY, 148.5 * DAY)
+"""From when to when it is asked for the table; after that the trace ends, and too few come."""
+TARGET: Final = 0.8
+"""How many ranges are to hold."""
+CAME, WAITS = "has just come", "has waited"
+"""Which pods are asked about: those that came a moment ago, or one of those that wait at a time that was drawn."""
+OPTIONS: Final = plain_options("hami")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: how much longer a pod waits.
+
+    Attributes
+    ----------
+    when
+        ``came``: it has just come; ``waits``: it is one that waits at a time that was drawn.
+    at
+        Seconds since the epoch.
+    waited, wait
+        How long it has waited, and will.
+    drawn
+        What is forecast: the waits in all courses, sorted.
+    """
+
+    when: str
+    at: float
+    pod: Pod
+    waited: float
+    wait: float
+    drawn: Sequence[float] = ()
+
+
+def trace_of(folder: Path) -> tuple[World, History]:
+    """Return the pods of the trace that ask for cards, as they came and went, on a fleet."""
+    text = (folder / LIST).read_text()
+    world, events = World(OPTIONS), list[Event]()
+    for asks, row in zip(parse_pods(text, LIST), csv.DictReader(text.splitlines()), strict=True):
+        if not asks.cards:
+            continue
+        came, went = EPOCH + int(row["creation_time"]), EPOCH + int(row["deletion_time"])
+        written = world.pod(pod_object(replace(asks, models=())))
+        created = rfc3339(datetime.fromtimestamp(came, UTC))
+        pod = msgspec.structs.replace(
+            written, uid=row["name"], name=row["name"], namespace=row["qos"].lower(), creation_timestamp=created
+        )
+        events += [Arrived(came, pod), Decided(came, pod.uid, "-"), Departed(max(went, came + 1), pod.uid)]
+    fleet = Fleet([TraceNode(f"node-{n}", 16_000 * n_, 98_304 * n_, ("G2",) * n_) for n, n_ in enumerate(CARDS)])
+    nodes = [decode_node(node_object(world.cards, number, node)) for number, node in enumerate(fleet.nodes)]
+    events.sort(key=lambda event: event.at)
+    first = tuple(Changed(EPOCH, "Node", node) for node in nodes)
+    return world, History(EPOCH, EPOCH + 200 * DAY, first, tuple(events))
+
+
+def happened(course: Course, trace: History) -> list[Event]:
+    """Return what a leader would have written down, in the order of time."""
+    pods = {event.pod.uid: event.pod for event in trace.arrived}
+    events: list[Event] = []
+    for each in course.pods:
+        events.append(Arrived(each.arrived, pods[each.uid]))
+        events += [] if each.started is None else [Decided(each.started, each.uid, each.node)]
+        events += [] if each.departed is None else [Departed(each.departed, each.uid)]
+    return sorted(events, key=lambda event: event.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time at which is asked how long pods wait.
+
+    Attributes
+    ----------
+    asked
+        The UIDs of the pods, with why.
+    """
+
+    present: Present
+    asked: Sequence[tuple[str, str]]
+
+
+class Watching:
+    """Looks on while the trace is played, and keeps the cluster of each time at which is asked.
+
+    Parameters
+    ----------
+    times
+        When it is asked about a pod that waits, one drawn among them.
+    every
+        Of pods that have just come and wait, it is asked about each so many-th.
+    """
+
+    def __init__(self, times: Iterable[float], every: int, seed: int) -> None:
+        self.moments: list[Moment] = []
+        self._times = sorted(times, reverse=True)
+        self._every = every
+        self._came: set[str] = set()
+        self._number = 0
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, at: float, engine: Engine) -> None:
+        """Look at the cluster after something happened."""
+        asked = []
+        waiting = [uid for uid, _ in engine.queue.waiting_since()]
+        if waiting and self._times and self._times[-1] <= at:
+            asked.append((waiting[int(self._rng.integers(len(waiting)))], WAITS))
+        while self._times and self._times[-1] <= at and (waiting or self._times[-1] < at - DAY / 24):
+            self._times.pop()  # where nobody waits it is asked as soon as somebody does, within an hour
+        for uid in waiting:
+            if uid not in self._came:
+                self._came.add(uid)
+                self._number += 1
+                if self._number % self._every == 0:
+                    asked.append((uid, CAME))
+        if asked and LEARNS[0] <= at - EPOCH < TOLD[1]:
+            self.moments.append(Moment(present_of(engine, at), asked))
+
+
+class Asking:
+    """Answers what was asked, from what was known then.
+
+    Parameters
+    ----------
+    events
+        All that happened.
+    """
+
+    def __init__(self, moments: Sequence[Moment], events: Sequence[Event], course: Course) -> None:
+        self.moments = moments
+        self._events = events
+        self._times = [event.at for event in events]
+        self._course = {each.uid: each for each in course.pods}
+
+    def answers(self, number: int) -> list[Asked]:
+        """Return what is forecast at a moment, and what came."""
+        moment = self.moments[number]
+        at = moment.present.at
+        known = History(EPOCH, at, (), tuple(self._events[: bisect_right(self._times, at)]))
+        uids = list(dict.fromkeys(uid for uid, _ in moment.asked))
+        found = waits(moment.present, Past(known), OPTIONS, uids, number)
+        pods = {pod.uid: pod for pod in moment.present.waiting}
+        answers = []
+        for uid, when in moment.asked:
+            course = self._course[uid]
+            assert course.started is not None
+            waited, wait = at - course.arrived, course.started - at
+            answers.append(Asked(when, at, pods[uid], waited, wait, found.waits[uid]))
+        return answers
+
+
+class PlainHistory:
+    """What the plain history of waiting times says: how long pods waited that had waited as long.
+
+    Parameters
+    ----------
+    course
+        What became of all pods.
+    days
+        Of how many days the waiting times count.
+    by_request
+        Whether those of the same namespace and request count alone, where 20 are known.
+    """
+
+    def __init__(self, course: Course, trace: History, days: float, *, by_request: bool) -> None:
+        self._course = course.pods
+        self._days = days
+        self._by_request = by_request
+        self._key = {event.pod.uid: (event.pod.namespace, event.pod.spec.fingerprint) for event in trace.arrived}
+
+    def drawn(self, asked: Asked, draws: int = 199) -> list[float]:
+        """Return the waits that it expects, as a forecast does."""
+        since = asked.at - self._days * DAY
+        known = [each for each in self._course if since <= each.arrived < asked.at and each.uid != asked.pod.uid]
+        own = self._key[asked.pod.uid]
+        survival = self._survival(known, asked.at)
+        if self._by_request:
+            alike = self._survival([each for each in known if self._key[each.uid] == own], asked.at)
+            survival = alike if alike.outlived(asked.waited) >= 20 else survival
+        return sorted(survival.rest(asked.waited, 1.0 - (n + 1) / (draws + 1)) for n in range(draws))
+
+    @staticmethod
+    def _survival(known: Sequence[PodCourse], at: float) -> Survival:
+        until = [min(at if each.started is None else each.started, at) - each.arrived for each in known]
+        ended = [each.started is not None and each.started <= at for each in known]
+        return Survival([wait for wait in until if wait > 0], [e for e, w in zip(ended, until, strict=True) if w > 0])
