@@ -120,7 +120,7 @@ def test_those_that_come_meanwhile_may_go_first() -> None:
     known = Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
     scene = present(1, [runs("old", 0, 45.0, 50, resources=small)], [waits("new")])
 
-    busy = replayed(scene, known, options(), ["uid-new"], budget=5000).waits["uid-new"]
+    busy = replayed(scene, known, options(), ["uid-new"], budget=900).waits["uid-new"]
     quiet = replayed(scene, past([90.0] * 600, resources=small), options(), ["uid-new"]).waits["uid-new"]
 
     assert quiet[-1] <= 90.0
@@ -192,7 +192,7 @@ def test_large_clusters_are_replayed_less_often() -> None:
     scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
     counts = [
         len(replayed(scene, known, options(), ["uid-new"], budget=budget).waits["uid-new"])
-        for budget in (1, 100, 200, BUDGET)
+        for budget in (1, 100, 300, BUDGET)
     ]
     assert counts[0] == 9
     assert counts == sorted(counts)

@@ -70,7 +70,7 @@ class Engine:
         wakes = self.state.wakes
         self.policies = policies = Policies(options.defaults, wakes)
         needs = WaitingNeeds(self.state)
-        self.queue = SchedulingQueue(needs.discard)
+        self.queue = SchedulingQueue(needs.discard, options.flush_after)
         self.groups = PodGroups(
             self.state,
             self._is_ours_and_waits,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import REJECTED_WAIT
+from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.policy import PolicyDefaults
 
 __all__ = ["SCHEDULER_NAME", "EngineOptions"]
@@ -40,6 +41,9 @@ class EngineOptions:
         Take in disruption budgets, and have pods evicted for those of higher priority where policies allow it.
     protected_namespaces
         Namespaces of which no pod is ever evicted for another.
+    flush_after
+        Seconds after which pods are tried again, whatever happened: a missed event must not strand one. On a virtual
+        clock no event is missed.
     """
 
     dialects: Sequence[Dialect]
@@ -52,3 +56,4 @@ class EngineOptions:
     system_spread: bool = False
     preemption: bool = False
     protected_namespaces: Sequence[str] = ()
+    flush_after: float = FLUSH_AFTER

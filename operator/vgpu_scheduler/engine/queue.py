@@ -39,9 +39,14 @@ class SchedulingQueue:
     ----------
     dissolved
         Told of each class of unschedulable pods of which the last one has gone.
+    flush_after
+        Seconds that a pod stays unschedulable without an event.
     """
 
-    def __init__(self, dissolved: Callable[[UnschedulableClass], None] = lambda _: None) -> None:
+    def __init__(
+        self, dissolved: Callable[[UnschedulableClass], None] = lambda _: None, flush_after: float = FLUSH_AFTER
+    ) -> None:
+        self._flush_after = flush_after
         self._entries: dict[str, QueuedPod] = {}
         self._active = ActivePods()
         self._due: list[tuple[float, int, str]] = []
@@ -212,7 +217,7 @@ class SchedulingQueue:
         entry.unhelpful_events = 0
         self.incoming[QueueName.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        flush_at = now + FLUSH_AFTER
+        flush_at = now + self._flush_after
         flush_at = flush_at if again_at is None else min(again_at, flush_at)
         if nodes_version is None:
             entry.last_attempt = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Final
@@ -27,14 +27,12 @@ __all__ = ["BUDGET", "Courses", "forecast", "interval", "waits"]
 
 _ROUNDS: Final = (9, 10, 10, 20, 50)
 """How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""
-BUDGET: Final = 20_000
-"""How many decisions and objects all courses have together; another round is drawn if it will do with what is left."""
+BUDGET: Final = 10_000
+"""How many moments, decisions and objects all courses have together: another round is drawn if what is left will do."""
 _HORIZON: Final = 30 * 86400.0
 """Seconds that a course lasts at most."""
 _MOST_ARRIVALS: Final = 2_000
 """Pods that arrive in a course at most: it ends earlier where more would."""
-_COARSE: Final = 0.02
-"""See :func:`vgpu_scheduler.history.replay`: a range is not known as well as that."""
 _SOMEWHERE: Final = "-"
 
 
@@ -100,13 +98,12 @@ class Courses:
     waits
         How much longer each waited, sorted, by UID; infinity where it had no place in time.
     known_from
-        Whose lifetimes said when pods ended, and how often.
-    reached
-        Seconds after which the courses ended.
+        Whose lifetimes, and of how many pods, said when pods end, and how often.
+    ended
+        How often a pod that runs now was to end.
     """
 
     waits: dict[str, list[float]]
-    reached: float
     known_from: Counter[tuple[DurationClass, int]] = field(default_factory=Counter)
     ended: int = 0
 
@@ -123,7 +120,8 @@ def waits(
     """
     rate = past.per_second
     horizon = min(_HORIZON, _MOST_ARRIVALS / rate) if rate else _HORIZON
-    found = Courses({uid: [] for uid in asked}, horizon)
+    found = Courses({uid: [] for uid in asked})
+    options = replace(options, flush_after=_HORIZON)  # no event is missed here
     objects = len(present.objects) + len(present.running) + len(present.waiting)
     drawn = spent = 0
     for size in _ROUNDS if asked else ():
@@ -133,8 +131,8 @@ def waits(
             rng = np.random.default_rng((seed, number))
             future = _drawn(present, past, horizon, rng, found)
             most = budget / _ROUNDS[0]
-            course = replay(future, options, asked=asked, coarse=_COARSE, most_decisions=most)
-            spent += objects + course.decisions
+            course = replay(future, options, asked=asked, most_work=most)
+            spent += objects + course.work
             for pod in course.pods:
                 if pod.uid in found.waits:
                     found.waits[pod.uid].append(inf if pod.started is None else pod.started - present.at)
@@ -192,8 +190,7 @@ def _answer(found: Sequence[float], courses: Courses, durations: Durations) -> F
         if not courses.ended:
             return Unknown("it does not fit now, and nobody can say of any pod that runs when it ends")
         never = sum(wait == inf for wait in found)
-        days = round(courses.reached / 86400.0, 1)
-        told = f"in {never} of {len(found)} courses that may come it has no place within {days:g} days"
+        told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
         return Unknown(told)
     if not courses.known_from:  # whoever goes is being deleted
         return Forecast(least, most, draws=len(found))

@@ -113,8 +113,8 @@ class Course:
         Who had to end for others, in the order of time.
     lacked
         What the history does not have, or an engine does not take in, as sentences with how often each is true.
-    decisions
-        How many were made.
+    work
+        How many moments there were at which something happened, and decisions.
     """
 
     began: float
@@ -123,4 +123,4 @@ class Course:
     series: Series
     evictions: Sequence[Eviction]
     lacked: Mapping[str, int]
-    decisions: int = 0
+    work: int = 0

@@ -33,8 +33,6 @@ from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
 __all__ = ["replay", "with_policies"]
 
 _NOTHING: Final = PodLifetime()
-_SOON: Final = 60.0
-"""Seconds that no back-off exceeds: who is to be tried later than that is tried for want of news."""
 
 
 class _Step(NamedTuple):
@@ -74,8 +72,7 @@ def replay(
     on_step: Callable[[float, Engine], None] = lambda _at, _engine: None,
     *,
     asked: Collection[str] | None = None,
-    coarse: float = 0.0,
-    most_decisions: float = inf,
+    most_work: float = inf,
 ) -> Course:
     """Let the pods of a history arrive again, and return what becomes of them.
 
@@ -90,18 +87,15 @@ def replay(
         Is called after each moment at which something happened, with the time and the engine.
     asked
         The UIDs of the pods that alone are of interest: it ends when each of them has been placed. None for all.
-    coarse
-        Pods that are to be tried again after some minutes, whatever happened, may have to wait for this part of the
-        time that has passed: 0.02 saves nearly all attempts that change nothing.
-    most_decisions
-        It ends after so many.
+    most_work
+        It ends after so many moments and decisions together.
 
     Returns
     -------
     Course
         The same one each time.
     """
-    return _Replay(with_policies(history, policies), options, on_step).run(asked, coarse, most_decisions)
+    return _Replay(with_policies(history, policies), options, on_step).run(asked, most_work)
 
 
 def with_policies(history: History, policies: Sequence[PolicyResource]) -> History:
@@ -141,13 +135,13 @@ class _Replay:
         """Whom the history evicted, and who goes now unless somebody gets its room first."""
         self._errors: Counter[str] = Counter()
         self._placed: set[str] = set()
-        self._decisions = 0
+        self._work = 0
         self._numbers = count()
         self._steps = [_Step(history.began, next(self._numbers), event) for event in history.first]
         self._steps += [_Step(event.at, next(self._numbers), event) for event in history.events]
         heapq.heapify(self._steps)
 
-    def run(self, asked: Collection[str] | None, coarse: float, most_decisions: float) -> Course:
+    def run(self, asked: Collection[str] | None, most_work: float) -> Course:
         """Let everything happen to the end of the history, or until all that were asked about have been placed."""
         steps, ended, began = self._steps, self._history.ended, self._history.began
         waiting = None if asked is None else set(asked)
@@ -161,20 +155,17 @@ class _Replay:
                     self._end(self._lives[uid], now)
                 self._spared.clear()
                 due = self._decide(now)
+            self._work += 1
             self._gauge.read(now)
             self._on_step(now, self._engine)
             if waiting is not None:
                 waiting -= self._placed
-            if waiting == set() or self._decisions >= most_decisions:
+            if waiting == set() or self._work >= most_work:
                 break
-            if due > now + _SOON:
-                if waiting is not None and not steps:
-                    break  # nothing happens any more that could help
-                due = max(due, now + coarse * (now - began))
         pods = [self._ended(life) for life in self._lives.values()]
         lacked = self._cluster.lacked + self._errors
         series = self._gauge.series()
-        return Course(began, ended, pods, series, tuple(self._evictions), dict(sorted(lacked.items())), self._decisions)
+        return Course(began, ended, pods, series, tuple(self._evictions), dict(sorted(lacked.items())), self._work)
 
     def _ended(self, life: _Life) -> PodCourse:
         """Return the course of a pod, with what it has waited in the end."""
@@ -238,7 +229,7 @@ class _Replay:
     def _decide(self, now: float) -> float:
         """Decide all pods that are active; return when the next one is, at infinity if none will be."""
         while decisions := self._engine.attempt_group(now):
-            self._decisions += 1
+            self._work += 1
             for decision in decisions:
                 self._carry_out(decision, now)
         due = self._engine.queue.tick(now)
