@@ -9,22 +9,29 @@ trace is not part of this repository: ``OPENB_DATA``, or ``--data``, names the f
 
 from __future__ import annotations
 
+import argparse
 import csv
+import multiprocessing
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from benchmarks.packing import DATA
+from benchmarks.page import publish
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import Past, Present, present_of
 from vgpu_scheduler.forecast.survival import Survival
-from vgpu_scheduler.forecast.waiting import waits
-from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, Event, History, PodCourse
+from vgpu_scheduler.forecast.waiting import interval, waits
+from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, Event, History, PodCourse, replay
 from vgpu_scheduler.kube import Pod, decode_node, rfc3339
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.options import plain_options
@@ -223,3 +230,103 @@ class PlainHistory:
         until = [min(at if each.started is None else each.started, at) - each.arrived for each in known]
         ended = [each.started is not None and each.started <= at for each in known]
         return Survival([wait for wait in until if wait > 0], [e for e, w in zip(ended, until, strict=True) if w > 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How some ranges did.
+
+    Attributes
+    ----------
+    asked
+        How many were asked for.
+    unknown
+        The part of them to which no range was told.
+    unbounded
+        The part that has no end.
+    held
+        The part of all ranges, those without an end included, that held.
+    hours
+        The mean width of those with an end, in hours.
+    """
+
+    asked: int
+    unknown: float
+    unbounded: float
+    held: float
+    hours: float
+
+
+def held(asked: Sequence[Asked], drawn: Sequence[Sequence[float]], probability: float = TARGET) -> Held:
+    """Return how ranges did that hold what was drawn with a probability."""
+    ranges = [(*interval(each, probability), one.wait) for one, each in zip(asked, drawn, strict=True)]
+    told = [each for each in ranges if each[0] < inf]
+    widths = [most - least for least, most, _ in told if most < inf]
+    return Held(
+        len(ranges),
+        1.0 - len(told) / max(len(ranges), 1),
+        (len(told) - len(widths)) / max(len(ranges), 1),
+        float(np.mean([least <= wait <= most for least, most, wait in told])) if told else 0.0,
+        float(np.mean(widths)) / 3600.0 if widths else inf,
+    )
+
+
+def at_the_same_coverage(asked: Sequence[Asked], drawn: Sequence[Sequence[float]], wanted: float) -> Held:
+    """Return how the narrowest ranges of the plain history did of which as many held: it is given what came."""
+    found = [held(asked, drawn, level / 100) for level in range(50, 100)]
+    return next((each for each in found if each.held >= wanted), found[-1])
+
+
+def text(asked: Sequence[Asked], course: Course, trace: History) -> str:
+    """Return the table in Markdown, of the last part of the time; the plain history is chosen in the first."""
+    first = [each for each in asked if each.at - EPOCH < LEARNS[1]]
+    last = [each for each in asked if TOLD[0] <= each.at - EPOCH]
+    plain = [PlainHistory(course, trace, days, by_request=narrow) for days in (7.0, 200.0) for narrow in (False, True)]
+    best = min(plain, key=lambda one: at_the_same_coverage(first, [one.drawn(a) for a in first], TARGET).hours)
+    ours = held(last, [each.drawn for each in last])
+    theirs = at_the_same_coverage(last, [best.drawn(each) for each in last], ours.held)
+    head = (f"{sum(CARDS)} cards, ranges for 8 of 10", "asked", "unknown", "no end", "held", "mean width")
+    rows = [head, ("---",) * len(head)]
+    for name, each in (("forecast", ours), ("plain history of waiting times, as many held", theirs)):
+        parts = [f"{100 * part:.0f} %" for part in (each.unknown, each.unbounded, each.held)]
+        rows.append((name, str(each.asked), *parts, f"{each.hours:.1f} h"))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+_here: dict[str, Asking] = {}
+"""What other processes answer from: they are forks of this one."""
+
+
+def _answers(number: int) -> list[Asked]:
+    return _here["asking"].answers(number)
+
+
+def measured(folder: Path, times: int, every: int) -> str:
+    """Play the trace, ask, and return the table."""
+    _, trace = trace_of(folder)
+    rng = np.random.default_rng(1)
+    span = TOLD[1] - LEARNS[0]
+    watching = Watching((EPOCH + LEARNS[0] + rng.random(times) * span).tolist(), every, seed=2)
+    course = replay(trace, OPTIONS, on_step=watching)
+    asking = _here["asking"] = Asking(watching.moments, happened(course, trace), course)
+    numbers = range(len(asking.moments))
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
+        asked = [each for answers in pool.map(_answers, numbers) for each in answers]
+    return text(asked, course, trace)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.forecast", description=__doc__)
+    parser.add_argument("--data", default=os.environ.get(DATA, ""), help="the folder of the trace openb")
+    parser.add_argument("--times", type=int, default=200, help="at how many times it is asked about a pod that waits")
+    parser.add_argument("--every", type=int, default=15, help="it is asked of each so many-th pod that comes and waits")
+    options = parser.parse_args()
+    if not options.data:
+        print(f"skipped: neither {DATA} nor --data names the folder of the trace openb")
+        return
+    publish(MARK, measured(Path(options.data), options.times, options.every))
+
+
+if __name__ == "__main__":
+    main()
