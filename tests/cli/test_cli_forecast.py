@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.history.recorded import BEGAN, HOUR, history, picture, waiting, written
+from tests.forecast.snapshots import WHOLE, dated, ended, listed
+from tests.history.recorded import BEGAN, history, picture, waiting, written
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.history import Arrived, Decided, Departed, Header
-from vgpu_scheduler.kube import rfc3339
-
-NOW = datetime.fromtimestamp(BEGAN + HOUR, UTC)
-WHOLE = {GPU: 1, MEMORY: 16384, CORES: 0}
-
-
-def at(seconds: float) -> str:
-    """Return the time so many seconds ago."""
-    return rfc3339(NOW - timedelta(seconds=seconds))
-
-
-def dated(obj: dict[str, Any], created: float, placed: float | None = None) -> dict[str, Any]:
-    """Return a pod that was made and placed some seconds ago."""
-    obj["metadata"] |= {"creationTimestamp": at(created), "uid": f"uid-{obj['metadata']['name']}"}
-    obj["spec"]["schedulerName"] = SCHEDULER_NAME
-    if placed is not None:
-        obj.setdefault("status", {})["startTime"] = at(placed)
-    return obj
-
-
-def ended(name: str, placed: float, seconds: float) -> dict[str, Any]:
-    """Return a pod that ran so long."""
-    obj = dated(pod(name, WHOLE), placed, placed)
-    obj["spec"]["nodeName"] = "a"
-    finished = {"terminated": {"finishedAt": at(placed - seconds), "exitCode": 0}}
-    obj["status"] |= {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": finished}]}
-    return obj
 
 
 def snapshot(path: Path, *ends: dict[str, Any]) -> str:
     """Write a cluster of one card that a pod has had for 10 minutes, and another one wants."""
-    objects = [node("a", cards=1), dated(running("first", "a", "GPU-a-0", 16384), 600.0, 600.0), dated(pod("new", WHOLE), 60.0)]
-    annotations = {"vgpu-scheduler.io/read-at": NOW.isoformat()}
-    content = {"apiVersion": "v1", "kind": "List", "metadata": {"annotations": annotations}, "items": [*objects, *ends]}
-    (path / "cluster.json").write_text(json.dumps(content))
+    objects = [
+        node("a", cards=1),
+        dated(running("first", "a", "GPU-a-0", 16384), 600.0, 600.0),
+        dated(pod("new", WHOLE), 60.0),
+    ]
+    (path / "cluster.json").write_text(listed([*objects, *ends]))
     return str(path / "cluster.json")
 
 
