@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod, pod_object
 from tests.policy.resources import policy
+from tests.seeds import seeds
 from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.engine import Engine
@@ -191,3 +194,38 @@ def test_a_preference_for_links_takes_the_first_numa_node_with_enough_cards() ->
     assert decision is not None
     assert decision.placement is not None
     assert sorted(a.uuid for a in decision.placement.containers[0]) == ["g2", "g3"]
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_what_is_free_of_a_card_in_pieces_is_what_a_pod_can_get_of_it(seed: int) -> None:
+    drawn = random.Random(seed)
+    engine = engine_with([drawn.choice([mig_node(), node("a", OLD)])])
+    for number in range(drawn.randrange(1, 5)):
+        put(engine, f"p{number}", asks(1, drawn.choice([1000, 2000, 4000, 9000])))
+    for number in range(drawn.randrange(2)):
+        engine.remove_pod(f"uid-p{number}", 2.0)
+    engine.observe_pod(pod("all", asks(1)), 3.0)
+    waiting = engine.state.pod("uid-all")
+    assert waiting is not None
+    decision, near = engine.cycle.decide(waiting), engine.cycle.nearest(waiting)
+    if decision.placement is not None:
+        assert near is None
+        return
+    engine.remove_pod("uid-all", 4.0)
+    assert near is not None
+    free = {each.dimension: each.free for each in near.shortages}
+    assert "memory" in free
+    assert isinstance(put(engine, "more", asks(1, free["memory"] + 1)), str)
+    if free["memory"]:
+        assert isinstance(put(engine, "as-much", asks(1, free["memory"])), list)
+
+
+def test_a_card_without_compute_left_lacks_it_for_a_pod_that_asks_for_none() -> None:
+    engine = engine_with([node("a", [card("a-gpu-0")])])
+    put(engine, "all-compute", asks(1, 1000, 100))
+    engine.observe_pod(pod("more", asks(1, 16000)), 1.0)
+    waiting = engine.state.pod("uid-more")
+    assert waiting is not None
+    near = engine.cycle.nearest(waiting)
+    assert near is not None
+    assert {each.dimension: (each.free, each.asked) for each in near.shortages}["cores"] == (0, 1)

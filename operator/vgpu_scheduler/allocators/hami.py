@@ -13,6 +13,7 @@ from vgpu_scheduler.allocators.base import ALL_DEVICES, CardNeed, FitColumns, Ke
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, WholeCardRule
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
+from vgpu_scheduler.allocators.pieces import largest_free_pieces
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
@@ -175,13 +176,18 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
             own, rules = vendor == number, self._rules_of(claim.vendor)
             for dimension in rules.counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
-                if not amount and not percent:
+                needs_some = dimension == CORES and Check.COMPUTE in rules.checks
+                if not amount and not percent and not needs_some:
                     continue
-                total = columns.total[devices, dimension]
+                total, used = columns.total[devices, dimension], columns.used[devices, dimension]
                 if dimension == CORES and Check.PERCENT in rules.checks:
                     total[own] = WHOLE
-                free = np.maximum(total - columns.used[devices, dimension], 0)
+                free = np.maximum(total - used, 0)
+                if dimension == MEMORY and Check.ONE_PIECE not in rules.checks:
+                    free = np.minimum(free, largest_free_pieces(columns, devices))
                 asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
+                if needs_some:  # whoever asks no compute needs a card with some left
+                    asked = np.maximum(asked, (used == total) & (total > 0))
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 

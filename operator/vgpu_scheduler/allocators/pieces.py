@@ -1,0 +1,42 @@
+"""How much memory cards have free in one piece, where they are given out in pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels import MEMORY, SLOTS, DeviceColumns, Role
+
+__all__ = ["largest_free_pieces"]
+
+_ANY = np.iinfo(np.int64).max
+
+
+def largest_free_pieces(columns: DeviceColumns, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the memory of the largest piece that each device has a place for beside what is in use, shape (n,).
+
+    0 where no piece has a place; of devices that are not given out in pieces, more than any has.
+    """
+    largest = np.where(columns.partitioned[devices], 0, _ANY)
+    left = np.flatnonzero(columns.partitioned[devices])
+    number = columns.piece_first[devices[left]]
+    while (there := number < columns.piece_last[devices[left]]).any():
+        left, number = left[there], number[there]
+        fits = _have_place(columns, devices[left], number)
+        largest[left[fits]] = np.maximum(largest[left[fits]], columns.pieces[number[fits], MEMORY])
+        number = number + 1
+    return largest
+
+
+def _have_place(columns: DeviceColumns, devices: NDArray[np.int64], pieces: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell of each device whether one piece goes together with what is in use: shares, same weight, other slices."""
+    used, piece = columns.used[devices], columns.pieces[pieces]
+    role, every = columns.roles[columns.schema[devices]], np.arange(devices.shape[0])
+    placements = role[:, Role.PLACEMENTS]
+    fits = used[every, placements] * piece[:, SLOTS] == used[:, SLOTS] * piece[every, placements]
+    fits &= used[:, SLOTS] + piece[:, SLOTS] <= columns.total[devices, SLOTS]
+    column = np.arange(used.shape[1])
+    is_slice = (column >= role[:, [Role.FIRST_SLICE]]) & (column < role[:, [Role.END_SLICE]])
+    twice = is_slice & (piece > 0) & (used + piece > columns.total[devices])
+    have_place: NDArray[np.bool_] = fits & ~twice.any(axis=1)
+    return have_place
