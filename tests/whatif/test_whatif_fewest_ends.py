@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
 from tests.whatif.test_whatif_ending import budget, owned
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
@@ -182,3 +183,19 @@ def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: i
     waiting = next(each for each in made.pending.values() if each.name == ASKED)
     told = [remedy.text for remedy in remedies(made, waiting) if remedy.kind is RemedyKind.END_PODS]
     assert told == (["end pod default/m0 on node n0"] if ends else [])
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_the_end_of_one_pod_is_found_where_that_of_more_leaves_nobody_to_be_near_to(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    objects = [node("n0", cards := int(rng.integers(2, 5)), labels={"kubernetes.io/hostname": "n0"})]
+    for number in range(cards):
+        made = running(f"r{number}", "n0", f"GPU-n0-{number}", 16000, 0, priority=int(rng.integers(0, 2)))
+        made["metadata"]["labels"] = {"app": "web"}
+        objects.append(made)
+    near = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    asked = pod(ASKED, {GPU: "1", MEMORY: "8000"})
+    asked["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    world = world_of([*objects, asked])
+    texts = [each.text for each in remedies(world, next(iter(world.pending.values())))]
+    assert [text for text in texts if text.startswith("end pod ") and " and " not in text], texts

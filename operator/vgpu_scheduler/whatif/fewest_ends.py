@@ -142,6 +142,8 @@ class _Search:
         self._counts_amounts = (
             not waiting.ours.spec.volume_claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
         )
+        # Else the end of more pods never hurts: without those that such a term selects nothing may fit.
+        self._may_miss_others = any(each.spec.required_pod_affinity for each in (waiting.ours, *waiting.at_once))
         self._occupants: dict[tuple[str, bool], Occupant] = {}
         self._places = list(self._all_places(among))
 
@@ -186,7 +188,7 @@ class _Search:
         most = max((len(place.own) + len(place.beside) for place in self._places), default=0)
         told: set[frozenset[str]] = set()
         for size in range(most + 1):
-            if size == _FEW:
+            if size == _FEW and not self._may_miss_others:
                 self._places = [each for each in self._places if each.may_fit((*each.own, *each.beside))]
             if not priorities or not any(True for _ in self._of_size(size, priorities[-1])):
                 continue
@@ -232,9 +234,10 @@ class _Search:
         elsewhere = beside if chosen or left > 1 else ()
         if len(own) + len(elsewhere) < left or (not chosen and not own):
             return
-        largest = (*self._largest(own, left), *self._largest(elsewhere, left if chosen else left - 1))
-        if not self._ask(place.may_fit, [*going, *ending, *(occupant.pod for occupant in largest)]):
-            return
+        if not self._may_miss_others:
+            largest = (*self._largest(own, left), *self._largest(elsewhere, left if chosen else left - 1))
+            if not self._ask(place.may_fit, [*going, *ending, *(occupant.pod for occupant in largest)]):
+                return
         tried: set[object] = set()
         for number, occupant in enumerate((*own, *beside) if chosen else own):
             alike = (occupant.alike, occupant.pod.priority, occupant.pod.node_name)
