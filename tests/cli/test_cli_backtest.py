@@ -192,6 +192,21 @@ def snapshot_pod(name: str, made: float, placed: float | None, ended: float | No
     return found
 
 
+def test_of_a_log_that_spans_no_time_nothing_is_measured(log: Path) -> None:
+    node = {**node_object("node-0", cards("node-0", 2)), "kind": "Node", "apiVersion": "v1"}
+    content = {"apiVersion": "v1", "kind": "List", "items": [node, snapshot_pod("runs-0", 0, 0, None)]}
+    Path("snapshot.json").write_text(json.dumps(content))
+    for told in ((), ("--policy", "new.yaml"), ("-o", "markdown")):
+        result = run("--snapshot", "snapshot.json", *told)
+        assert result.exit_code == 0, result.output
+        assert "1 pod arrived, 1 was placed." in result.stdout
+        assert "It spans no time: there is nothing to measure" in result.stdout
+        assert "cards given out" not in result.stdout
+    found = json.loads(run("--snapshot", "snapshot.json", "--policy", "new.yaml", "-o", "json").stdout)
+    assert found["replayed"] == {}
+    assert found["policies"][0]["measures"] == []
+
+
 def test_a_snapshot_stands_for_a_log(log: Path) -> None:
     objects = [
         {**node_object("node-0", cards("node-0", 2)), "kind": "Node", "apiVersion": "v1"},
@@ -208,7 +223,7 @@ def test_a_snapshot_stands_for_a_log(log: Path) -> None:
     assert found["agreement"] is None
     assert found["history"]["from"] == at(0)
     assert (found["history"]["arrived"], found["history"]["placed"]) == (3, 2)
-    assert "1 pod ran still: how long they will is not known, they stay to the end" in found["history"]["problems"]
+    assert "1 pod ran still: how long it will is not known, it stays to the end" in found["history"]["problems"]
     assert found["replayed"]["never"] == 0.0
     assert "warning: pods that were deleted before the snapshot are not in it" in result.stderr
 

@@ -58,10 +58,13 @@ def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
     yield "nodes, policies and quotas are taken to have been as they are in it all the time"
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)
     if running:
-        yield f"{counted(running, 'pod')} ran still: how long they will is not known, they stay to the end"
+        they_stay = "it will is not known, it stays" if running == 1 else "they will is not known, they stay"
+        yield f"{counted(running, 'pod')} ran still: how long {they_stay} to the end"
     unknown = sum(bool(pod.node_name) and placed_at(world.written(pod), pod) is None for pod in ours)
     if unknown:
-        yield f"of {counted(unknown, 'pod')} it is not known when they were placed: they count as placed when they came"
+        was, it_counts = ("it was", "it counts") if unknown == 1 else ("they were", "they count")
+        came = "it came" if unknown == 1 else "they came"
+        yield f"of {counted(unknown, 'pod')} it is not known when {was} placed: {it_counts} as placed when {came}"
 
 
 def _of_ours(world: World, pod: Pod, ended: float) -> Iterator[Event]:

@@ -73,6 +73,11 @@ class Report:
         return datetime.fromtimestamp(self.found.history.ended, UTC)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it ends when it begins: a mean over no time is none."""
+        return self.found.history.ended <= self.found.history.began
+
+    @property
     def arrived(self) -> int:
         """How many pods arrived, or waited in the beginning."""
         history = self.found.history
@@ -116,14 +121,16 @@ class Report:
             },
             "agreement": agreement,
             "lacked": dict(self.lacked),
-            "replayed": {name: round(value, 4) for name, value in measured(self.before).items()},
+            "replayed": {name: round(value, 4) for name, value in measured(self.before).items()}
+            if not self.is_empty
+            else {},
             "level": LEVEL,
             "resamples": self.resamples,
             "policies": [
                 {
                     "name": each.name,
                     "policies": list(each.policies),
-                    "measures": [row.as_json() for row in each.compared],
+                    "measures": [] if self.is_empty else [row.as_json() for row in each.compared],
                 }
                 for each in self.under
             ],

@@ -23,6 +23,7 @@ _ASSUMPTIONS: Final = (
     "Pods are bound and victims are gone at once. A victim with a controller comes again and runs its whole time anew.",
     "Arrivals are those of the log: nobody asks for other things, or comes at another time, because of a policy.",
 )
+_NO_TIME: Final = "It spans no time: there is nothing to measure, neither what is given out nor how long pods wait."
 
 
 def show(report: Report, *, wide: bool) -> None:
@@ -36,6 +37,9 @@ def _lines(report: Report, *, wide: bool) -> Iterator[str]:
     yield from _agreement(report.agreement, _MOST_DIFFERENCES if not wide else None)
     for text, times in report.lacked.items():
         yield f"  {text}{f' ({times} times)' if times > 1 else ''}"
+    if report.is_empty:
+        yield _NO_TIME
+        return
     if not report.under:
         yield ""
         values = measured(report.before)
@@ -55,6 +59,8 @@ def markdown(report: Report) -> str:
     lines = ["# Back-test", "", _history(report), ""]
     lines += [*_agreement(report.agreement, _MOST_DIFFERENCES), ""]
     lines += [f"- {text}" for text in (*report.found.problems, *report.lacked)]
+    if report.is_empty:
+        return "\n".join([*lines, "", _NO_TIME]) + "\n"
     for under in report.under:
         lines += [
             "",
@@ -76,10 +82,11 @@ def _history(report: Report) -> str:
     seconds = (report.ended - report.began).total_seconds()
     long = f"{seconds / 86400:.1f} days" if seconds >= 2 * 86400 else _duration(seconds)
     placed, there = report.placed
+    were = "was" if placed == 1 else "were"
     others = f", and {there} of those that were there already" if there else ""
     return (
         f"{counted(report.found.files, 'file')}, {long} from {report.began:%Y-%m-%d %H:%M} to"
-        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {placed} were placed{others}."
+        f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {placed} {were} placed{others}."
     )
 
 
