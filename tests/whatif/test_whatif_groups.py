@@ -430,3 +430,21 @@ def test_a_pod_that_is_refused_for_its_group_is_in_nobodys_way(seed: int) -> Non
     asked = [pod.name for pod in alone.pending.values()]
     told = [[explain_pod(world, named(world, name)).text() for name in asked] for world in (alone, together)]
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "waiting", "told"),
+    [
+        (2, 1, "  1 to be placed at once: p0"),
+        (2, 2, "  1 of 2 to be placed at once: p0, p1"),
+        (1, 1, ""),
+    ],
+)
+def test_a_pod_that_is_placed_by_itself_is_told_how_far_its_group_is(minimum: int, waiting: int, told: str) -> None:
+    there = running("m0", "a", "GPU-a-0", 16384, 0)
+    there["metadata"]["annotations"] |= in_group("team", minimum)
+    world = world_of(node("a", 1), there, *(member(f"p{n}", n, minimum, memory=16000) for n in range(waiting)))
+    found = explain_pod(world, named(world, f"p{waiting - 1}"))
+    assert not found.answer.node
+    runs = f"It belongs to group default/team, of which at least {minimum} pods run, or none:"
+    assert found.group.splitlines() == ([runs, "  1 placed or succeeded", told] if told else [])

@@ -84,7 +84,7 @@ class Explanation:
     displaced_by
         For whom a bound pod goes; None if it does not.
     group
-        How far the group is that it is placed together with; empty where it is placed by itself.
+        How far its group is; empty where one pod of it may run alone, or it belongs to none.
     none_proposed
         What was tried in vain for a group; empty where something helps.
     """
@@ -197,7 +197,14 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
         found = Explanation(answer, cards, left_out, helps, answer.quotas, first=first, preemption_outlook=goes)
         several = [] if any(_is_single(each) for each in helps) else causes_together(world, answer)
         why = (*causes(world, answer), *several)
-        return replace(found, models=describe_mismatch(world, answer), causes=why, kept=holds_for_others(world, answer))
+        own = world.engine.groups.group_of(pod)
+        return replace(
+            found,
+            models=describe_mismatch(world, answer),
+            causes=why,
+            kept=holds_for_others(world, answer),
+            group=describe_group(world, own) if own is not None and own.minimum > 1 else "",
+        )
 
 
 def _explain_together(

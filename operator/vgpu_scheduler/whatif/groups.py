@@ -40,7 +40,11 @@ def describe_group(world: World, group: GroupStanding) -> str:
     at_once = (
         f"{group.needed} of {len(group.waiting)}" if len(group.waiting) > group.needed else f"{len(group.waiting)}"
     )
-    lines += [f"  {at_once} to be placed at once: {waiting}"]
+    if group.needed:
+        lines += [f"  {at_once} to be placed at once: {waiting}"]
+    else:
+        alone = "by itself" if len(group.waiting) == 1 else "each by itself"
+        lines += [f"  {len(group.waiting)} to be placed, {alone}: {waiting}"]
     lines += [f"  {name}: {why}" for name, why in _others(world, group.key)]
     missing = group.needed - len(group.waiting)
     lines += [f"  {counted(missing, 'more pod')} needed before any is placed"] if missing > 0 else []
