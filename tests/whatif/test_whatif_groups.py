@@ -160,6 +160,18 @@ def test_the_limit_that_refuses_a_group_is_raised_for_the_pod_that_asks_the_most
         assert texts == ["have limits.memoryPerPod of ClusterVGPUPolicy limits raised to 10000Mi (it is 8Gi)"]
 
 
+@pytest.mark.parametrize("memory", [3000, 9000, 12000])
+def test_the_limit_is_raised_for_what_a_pod_of_a_group_gets_that_names_no_memory(memory: int) -> None:
+    limits = {"limits": {"memoryPerPod": "8Gi"}}
+    policy = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "limits"}, "spec": limits}
+    unsaid = member("p1", 1, 2)
+    del unsaid["spec"]["containers"][0]["resources"]["limits"][MEMORY]
+    world = world_of(node("a", 2), policy, member("p0", 0, 2, memory=memory), unsaid)
+    for name in ("p0", "p1"):
+        texts = [remedy.text for remedy in explain_pod(world, named(world, name)).remedies]
+        assert "have limits.memoryPerPod of ClusterVGPUPolicy limits raised to 16Gi (it is 8Gi)" in texts
+
+
 def test_a_group_without_a_remedy_is_told_who_has_the_places() -> None:
     hard = {"hard": {f"limits.{MEMORY}": "1"}}
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": hard}

@@ -137,6 +137,7 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
     policies = waiting.world.policies
     before: dict[str, Object] = {}
     texts: dict[str, str] = {}
+    written_before: dict[str, str] = {}
     try:
         for _ in range(_MOST_ROUNDS):
             beyond = _furthest_beyond(waiting) or _on_listed_cards(waiting)
@@ -147,7 +148,9 @@ def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
                 if title not in policies:
                     return
                 before.setdefault(title, policies[title])
-                texts[f"limits.{breach.field} of {title}"] = f"raised to {breach.wanted} (it is {breach.allowed})"
+                name = f"limits.{breach.field} of {title}"
+                allowed = written_before.setdefault(name, breach.allowed)
+                texts[name] = f"raised to {breach.wanted} (it is {allowed})"
                 waiting.world.replace_policy(_with_limit(policies[title], breach))
         node = waiting.node() if before else ""
         if node:
@@ -171,14 +174,24 @@ def _furthest_beyond(waiting: WaitingPod) -> Sequence[ExceededLimit]:
 
 
 def _on_listed_cards(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
-    """Return the limit of memory that a pod is beyond on each card that it could have, with what the smallest takes.
+    """Return the limit of memory that pods placed at once are beyond on each card they could have, with the least.
 
-    What it takes depends on the card, where a container asks for percent of one, or says nothing.
+    What one takes depends on the card, where a container asks for percent of one, or says nothing.
     """
-    claimed = waiting.world.engine.cycle.classes.claimed(waiting.ours)
-    bound = None if claimed is None else claimed.policy.limits.memory
-    if claimed is None or bound is None or not claimed.dialect or waiting.node():
+    if waiting.node():
         return ()
+    for pod in waiting.at_once:
+        found = _on_listed_cards_of(waiting, pod)
+        if found is not None:
+            return (found,)
+    return ()
+
+
+def _on_listed_cards_of(waiting: WaitingPod, pod: Pod) -> ExceededLimit | None:
+    claimed = waiting.world.engine.cycle.classes.claimed(pod)
+    bound = None if claimed is None else claimed.policy.limits.memory
+    if claimed is None or bound is None or not claimed.dialect:
+        return None
     dialect = waiting.world.engine.dialects[claimed.dialect]
     inventory, moments = dialect.inventory, list(pod_sums(claimed.claims, dialect))
     devices = (device for node in waiting.world.nodes for device in waiting.world.devices(node, dialect.name))
@@ -192,16 +205,16 @@ def _on_listed_cards(waiting: WaitingPod) -> tuple[ExceededLimit, ...]:
         breach = ExceededLimit("memoryPerPod", amount, bound, "")
         assert policy is not None
         waiting.world.replace_policy(_with_limit(policy, breach))
-        helps = waiting.node() or _tightened(waiting, bound.source)
+        helps = waiting.node() or _tightened(waiting, pod, bound.source)
         waiting.world.replace_policy(policy)
         if helps:
-            return (breach,)
-    return ()
+            return breach
+    return None
 
 
-def _tightened(waiting: WaitingPod, source: str) -> bool:
+def _tightened(waiting: WaitingPod, pod: Pod, source: str) -> bool:
     """Tell whether another policy than the one that is named bounds the memory of a pod."""
-    claimed = waiting.world.engine.cycle.classes.claimed(waiting.ours)
+    claimed = waiting.world.engine.cycle.classes.claimed(pod)
     bound = None if claimed is None else claimed.policy.limits.memory
     return bound is not None and bound.source != source
 
