@@ -24,8 +24,8 @@ def test_the_pages_are_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("vendor", [make for factories in VENDOR_FACTORIES.values() for make in factories])
-def test_a_page_names_every_key_of_its_maker(make: Callable[[VendorSection], tuple[Vendor, ...]]) -> None:
+@pytest.mark.parametrize("make", [make for factories in VENDOR_FACTORIES.values() for make in factories])
+def test_a_page_names_every_key_of_its_vendor(make: Callable[[VendorSection], tuple[Vendor, ...]]) -> None:
     text = (DOCS / "vendors" / f"{make.__name__.replace('_', '-')}.md").read_text()
     vendor, *others = make(VendorSection())
     said = (*vendor.record.written, *vendor.claims.resources, *vendor.rules.all, *vendor.claims.quotas(vendor.key))

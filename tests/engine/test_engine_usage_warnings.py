@@ -119,7 +119,7 @@ def test_limits_of_quotas(key: str, says: list[str]) -> None:
 
 
 @pytest.mark.parametrize("amount", [101, 120, 150, 200, 1000])
-@pytest.mark.parametrize("vendor", [each.key for each in vendors()])
+@pytest.mark.parametrize("key", [each.key for each in vendors()])
 def test_nobody_is_told_that_more_than_a_card_counts_as_one_where_it_is_refused(key: str, amount: int) -> None:
     dialect = hami_dialect()
     vendor = next(each for each in vendors() if each.key == key)

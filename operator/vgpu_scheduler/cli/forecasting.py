@@ -10,7 +10,7 @@ from typing import Any
 from vgpu_scheduler.cli.backtest.sources import Source, find
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.forecast import Forecast, Past, Unknown, forecast, present_of
-from vgpu_scheduler.history import LogError, NoArrowError
+from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.history.rebuilding import placed_at, rebuilt
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView
@@ -24,7 +24,7 @@ def exit_without_log() -> Iterator[None]:
     """End the command with a message where a log cannot be read."""
     try:
         yield
-    except (LogError, NoArrowError) as error:
+    except (LogError, PyarrowMissingError) as error:
         fail(str(error))
 
 
@@ -38,7 +38,7 @@ class Forecaster:
 
     Raises
     ------
-    FileError, LogError, NoArrowError, SettingsError
+    FileError, LogError, PyarrowMissingError, SettingsError
         If a log cannot be read; the message names the file.
     """
 

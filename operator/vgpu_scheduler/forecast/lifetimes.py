@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpu_scheduler.history import Arrived, Changed, History, Stay
+from vgpu_scheduler.history import Arrived, Changed, History, PodLifetime
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["Lifetime", "lifetimes_of"]
@@ -38,7 +38,7 @@ def lifetimes_of(history: History) -> dict[str, Lifetime]:
     stays = history.stays()
     found: dict[str, Lifetime] = {}
     for pod, seen in _pods(history):
-        stay = stays.get(pod.uid, Stay())
+        stay = stays.get(pod.uid, PodLifetime())
         placed = stay.placed
         if placed is None and pod.node_name:
             placed = seen if pod.start_time is None else min(float(pod.start_time), seen)
