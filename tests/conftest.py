@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import pytest
+from hypothesis import settings
 from tests.apiserver.binaries import AssetsUnavailableError
 from tests.apiserver.control_plane import ControlPlane
 from tests.bytecode import keep_bytecode
@@ -21,8 +22,10 @@ _FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane
 
 
 def pytest_configure() -> None:
-    """Have workers and operators start fast."""
+    """Have workers and operators start fast, and no test fail because the machine is slow."""
     keep_bytecode()
+    settings.register_profile("patient", deadline=None)
+    settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

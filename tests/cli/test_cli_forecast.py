@@ -38,12 +38,12 @@ def known(tmp_path: Path) -> str:
 
 
 def test_explain_says_how_long_a_pod_waits(known: str) -> None:
-    result = run("explain", "new", "--cluster", known)
+    result = run("explain", "new", "--forecast", "--cluster", known)
 
     assert result.exit_code == 1, result.output
     wanted = "It waits about 10 minutes more, 8 of 10 (from 10 pods of its namespace that ask for the same)."
     assert wanted in result.stdout.splitlines()
-    found = json.loads(run("explain", "new", "--cluster", known, "-o", "json").stdout)["forecast"]
+    found = json.loads(run("explain", "new", "--forecast", "--cluster", known, "-o", "json").stdout)["forecast"]
     assert found == {
         "leastSeconds": 600,
         "mostSeconds": 600,
@@ -54,22 +54,29 @@ def test_explain_says_how_long_a_pod_waits(known: str) -> None:
 
 
 def test_simulate_says_it_of_pods_that_find_no_place(known: str) -> None:
-    result = run("simulate", "--pending", "--cluster", known)
+    result = run("simulate", "--pending", "--forecast", "--cluster", known)
 
     assert result.exit_code == 1, result.output
     assert "default/new: It waits about 10 minutes more, 8 of 10" in result.stdout
-    (found,) = json.loads(run("simulate", "--pending", "--cluster", known, "-o", "json").stdout)
+    (found,) = json.loads(run("simulate", "--pending", "--forecast", "--cluster", known, "-o", "json").stdout)
     assert found["forecast"]["leastSeconds"] == 600
 
 
 def test_where_nothing_is_known_it_is_said_and_no_number(tmp_path: Path) -> None:
-    result = run("explain", "new", "--cluster", snapshot(tmp_path))
+    result = run("explain", "new", "--forecast", "--cluster", snapshot(tmp_path))
 
     assert "How long it waits cannot be known: it does not fit now, and of no pod is it known how long it ran." in (
         result.stdout.splitlines()
     )
-    found = json.loads(run("explain", "new", "--cluster", snapshot(tmp_path), "-o", "json").stdout)
+    found = json.loads(run("explain", "new", "--forecast", "--cluster", snapshot(tmp_path), "-o", "json").stdout)
     assert list(found["forecast"]) == ["unknown"]
+
+
+def test_nothing_is_forecast_unless_it_is_asked(known: str) -> None:
+    for asked in (("explain", "new"), ("simulate", "--pending")):
+        result = run(*asked, "--cluster", known)
+        assert "waits about" not in result.output
+        assert "forecast" not in run(*asked, "--cluster", known, "-o", "json").stdout
 
 
 def test_the_log_knows_what_the_snapshot_does_not(tmp_path: Path) -> None:
@@ -94,4 +101,4 @@ def test_a_log_that_is_none_ends_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "x.parquet" in result.stderr
     result = run("simulate", "-f", snapshot(tmp_path), "--log", str(tmp_path))
-    assert "--log is about --pending" in result.stderr
+    assert "--forecast and --log are about --pending" in result.stderr

@@ -11,7 +11,7 @@ import pytest
 from tests.forecast.futures import NOW, WHOLE, past
 from tests.history.recorded import BEGAN, HOUR, history, waiting
 
-from vgpu_scheduler.forecast import DurationClass, Durations, Lifetime, Past, lifetimes_of
+from vgpu_scheduler.forecast import Durations, Lifetime, Past, lifetimes_of
 from vgpu_scheduler.forecast.survival import Survival
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History
 from vgpu_scheduler.kube import Pod
@@ -92,11 +92,11 @@ def test_a_class_that_has_seen_nobody_so_old_says_nothing() -> None:
     assert set(drawn(Durations(own + others), "old", 5000.0, 50, namespace="own")) == {inf}
 
 
-def test_of_a_class_with_many_the_newest_count() -> None:
-    known = Durations([lifetime(f"pod-{n}", 10.0 if n < 2000 else 50.0) for n in range(3000)])
+def test_many_pods_that_run_do_not_hide_those_that_have_ended() -> None:
+    ended = [lifetime(f"old-{n}", 50.0) for n in range(300)]
+    running = [lifetime(f"runs-{n}", 10.0, ended=False) for n in range(3000)]
 
-    assert set(drawn(known, "new", 0.0, 50)) == {50.0}
-    assert known.ended(waiting("new"), DurationClass.REQUEST) == 1000
+    assert set(drawn(Durations([*ended, *running]), "new", 10.0, 50)) == {40.0}
 
 
 def test_daemons_and_pods_of_other_controllers_say_nothing_of_jobs() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NoReturn
 
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
@@ -54,7 +53,7 @@ def run(
     selector: str,
     namespace: str | None,
     node: str,
-    logs: Sequence[Path],
+    forecast: ForecastOptions | None,
     cluster: ClusterOptions,
     output: str,
 ) -> None:
@@ -64,7 +63,8 @@ def run(
     labels = label_selector(selector)
     with exit_on_error():
         key = pod_key(words, namespace, cluster) if words else ""
-        cannot = "the page explains one pod at a time: name it" if not key else "--log is read here" if logs else ""
+        cannot = "the page explains one pod at a time: name it" if not key else ""
+        cannot = "the page forecasts nothing: leave out --forecast and --log" if forecast else cannot
         if page := page_for(cluster, cannot):
             explain_from_page(page, cluster, key, node, output)
         home = "" if words else namespace or own_namespace(cluster)
@@ -88,7 +88,7 @@ def run(
     waiting_first = sorted(pods, key=lambda pod: pod.uid not in world.pending)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
     with exit_on_error(), exit_without_log():
-        forecaster = Forecaster(world, view, logs) if waiting else None
+        forecaster = Forecaster(world, view, forecast.logs) if waiting and forecast else None
     explained = {pod.uid: _explained(world, view, pod, node, cluster, output) for pod in waiting_first}
     unplaced = [pod for pod in waiting if not explained[pod.uid].found.answer.node]
     forecasts = forecaster.of(unplaced) if forecaster is not None and unplaced else {}

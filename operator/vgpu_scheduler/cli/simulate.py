@@ -12,7 +12,7 @@ import yaml
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ForecastOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.forecasting import Forecaster, exit_without_log, with_forecast
@@ -78,8 +78,8 @@ class _Scenario:
         Copies of each; 0 for the pods themselves.
     preempt
         Have pods of lower priority go, as if the scheduler had them evicted.
-    logs
-        Of how long pods run.
+    forecast
+        From what it is said how long pods will wait; None where nobody asks that.
     """
 
     pods: Sequence[Path]
@@ -92,7 +92,7 @@ class _Scenario:
     added: Sequence[str]
     without: Sequence[str]
     preempt: bool = False
-    logs: Sequence[Path] = ()
+    forecast: ForecastOptions | None = None
 
 
 def run(
@@ -113,8 +113,8 @@ def run(
             overrides["dialects"] = [make_dialect(dialect).name]
     if namespaces.every and not options["pending"]:
         raise click.UsageError("-A is about --pending: the pods of files say their namespace, or are in one (-n)")
-    if options["logs"] and not options["pending"]:
-        raise click.UsageError("--log is about --pending: how long those wait that do")
+    if options["forecast"] and not options["pending"]:
+        raise click.UsageError("--forecast and --log are about --pending: how long those wait that do")
     if selector and not options["pending"]:
         raise click.UsageError("-l is about --pending: all pods of files are placed")
     with exit_on_error():
@@ -125,7 +125,7 @@ def run(
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     if scenario.count:
         _check_count(scenario, explained=explained)
-    is_more = bool(overrides or explained or selector or scenario.preempt or scenario.logs)
+    is_more = bool(overrides or explained or selector or scenario.preempt or scenario.forecast)
     if page := page_for(cluster, _TAKEN_BY_PAGE if is_more else ""):
         with exit_on_error():
             simulate_from_page(page, cluster, scenario.pods, _form(scenario), output)
@@ -198,7 +198,7 @@ def _answer_where(
         pod for pod in _asked(scenario, ()).waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)
     ]
     with exit_on_error(), exit_without_log():
-        forecaster = Forecaster(world, view, scenario.logs) if waiting else None
+        forecaster = Forecaster(world, view, scenario.forecast.logs) if waiting and scenario.forecast else None
         answers = _answers(world, view, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     uids = {pod.uid for pod in waiting}

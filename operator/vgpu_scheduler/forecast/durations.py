@@ -25,8 +25,6 @@ __all__ = ["HALF_BELIEVED", "Duration", "DurationClass", "Durations"]
 
 HALF_BELIEVED: Final = 5
 """With so many pods that have grown as old, a class decides half of the draws, and wider ones the others."""
-_NEWEST: Final = 1000
-"""Lifetimes of a class that count."""
 
 
 class DurationClass(Enum):
@@ -60,7 +58,7 @@ class Durations:
     Parameters
     ----------
     lifetimes
-        What is known, in the order of time: of a class that has many, the newest count.
+        What is known, of pods that have ended as of those that still run.
     """
 
     def __init__(self, lifetimes: Iterable[Lifetime]) -> None:
@@ -68,9 +66,7 @@ class Durations:
         for each in lifetimes:
             for _, key in _classes(each.pod):
                 members[key].append(each)
-        self._known = {
-            key: _survival(found[-_NEWEST:]) for key, found in members.items() if any(each.ended for each in found)
-        }
+        self._known = {key: _survival(found) for key, found in members.items() if any(each.ended for each in found)}
 
     def __bool__(self) -> bool:
         return bool(self._known)

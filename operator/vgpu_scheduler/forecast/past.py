@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from vgpu_scheduler.forecast.durations import Durations
-from vgpu_scheduler.forecast.lifetimes import Lifetime, lifetimes_of
+from vgpu_scheduler.forecast.lifetimes import lifetimes_of
 from vgpu_scheduler.history import Arrived, History, as_created
 from vgpu_scheduler.kube import Pod
 
@@ -59,7 +58,7 @@ class Past:
 
     def __init__(self, history: History, since: float | None = None) -> None:
         self._lifetimes = lifetimes_of(history)
-        self.durations = Durations(sorted(self._lifetimes.values(), key=_ended_at(history)))
+        self.durations = Durations(self._lifetimes.values())
         self._ended = history.ended
         self._began = max(history.began if since is None else since, history.ended - _LOOKS_BACK)
         found = {event.pod.uid: event for event in history.arrived if event.at >= self._began}
@@ -104,13 +103,3 @@ class Past:
             return Coming(after, pod, known.seconds)
         age = 0.0 if known is None else known.seconds
         return Coming(after, pod, age + self.durations.draw(event.pod, age, rng).seconds)
-
-
-def _ended_at(history: History) -> Callable[[Lifetime], float]:
-    ends = {uid: stay.departed for uid, stay in history.stays().items()}
-
-    def when(lifetime: Lifetime) -> float:
-        end = ends.get(lifetime.pod.uid)
-        return inf if end is None else end
-
-    return when

@@ -65,14 +65,42 @@ _COPY = click.option(
 )
 
 
-log_option = click.option(
+_FORECAST = click.option(
+    "--forecast",
+    "is_forecast",
+    is_flag=True,
+    help="Say, too, how long pods that fit nowhere will wait, by replays of what may come (seconds in large clusters).",
+)
+_LOG = click.option(
     "--log",
     "logs",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
     help="A file of the scheduler's log of what happened, or a folder of such files: from it is known how long pods"
-    " run, and so how long those that wait will.",
+    " run, and so how long those that wait will: --forecast goes by it.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastOptions:
+    """From what it is forecast how long pods will wait.
+
+    Attributes
+    ----------
+    logs
+        Files of the scheduler's log, and folders of them; without any, the pods that are there tell.
+    """
+
+    logs: tuple[Path, ...] = ()
+
+
+def forecast_options(command: _Callback) -> _Callback:
+    """Add the options of a forecast, and hand them over together, as ``forecast``: None where none is wanted."""
+
+    def with_forecast(*, is_forecast: bool, logs: tuple[Path, ...], **given: Any) -> Any:
+        return command(forecast=ForecastOptions(logs) if is_forecast or logs else None, **given)
+
+    return _FORECAST(_LOG(functools.wraps(command)(with_forecast)))
 
 
 def live_options(command: _Callback) -> _Callback:

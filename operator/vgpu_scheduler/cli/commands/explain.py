@@ -8,7 +8,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import (
     cluster_options,
-    log_option,
+    forecast_options,
     named_output_option,
     namespace_option,
     offer,
@@ -27,7 +27,7 @@ from vgpu_scheduler.cli.cluster.options import (
     help="Show what the cards of this node say; a bound pod's node is compared with it.",
     shell_complete=offer("nodes"),
 )
-@log_option
+@forecast_options
 @cluster_options
 @page_options
 @named_output_option
@@ -37,9 +37,10 @@ def explain(**options: Any) -> None:
     The engine decides the pod anew, with what the cluster is now: node by node which check fails, card by card by how
     much, and which smallest change of each kind would make it fit; and who would have to go for it, or is going, where
     a policy lets it preempt others. Of a bound pod it says where it would go today, and why there rather than where it
-    is, beside what was written down when it was decided; of one that was evicted, for whom. Of one that has to wait it
-    says how long, from how long pods have run: those that are there, or those of --log. Ends with 0 for a pod that
-    is bound or would fit, with 1 for one that fits nowhere, or that waits for another scheduler, and with 2 when that
-    cannot be told. A pod behind scheduling gates ends as it would without them; of several pods the greatest counts.
+    is, beside what was written down when it was decided; of one that was evicted, for whom. With --forecast it says
+    how long a pod has to wait, from how long pods have run: those that are there, or those of --log. Ends with 0 for a
+    pod that is bound or would fit, with 1 for one that fits nowhere, or that waits for another scheduler, and with 2
+    when that cannot be told. A pod behind scheduling gates ends as it would without them; of several pods the greatest
+    counts.
     """
     run_module("explain", **options)

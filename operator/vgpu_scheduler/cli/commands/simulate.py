@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.options import (
     NamespaceOptions,
     check_stdin,
     cluster_options,
-    log_option,
+    forecast_options,
     namespace_options,
     output_option,
     page_options,
@@ -34,7 +34,7 @@ _OF_PODS: Final = {
     "device_policy": "--device-policy",
     "preempt": "--preempt",
     "explained": "--explain",
-    "logs": "--log",
+    "forecast": "--forecast and --log",
 }
 _OF_TRACES: Final = {
     "workloads": "--workload",
@@ -105,7 +105,7 @@ _SEED: Final = 42
 @namespace_options
 @cluster_options
 @page_options
-@log_option
+@forecast_options
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
 @click.option("--device-policy", help="Instead of the setting.")
