@@ -88,6 +88,16 @@ def test_pods_that_fit_now_and_have_the_room_are_named(tmp_path: Path) -> None:
     assert "All moves leave" not in again.stdout
 
 
+@pytest.mark.parametrize(("number", "said"), [(1, "1 pod cannot be moved: it"), (3, "3 pods cannot be moved: each")])
+def test_why_pods_stay_is_said_where_no_move_helps(number: int, said: str, tmp_path: Path) -> None:
+    objects = [node("a", cards=3), *(running(f"p{n}", "a", f"GPU-a-{n}", 4000) for n in range(number))]
+    objects.append(pod("new", {GPU: 3, MEMORY: 16000}, schedulerName="vgpu-scheduler"))
+    asked = ("defrag", "--for", "new", "--cluster", write(objects, tmp_path))
+    why = "has no controller that would make it anew"
+    assert run(*asked).stdout.splitlines()[1:] == [f"{said} {why}."]
+    assert json.loads(run(*asked, "-o", "json").stdout)["stay"] == {why: number}
+
+
 def test_why_cards_keep_their_pods_is_said_of_those_that_no_move_is_planned_for(tmp_path: Path) -> None:
     """The cards of other vendors cannot be cordoned one by one; those of nodes that are closed get no pod back."""
     ascend = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4", "numa": 0, "health": True}

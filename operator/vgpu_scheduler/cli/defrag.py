@@ -197,11 +197,15 @@ def _verdict(room: RoomPlan) -> str:
 
 def _why_no_moves(room: RoomPlan) -> str:
     """Say why there is no room for a pod, and which pods that wait are left their places meanwhile."""
+    stay = "".join(
+        f"\n{counted(number, 'pod')} cannot be moved: {'it' if number == 1 else 'each'} {why}."
+        for why, number in room.stay.items()
+    )
     if not room.leaves:
-        return _without_moves(room)
+        return _without_moves(room) + stay
     waits, fits, their = ("waits", "fits", "its place") if len(room.leaves) == 1 else ("wait", "fit", "their places")
     which = f"{few(room.leaves, 'pods')}, which {waits}, too, and {fits} now"
-    return f"{_without_moves(room)}\nAll moves leave {their} to {which}."
+    return f"{_without_moves(room)}{stay}\nAll moves leave {their} to {which}."
 
 
 def _without_moves(room: RoomPlan) -> str:

@@ -9,8 +9,9 @@ the fewest moves is kept. Each pod is moved once at most, and only pods that hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, permutations, product
@@ -20,7 +21,7 @@ from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif.moves import Move, Moves, Spot
+from vgpu_scheduler.whatif.moves import OF_A_POD, Move, Moves, Spot
 from vgpu_scheduler.whatif.queue_order import pods_waiting_beside
 from vgpu_scheduler.whatif.room_search import RoomSearch, TargetPlacement
 from vgpu_scheduler.whatif.simulation import ask, simulate
@@ -85,6 +86,8 @@ class RoomPlan:
         The pods that wait, too, and would take the room before it.
     leaves
         The pods that wait, too, and fit now, where no moves were found that leave them their places and help.
+    stay
+        How many pods with cards cannot be moved, by the reason, where no moves were found that help.
     """
 
     pod: str
@@ -96,6 +99,7 @@ class RoomPlan:
     hopeless: str = ""
     taken_by: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    stay: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -119,6 +123,7 @@ class RoomPlan:
             "hopeless": self.hopeless,
             "takenBy": list(self.taken_by),
             **({"leaves": list(self.leaves)} if self.leaves else {}),
+            **({"stay": dict(self.stay)} if self.stay else {}),
         }
 
 
@@ -178,7 +183,8 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         with world.engine.state.without(there):
             matter = bool(there) and search.may_help()
         leaves = tuple(there.values()) if matter else ()
-        return RoomPlan(pod.key, fewest=search.certain, hopeless=now.decision.message, leaves=leaves)
+        hopeless = now.decision.message
+        return RoomPlan(pod.key, fewest=search.certain, hopeless=hopeless, leaves=leaves, stay=_staying(world, moves))
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
@@ -189,7 +195,15 @@ def _made(world: World, pod: Pod, schedulers: Container[str], on_question: Calla
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
             return _told(world, pod, steps, fewest=fewest)
-    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()))
+    return RoomPlan(pod.key, fewest=by_moves.certain, leaves=tuple(there.values()), stay=_staying(world, moves))
+
+
+def _staying(world: World, moves: Moves) -> dict[str, int]:
+    """Return how many pods that hold cards cannot be moved, by what is true of each."""
+    state = world.engine.state
+    held = [pod for pod in world.bound.values() if (found := state.reservation(pod.uid)) and found.uses_devices]
+    reasons = (why.removeprefix(OF_A_POD) for pod in held if (why := moves.why_not(pod)))
+    return dict(sorted(Counter(reasons).items()))
 
 
 class _ByMoves:

@@ -21,7 +21,8 @@ from vgpu_scheduler.whatif.world import World
 
 Spot = tuple[str, str]
 """A node, and a card of it."""
-
+OF_A_POD: Final = "a pod on the card "
+"""How reasons begin that are about one of the pods which would have to be moved."""
 
 _MOST_OTHERS: Final = 16
 """Pods that wait, none like another, of which it is asked whether they fit between two moves."""
@@ -95,17 +96,17 @@ class Moves:
 
     def _reasons_to_stay(self, pod: Pod) -> Iterator[str]:
         if pod.deleting:
-            yield "a pod on the card is ending already"
+            yield f"{OF_A_POD}is ending already"
         if controller_of(self._world.written(pod)) is None:
-            yield "a pod on the card has no controller that would make it anew"
+            yield f"{OF_A_POD}has no controller that would make it anew"
         if is_node_bound(pod):
-            yield "a pod on the card would come back to its node"
+            yield f"{OF_A_POD}would come back to its node"
         if pod.scheduler_name not in self._schedulers:
-            yield "a pod on the card is placed by another scheduler"
+            yield f"{OF_A_POD}is placed by another scheduler"
         if problem := self._world.engine.groups.problem(pod):
             yield _refused_anew(problem)
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):
-            yield "a pod on the card has a disruption budget that does not allow it"
+            yield f"{OF_A_POD}has a disruption budget that does not allow it"
 
     def can_cordon(self, spot: Spot) -> bool:
         """Tell whether an annotation of its node cordons a card."""
@@ -210,7 +211,7 @@ class Moves:
 
 
 def _refused_anew(reason: str) -> str:
-    return f"a pod on the card would be refused if it were made anew: {reason}"
+    return f"{OF_A_POD}would be refused if it were made anew: {reason}"
 
 
 def _why_nowhere(pod: Pod, decision: Decision) -> str:
