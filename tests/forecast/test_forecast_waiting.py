@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,8 +19,10 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import DurationClass, Forecast, Past, Present, Unknown, forecast, present_of
 from vgpu_scheduler.forecast.waiting import BUDGET, interval
 from vgpu_scheduler.forecast.waiting import waits as replayed
-from vgpu_scheduler.history import Arrived, Decided, Departed, History, replay
+from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
 from vgpu_scheduler.kube import Pod
+
+HOST = "kubernetes.io/hostname"
 
 
 def asked(scene: Present, known: Past, pod: Pod | None = None, seed: int = 0) -> Forecast | Unknown:
@@ -106,7 +109,50 @@ def test_a_pod_that_is_being_deleted_goes_when_its_grace_is_over() -> None:
     going = runs("old", 0, 40.0)
     going = replace(going, pod=msgspec.structs.replace(going.pod, deleting=True, ends_by=int(NOW) + 30))
 
-    assert told(asked(present(1, [going], [waits("new")]), past([100.0] * 20))).least == 30.0
+    for known in (past([100.0] * 20), past([])):
+        assert told(asked(present(1, [going], [waits("new")]), known)).least == 30.0
+
+
+def test_a_pod_that_needs_those_that_run_waits_for_the_others() -> None:
+    """The job ends, the database that it has to be near to stays."""
+    half = asks(1, 4000, 50)
+    near = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": HOST}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    database = runs("db", 0, 100000.0, 50, resources=half, labels={"app": "db"})
+    job = runs("job", 0, 40.0, 50, resources=half)
+    job = replace(job, pod=msgspec.structs.replace(job.pod, deleting=True, ends_by=int(NOW) + 60))
+    scene = present(2, [database, job], [waits("new", resources=half, affinity=affinity)])
+    nodes = [(each, msgspec.structs.replace(each.value, labels={HOST: each.value.name})) for each in scene.objects]
+    scene = replace(scene, objects=[replace(each, value=node) for each, node in nodes])
+
+    assert told(asked(scene, past([100.0] * 20))).least == 60.0
+
+
+def of_group(minimum: int) -> dict[str, Any]:
+    """Return the labels of a pod of a group, of which so many are needed."""
+    label = "pod-group.scheduling.sigs.k8s.io"
+    return {"labels": {label: "team", f"{label}/min-available": str(minimum)}}
+
+
+def copies_came(number: int, **more: Any) -> Past:
+    """Return a past in which a pod came each minute, ran for 90 seconds and went."""
+    events: list[Event] = []
+    for n in range(number):
+        pod, at = waits(f"copy-{n}", **more), NOW - 60.0 * (number - n)
+        events += [Arrived(at, pod), Decided(at, pod.uid, "node-0"), Departed(at + 90.0, pod.uid)]
+    return Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
+
+
+@pytest.mark.parametrize("copies", [0, 600])
+def test_a_member_waits_beside_those_of_its_group_that_run(copies: int) -> None:
+    """Copies of its pods that may come do not complete a group that lacks one."""
+    mate = runs("mate", 0, 100000.0, **of_group(2))
+    job = runs("job", 1, 40.0)
+    job = replace(job, pod=msgspec.structs.replace(job.pod, deleting=True, ends_by=int(NOW) + 60))
+    known = copies_came(copies, **of_group(2)) if copies else past([100.0] * 20)
+
+    assert told(asked(present(2, [mate, job], [waits("new", **of_group(2))]), known)).least == 60.0
+    assert isinstance(asked(present(3, [mate], [waits("new", **of_group(3))]), known), Unknown)
 
 
 def test_those_that_come_meanwhile_may_go_first() -> None:

@@ -116,7 +116,7 @@ class Preferences:
 
         Returns
         -------
-        Ranked or None
+        RankedNodes or None
             None where nobody likes one node more than another, or there is no choice: the score decides alone.
         """
         asked = self._plugins.of(pod)

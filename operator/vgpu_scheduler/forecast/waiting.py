@@ -17,6 +17,7 @@ from vgpu_scheduler.forecast.answers import PROBABILITY, Forecast, Unknown
 from vgpu_scheduler.forecast.durations import Duration, DurationClass, Durations
 from vgpu_scheduler.forecast.past import Past
 from vgpu_scheduler.forecast.present import Present, RunningPod
+from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, Event, History, replay
 from vgpu_scheduler.history.virtual import POD, VirtualCluster
 from vgpu_scheduler.kube import Pod, rfc3339
@@ -83,6 +84,8 @@ def _why_not(pod: Pod, present: Present, empty: Engine) -> str:
         return f"{pod.scheduler_name} is to place it, and what that does is not known"
     if all(pod.uid != each.uid for each in present.waiting):
         return "it does not wait to be placed"
+    if empty.groups.key_of(pod.uid) is not None or pod.spec.required_pod_affinity:
+        return ""  # it may need those that run: the courses tell
     decision = empty.attempts.ask(pod, explain=False)
     if decision.outcome is not Outcome.PLACED:
         return "as it is, it would fit nowhere even if no pod ran"
@@ -158,12 +161,21 @@ def _drawn(present: Present, past: Past, horizon: float, rng: np.random.Generato
     for pod in present.waiting:
         first.append(Arrived(now, pod))
         events += _stay(now, pod, durations.draw(pod, 0.0, rng).seconds)
+    groups = {_group(pod) for pod in (*present.waiting, *(each.pod for each in present.running))} - {None}
     for coming in past.draw(horizon, rng):
+        if _group(coming.pod) in groups:
+            continue  # nobody comes to a group of pods that are here: that would complete it
         at = now + coming.after
         pod = msgspec.structs.replace(coming.pod, creation_timestamp=rfc3339(datetime.fromtimestamp(at, UTC)))
         events += [Arrived(at, pod), *_stay(at, pod, coming.runs)]
     events.sort(key=lambda event: event.at)
     return History(now, now + horizon, tuple(first), tuple(events))
+
+
+def _group(pod: Pod) -> GroupKey | None:
+    """Return the group that a pod says it is of; None for one that says none."""
+    said = membership(pod)
+    return None if said is None else said.key
 
 
 def _rest(running: RunningPod, now: float, durations: Durations, rng: np.random.Generator) -> Duration:
@@ -184,9 +196,9 @@ def _answer(found: Sequence[float], courses: Courses, durations: Durations) -> F
     least, most = interval(found)
     if most == 0.0:
         return Forecast(0.0, 0.0, draws=len(found))
-    if not durations:
-        return Unknown("it does not fit now, and of no pod is it known how long it ran")
     if least == inf:
+        if not durations:
+            return Unknown("it does not fit now, and of no pod is it known how long it ran")
         if not courses.ended:
             return Unknown("it does not fit now, and nobody can say of any pod that runs when it ends")
         never = sum(wait == inf for wait in found)

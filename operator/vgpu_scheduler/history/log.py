@@ -111,7 +111,7 @@ def _arrow() -> Any:
 
     Raises
     ------
-    NoArrowError
+    PyarrowMissingError
         If it is not installed.
     """
     try:
@@ -127,7 +127,7 @@ def check_arrow() -> None:
 
     Raises
     ------
-    NoArrowError
+    PyarrowMissingError
         If it is not.
     """
     _arrow()
@@ -153,7 +153,7 @@ class LogFile:
     ------
     OSError
         If it cannot be made.
-    NoArrowError
+    PyarrowMissingError
         If the library is not installed.
     """
 
@@ -308,7 +308,7 @@ def read_part(path: Path) -> Part:
     ------
     LogError
         If it is none, or cannot be understood; the message names file, row and field.
-    NoArrowError
+    PyarrowMissingError
         If the library is not installed.
     """
     arrow = _arrow()

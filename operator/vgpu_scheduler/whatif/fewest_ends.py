@@ -142,7 +142,7 @@ class _Search:
         self._counts_amounts = (
             not waiting.ours.spec.volume_claims and waiting.cycle.classes.cluster_part(waiting.ours) is None
         )
-        # Else the end of more pods never hurts: without those that such a term selects nothing may fit.
+        # Where nobody has such a term, more that end are taken never to hurt.
         self._may_miss_others = any(each.spec.required_pod_affinity for each in (waiting.ours, *waiting.at_once))
         self._occupants: dict[tuple[str, bool], Occupant] = {}
         self._places = list(self._all_places(among))

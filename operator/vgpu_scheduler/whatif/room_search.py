@@ -96,7 +96,7 @@ class RoomSearch:
 
         Returns
         -------
-        list of tuple of Goal
+        list of tuple of TargetPlacement
             The pod, and those that are moved, each with a place that it can have when all are moved. In which order
             that can be done is another question.
         """
@@ -125,7 +125,7 @@ class RoomSearch:
 
         Returns
         -------
-        tuple of Goal
+        tuple of TargetPlacement
             The pod, and the others from the one that is moved last to the first one; empty where there is no order.
         """
         self._learn()

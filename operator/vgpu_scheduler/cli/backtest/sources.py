@@ -65,7 +65,7 @@ def find(source: Source) -> LoadedHistory:
 
     Raises
     ------
-    FileError, LogError, NoArrowError, SettingsError
+    FileError, LogError, PyarrowMissingError, SettingsError
         If it cannot be read; the message names the file.
     """
     return _of_logs(source) if source.snapshot is None else _of_snapshot(source, source.snapshot)
