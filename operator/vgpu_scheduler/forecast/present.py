@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.history import Changed
-from vgpu_scheduler.history.virtual import POD
+from vgpu_scheduler.history import Changed, known_objects
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["Present", "RunningPod", "present_of"]
-
-_EVER: Final = 2**63
-"""A version that no object exceeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +60,13 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
     placed
         Says when a bound pod was placed; None where nobody knows: then it counts as placed now.
     """
-    objects = [
-        Changed(at, kind, value)
-        for kind, observed in engine.kinds.items()
-        if kind != POD
-        for value in observed.missing(frozenset(), _EVER)
-    ]
-    running, waiting = [], []
-    for pod in engine.kinds[POD].missing(frozenset(), _EVER):
-        assert isinstance(pod, Pod)
-        if pod.node_name and not pod.terminal:
-            since = placed(pod)
-            running.append(RunningPod(pod, at if since is None else min(since, at)))
-        elif pod.scheduler_name in engine.scheduler_names and engine.waits(pod):
-            waiting.append(pod)
+    objects, running, waiting = [], [], []
+    for kind, each in known_objects(engine):
+        if not isinstance(each, Pod):
+            objects.append(Changed(at, kind, each))
+        elif each.node_name and not each.terminal:
+            since = placed(each)
+            running.append(RunningPod(each, at if since is None else min(since, at)))
+        elif each.scheduler_name in engine.scheduler_names and engine.waits(each):
+            waiting.append(each)
     return Present(at, objects, running, waiting)

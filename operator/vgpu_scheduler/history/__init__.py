@@ -29,7 +29,7 @@ from vgpu_scheduler.history.log import (
 from vgpu_scheduler.history.recording import Recording
 from vgpu_scheduler.history.replaying import replay, with_policies
 from vgpu_scheduler.history.retention import Retention, prune
-from vgpu_scheduler.history.virtual import VirtualCluster, as_created
+from vgpu_scheduler.history.virtual import VirtualCluster, as_created, known_objects
 
 __all__ = [
     "CLOSED",
@@ -61,6 +61,7 @@ __all__ = [
     "check_arrow",
     "close_left_open",
     "joined",
+    "known_objects",
     "prune",
     "read_part",
     "replay",

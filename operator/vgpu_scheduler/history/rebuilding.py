@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, History
-from vgpu_scheduler.history.virtual import POD, as_created
+from vgpu_scheduler.history.virtual import POD, as_created, known_objects
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import World
 
 __all__ = ["placed_at", "rebuilt"]
-
-_EVER: Final = 2**63
-"""A version that no object exceeds."""
 
 
 def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
@@ -41,12 +38,7 @@ def rebuilt(world: World, read_at: datetime) -> tuple[History, list[str]]:
     others = [pod for pod in world.pods.values() if pod.scheduler_name not in names and pod.node_name]
     ended = read_at.timestamp()
     began = min((_made(pod, ended) for pod in ours), default=ended)
-    objects = [
-        Changed(began, kind, value)
-        for kind, observed in world.engine.kinds.items()
-        if kind != POD
-        for value in observed.missing(frozenset(), _EVER)
-    ]
+    objects = [Changed(began, kind, value) for kind, value in known_objects(world.engine) if kind != POD]
     events = [event for pod in ours for event in _of_ours(world, pod, ended)]
     events += [event for pod in others for event in _of_others(world, pod, began, ended)]
     events.sort(key=lambda event: event.at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -13,10 +14,19 @@ from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, internal_error
 
-__all__ = ["POD", "VirtualCluster", "as_created"]
+__all__ = ["POD", "VirtualCluster", "as_created", "known_objects"]
 
 POD: Final = "Pod"
+_EVER: Final = 2**63
+"""A version that no object exceeds."""
 _Value = TypeVar("_Value", bound=Versioned)
+
+
+def known_objects(engine: Engine) -> Iterator[tuple[str, Versioned]]:
+    """Yield the kind and the value of every object that an engine knows, kind by kind."""
+    for kind, observed in engine.kinds.items():
+        for value in observed.missing(frozenset(), _EVER):
+            yield kind, value
 
 
 class VirtualCluster:

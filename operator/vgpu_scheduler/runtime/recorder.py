@@ -21,6 +21,7 @@ from vgpu_scheduler.history import (
     PyarrowMissingError,
     Recording,
     check_arrow,
+    known_objects,
 )
 from vgpu_scheduler.history.hashing import Hasher
 from vgpu_scheduler.kube import Versioned
@@ -39,8 +40,6 @@ _PACE: Final = 2.0
 """Seconds between two writes."""
 _ENDS_WITHIN: Final = 10.0
 """Seconds for which the end of a process waits for the last rows to be written."""
-_EVER: Final = 2**63
-"""A version that no object exceeds."""
 _DECISIVE: Final = frozenset({
     "scheduler_names", "dialects", "profile", "node_policy", "device_policy", "device_order", "strict_annotations",
     "exclusive_when_unspecified", "nvidia", "hami_devices", "volcano_devices", "volcano", "scoring", "preemption",
@@ -150,11 +149,7 @@ class Recorder:
 
     def _put_picture(self) -> None:
         """Have the next file begin with what there is now."""
-        objects: Objects = [
-            (kind, value)
-            for kind, observed in self._engine.kinds.items()
-            for value in observed.missing(frozenset(), _EVER)
-        ]
+        objects: Objects = list(known_objects(self._engine))
         lost, self._lost = self._lost, 0
         self._queue.append((self._now(), self._begin_anew, (objects, lost)))
 
