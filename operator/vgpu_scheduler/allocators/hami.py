@@ -186,7 +186,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 if dimension == MEMORY and Check.ONE_PIECE not in rules.checks:
                     free = np.minimum(free, largest_free_pieces(columns, devices))
                 asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
-                if needs_some:  # whoever asks no compute needs a card with some left
+                if needs_some:  # a pod that asks none needs a card with some left
                     asked = np.maximum(asked, (used == total) & (total > 0))
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()

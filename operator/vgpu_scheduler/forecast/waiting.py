@@ -204,7 +204,7 @@ def _answer(found: Sequence[float], courses: Courses, durations: Durations) -> F
         never = sum(wait == inf for wait in found)
         told = f"in {never} of {len(found)} courses that may come it has no place, as far as these were followed"
         return Unknown(told)
-    if not courses.known_from:  # whoever goes is being deleted
+    if not courses.known_from:  # all that go are being deleted
         return Forecast(least, most, draws=len(found))
     (of_whom, pods), _ = max(courses.known_from.items(), key=lambda each: (each[1], each[0][1]))
     return Forecast(least, most, draws=len(found), pods=pods, known_from=of_whom)
