@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.engine.builders import asks, card, cards, engine_with, node, pod
@@ -46,7 +47,14 @@ def crowded(rng: np.random.Generator) -> Engine:
         engine.attempt(0.0)
         if rng.random() < 0.8:
             engine.confirmed(each.uid)  # else it only waits to be bound
+            if rng.random() < 0.2:
+                end(engine, each)
     return engine
+
+
+def end(engine: Engine, each: Pod) -> None:
+    """Have a pod be one that ends already."""
+    engine.state.observe_pod(msgspec.structs.replace(each, deleting=True, resource_version=900), {})
 
 
 def unbound(engine: Engine) -> frozenset[str]:
@@ -80,8 +88,8 @@ def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) ->
     for gone in sets:
         if engine.cycle.on_node.fits_without(asked, "n", [each.uid for each in gone]) is not None:
             ordered = by_importance(gone)
-            ending = [each for each in ordered if each.uid not in waiting]
-            costs.append(Victims("n", tuple(ordered), len(violating_budgets(ending, budgets)), waiting).cost)
+            evicted = [each for each in ordered if each.uid not in waiting and not each.deleting]
+            costs.append(Victims("n", tuple(ordered), len(violating_budgets(evicted, budgets)), waiting).cost)
     return min(costs, default=None)
 
 
@@ -118,7 +126,8 @@ def test_nobody_who_costs_less_would_do(seeds: range) -> None:
 def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -> Victims | None:
     """Return whom kube-scheduler would choose on the node, where everything is asked about anew each time.
 
-    Those that only wait to be bound get their places back last.
+    Those that only wait to be bound get their places back last, and before them those that end already, which
+    kube-scheduler treats as all others.
     """
     known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
     lower = by_importance(each for each in known if each is not None and each.priority < asked.priority)
@@ -126,8 +135,9 @@ def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -
     if not lower or fits(asked, "n", gone) is None:
         return None
     waiting = unbound(engine)
-    violating = {each.uid for each in violating_budgets([one for one in lower if one.uid not in waiting], budgets)}
-    for each in sorted(lower, key=lambda each: (each.uid in waiting, each.uid not in violating)):
+    evicted = [one for one in lower if one.uid not in waiting and not one.deleting]
+    violating = {each.uid for each in violating_budgets(evicted, budgets)}
+    for each in sorted(lower, key=lambda each: (each.uid in waiting, each.deleting, each.uid not in violating)):
         left = [uid for uid in gone if uid != each.uid]
         gone = gone if fits(asked, "n", left) is None else left
     victims = tuple(each for each in lower if each.uid in gone)
@@ -172,6 +182,8 @@ def shared(rng: np.random.Generator, tenants: int) -> Engine:
         engine.attempt(0.0)
         if rng.random() < 0.9:
             engine.confirmed(each.uid)
+            if rng.random() < 0.1:
+                end(engine, each)
     assert len(list(engine.state.reservations("n"))) == tenants
     return engine
 

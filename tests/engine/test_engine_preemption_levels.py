@@ -20,17 +20,18 @@ from vgpu_scheduler.state import Phase
 def least(engine: Engine, asked: Pod, node: str) -> int | None:
     """Return the lowest priority up to which the end of all pods of a node is enough; None if none is.
 
-    Those that only wait to be bound give their places back before anybody ends.
+    Those that end already are waited for, and those that only wait to be bound give their places back, before anybody
+    is evicted.
     """
     state = engine.state
     there = [each for held in state.reservations(node) if (each := state.pod(held.uid)) is not None]
-    waiting = {each.uid for each in there if state.reservation(each.uid).phase is Phase.ASSUMED}
+    free = {each.uid for each in there if each.deleting or state.reservation(each.uid).phase is Phase.ASSUMED}
     lower = {each.priority for each in state.pods() if each.priority < asked.priority}
     for priority in (NO_PRIORITY, *sorted(lower)):
         gone = [
             each.uid
             for each in there
-            if each.priority <= priority or (each.uid in waiting and each.priority < asked.priority)
+            if each.priority <= priority or (each.uid in free and each.priority < asked.priority)
         ]
         if engine.cycle.on_node.fits_without(asked, node, gone) is not None:
             return priority

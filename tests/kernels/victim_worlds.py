@@ -17,8 +17,8 @@ from vgpu_scheduler.kernels import (
     Occupants,
     SetScratch,
     cheapest_at_least,
-    subtract_unbound,
-    without_waiting,
+    subtract_costless,
+    where_costless_suffice,
 )
 from vgpu_scheduler.state import DeviceMatrix
 
@@ -77,9 +77,9 @@ def by_kernel(
     into = EvictionCosts(*(np.zeros(count, dtype=np.int64) for _ in range(3)), np.zeros(count))
     scratch = SetScratch(np.zeros((2**MOST_SETS, DIMENSIONS), dtype=np.int64), np.zeros(2**MOST_SETS, dtype=np.int64))
     rows = np.arange(count)
-    subtract_unbound(rows, occupants, ask, columns)
+    subtract_costless(rows, occupants, ask, columns)
     cheapest_at_least(columns, occupants, ask, rows, scratch, into)
-    without_waiting(columns, occupants, ask, rows, into)
+    where_costless_suffice(columns, occupants, ask, rows, into)
     return [
         None if highest == NO_PRIORITY else (int(highest), int(total), int(pods), -float(start))
         for highest, total, pods, start in zip(*into, strict=True)

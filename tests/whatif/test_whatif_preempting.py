@@ -192,6 +192,29 @@ def test_it_says_why_nobody_has_to_go() -> None:
     assert text.endswith(f"Nobody has to go for it: {reason}")
 
 
+def test_a_pod_that_ends_already_is_waited_for_and_costs_nothing() -> None:
+    """One more has to go beside it; the cheaper pod of the other card is more than enough of its own, and stays."""
+    made = world(
+        allows(),
+        node("a", 2),
+        terminating(tenant("late-1", "a", "GPU-a-0", 8000, priority=4), reason="DeletionByTaintManager"),
+        tenant("low-2", "a", "GPU-a-0", 8000),
+        tenant("more-3", "a", "GPU-a-1", 16000, priority=1),
+        waiting("high", 16000, 5),
+    )
+    goes = explained(made).preemption_outlook
+    assert goes is not None
+    assert goes.text() == (
+        "For it 1 pod would have to go beside 1 pod of which the end is waited for, on node a (ClusterVGPUPolicy house"
+        " allows it):\n"
+        "  POD                            PRIORITY  CARDS    AGAINST THE BUDGET\n"
+        "  default/late-1 (ends already)  4         GPU-a-0  -\n"
+        "  default/low-2                  0         GPU-a-0  -\n"
+        "  That costs least: 1 pod, the highest of priority 0, none against a disruption budget."
+    )
+    assert [each.get("terminating", False) for each in goes.as_json()["victims"]] == [True, False]
+
+
 def test_of_one_under_way_it_says_who_is_still_there() -> None:
     made = world(
         allows(),

@@ -84,9 +84,9 @@ from vgpu_scheduler.kernels.victims import (
     SetScratch,
     cheapest_at_least,
     latest_starts,
+    subtract_costless,
     subtract_lower_priorities,
-    subtract_unbound,
-    without_waiting,
+    where_costless_suffice,
 )
 
 __all__ = [
@@ -184,7 +184,7 @@ __all__ = [
     "select_best",
     "share_score",
     "stale_rows",
+    "subtract_costless",
     "subtract_lower_priorities",
-    "subtract_unbound",
-    "without_waiting",
+    "where_costless_suffice",
 ]

@@ -31,10 +31,10 @@ class Occupants(NamedTuple):
     first: NDArray[np.int64]  # (N,)
     last: NDArray[np.int64]  # (N,)
     position: NDArray[np.int64]  # (E,) of the device on its node
-    priority: NDArray[np.int64]  # (E,) of who would have to end; NEVER_BELOW for who only waits to be bound
+    priority: NDArray[np.int64]  # (E,) of who would have to end; NEVER_BELOW for who costs nothing
     start: NDArray[np.float64]  # (E,) seconds since 1970; infinite for a pod that has not begun
     amounts: NDArray[np.int64]  # (E, K)
-    waiting: NDArray[np.int64]  # (E,) the priority of who only waits to be bound; NEVER_BELOW for others
+    costless: NDArray[np.int64]  # (E,) the priority of who ends already, or waits to be bound; else NEVER_BELOW
 
 
 class CardAsk(NamedTuple):
@@ -110,8 +110,8 @@ def cheapest_at_least(
 
 
 @entry_kernel
-def subtract_unbound(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
-    """Take what pods of lower priority hold that only wait to be bound off what is in use: their end costs nothing.
+def subtract_costless(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk, columns: DeviceColumns) -> None:
+    """Take what pods of lower priority hold whose end costs nothing off what is in use.
 
     Parameters
     ----------
@@ -123,22 +123,22 @@ def subtract_unbound(rows: NDArray[np.int64], occupants: Occupants, ask: CardAsk
     for i in range(rows.shape[0]):
         row = rows[i]
         for entry in range(occupants.first[row], occupants.last[row]):
-            if occupants.waiting[entry] < ask.priority:
+            if occupants.costless[entry] < ask.priority:
                 device = columns.first[row] + occupants.position[entry]
                 for dimension in range(ask.amounts.shape[0]):
                     columns.used[device, dimension] -= occupants.amounts[entry, dimension]
 
 
 @entry_kernel
-def without_waiting(
+def where_costless_suffice(
     columns: DeviceColumns, occupants: Occupants, ask: CardAsk, rows: NDArray[np.int64], into: EvictionCosts
 ) -> None:
-    """Write the least there is to be paid, no pod of the lowest priority, where pods that wait to be bound are enough.
+    """Write the least there is to be paid, no pod of the lowest priority, where pods that cost nothing are enough.
 
     Parameters
     ----------
     columns
-        The device matrix without what these hold; see :func:`subtract_unbound`.
+        The device matrix without what these hold; see :func:`subtract_costless`.
     rows
         Node rows, shape (n,).
     into
@@ -148,7 +148,7 @@ def without_waiting(
         row = rows[i]
         for entry in range(occupants.first[row], occupants.last[row]):
             device = columns.first[row] + occupants.position[entry]
-            may_be_enough = occupants.waiting[entry] < ask.priority and ask.may_use[device]
+            may_be_enough = occupants.costless[entry] < ask.priority and ask.may_use[device]
             if may_be_enough and _does(columns, occupants, ask, _Card(row, device, entry, entry)):
                 _keep_cheaper(into, row, LOWEST_PRIORITY, 0, 0, np.inf)
 
@@ -245,14 +245,14 @@ class PodRequests(NamedTuple):
     priority: NDArray[np.int64]  # (P,) as that of occupants
     start: NDArray[np.float64]  # (P,) as that of occupants
     amounts: NDArray[np.int64]  # (P, R)
-    waiting: NDArray[np.int64]  # (P,) as that of occupants
+    costless: NDArray[np.int64]  # (P,) as that of occupants
 
 
 @entry_kernel
 def subtract_lower_priorities(
     rows: NDArray[np.int64],
     below: NDArray[np.int64],
-    waiting_below: int,
+    costless_below: int,
     pods: PodRequests,
     requested: NDArray[np.int64],
     occupants: Occupants,
@@ -266,8 +266,8 @@ def subtract_lower_priorities(
         Node rows, shape (n,).
     below
         By row, the priority that pods keep their room from on; shape (N,).
-    waiting_below
-        The priority that those keep it from on that only wait to be bound.
+    costless_below
+        The priority that those keep it from on whose end costs nothing.
     pods, occupants
         Who requests what of nodes, and who holds what of devices.
     requested
@@ -278,11 +278,11 @@ def subtract_lower_priorities(
     for i in range(rows.shape[0]):
         row = rows[i]
         for pod in range(pods.first[row], pods.last[row]):
-            if pods.priority[pod] < below[row] or pods.waiting[pod] < waiting_below:
+            if pods.priority[pod] < below[row] or pods.costless[pod] < costless_below:
                 for resource in range(pods.amounts.shape[1]):
                     requested[resource, row] -= pods.amounts[pod, resource]
         for entry in range(occupants.first[row], occupants.last[row]):
-            if occupants.priority[entry] < below[row] or occupants.waiting[entry] < waiting_below:
+            if occupants.priority[entry] < below[row] or occupants.costless[entry] < costless_below:
                 device = devices.first[row] + occupants.position[entry]
                 for dimension in range(occupants.amounts.shape[1]):
                     devices.used[device, dimension] -= occupants.amounts[entry, dimension]

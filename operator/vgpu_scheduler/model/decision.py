@@ -166,6 +166,8 @@ class Victim:
         The node that it is on.
     group
         The group, as ``namespace/name``, of which all pods end with it; empty for one that ends by itself.
+    terminating
+        Whether it ends already; then it is waited for, and need not be evicted.
     """
 
     uid: str
@@ -176,6 +178,7 @@ class Victim:
     budgets: tuple[str, ...] = ()
     node: str = ""
     group: str = ""
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

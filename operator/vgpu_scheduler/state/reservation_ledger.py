@@ -138,11 +138,16 @@ class ReservationLedger:
 
     def restate(self, reservation: Reservation) -> None:
         """Replace a reservation by one that is charged the same, so that no version of what is in use moves."""
-        row = self._indexes.nodes.row(reservation.node)
-        if row is not None and self._reservations[reservation.uid].phase is Phase.ASSUMED:
-            self._indexes.nodes.note_holders(row)
+        if self._reservations[reservation.uid].phase is Phase.ASSUMED:
+            self.note_holder(reservation)
         self._reservations[reservation.uid] = reservation
         self.note_change(reservation.uid)
+
+    def note_holder(self, reservation: Reservation) -> None:
+        """Note what matters of a pod to those who have it end, though it is charged the same."""
+        row = self._indexes.nodes.row(reservation.node)
+        if row is not None:
+            self._indexes.nodes.note_holders(row)
 
     def recount(self, held: Reservation) -> ClusterEvent:
         """Have a pod counted anew of which labels, terms or volumes changed."""

@@ -149,6 +149,8 @@ class State(StateReader):
         self._bound.move(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         event = self.nominations.observe(pod)
+        if held and known and known.pod.deleting != pod.deleting:
+            self._books.note_holder(held)
         if held and known and known.counts_otherwise(pod):
             event |= self._books.recount(held)
         if held and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, held):

@@ -139,10 +139,13 @@ class PreemptionOutlook:
         """Say how many pods go, and for whom."""
         allowed = f" ({found.policy} allows it)" if found.policy else ""
         count, more = len(found.victims), len(found.gang) - 1
+        ending = sum(victim.terminating for victim in found.victims)
         if self.under_way:
             there = len(self.states or ())
             return f"Room is made for it on node {found.node}{allowed}: {there} of {counted(count, 'pod')} still there."
-        would = "1 pod would have to go" if count == 1 else f"{count} pods would have to go"
+        would = f"{counted(count - ending, 'pod')} would have to go"
+        if ending:
+            would += f" beside {counted(ending, 'pod')} of which the end is waited for"
         if more > 0:
             group = f"it and {counted(more, 'more pod')} of its group"
             return f"For {group} {would}, and it gets node {found.node}{allowed}:"
@@ -154,7 +157,7 @@ class PreemptionOutlook:
         yield (*_HEAD[:-1], *(["NODE"] if elsewhere else []), *(_HEAD[-1:] if self.under_way else []))
         for victim in found.victims:
             on, state = [victim.node] if elsewhere else [], [states.get(victim.uid, "gone")] if self.under_way else []
-            yield (*victim_row(victim), *on, *state)
+            yield (*victim_row(replace(victim, terminating=victim.terminating and not self.under_way)), *on, *state)
 
     def _protected(self, *, wide: bool) -> Iterator[str]:
         """Yield the lines about whom disruption budgets protect."""
@@ -301,11 +304,11 @@ def _whole_groups(preemption: Preemption) -> Iterator[str]:
 
 def _cost(found: Victims) -> str:
     """Word what the end of pods costs, in the order in which it is compared."""
-    ending, violations = found.ending, found.violations
-    if not ending:
-        return "nobody is evicted, for those only wait to be bound"
+    evicted, violations = found.evicted, found.violations
+    if not evicted:
+        return "nobody is evicted, for those end already, or only wait to be bound"
     against = f"{violations} against a disruption budget" if violations else "none against a disruption budget"
-    return f"{counted(len(ending), 'pod')}, the highest of priority {ending[0].priority}, {against}"
+    return f"{counted(len(evicted), 'pod')}, the highest of priority {evicted[0].priority}, {against}"
 
 
 @dataclass(frozen=True, slots=True)

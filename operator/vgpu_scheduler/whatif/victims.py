@@ -72,7 +72,8 @@ def nameless(preemption: Preemption, namespaces: Collection[str]) -> Preemption:
 def victim_row(victim: Victim) -> tuple[str, str, str, str]:
     """Return a row about a victim: the pod, its priority, its cards and the budgets that its end violates."""
     cards = ", ".join(victim.devices) or "-"
-    return victim.pod or ANOTHERS, str(victim.priority), cards, ", ".join(victim.budgets) or "-"
+    pod = f"{victim.pod or ANOTHERS}{' (ends already)' if victim.terminating else ''}"
+    return pod, str(victim.priority), cards, ", ".join(victim.budgets) or "-"
 
 
 def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
@@ -84,6 +85,7 @@ def victims_as_json(preemption: Preemption) -> list[dict[str, Any]]:
             "cards": list(victim.devices),
             "budgets": list(victim.budgets),
             **({"group": victim.group, "node": victim.node} if victim.group else {}),
+            **({"terminating": True} if victim.terminating else {}),
         }
         for victim in preemption.victims
     ]

@@ -98,7 +98,7 @@ class Compared:
             return
         if found.violations and not self._exceed:
             # The number is that of kube-scheduler, which counts those who stay, too. The API server counts who ends.
-            if violating_budgets((pod for pod in found.ending if not pod.deleting), self._budgets):
+            if violating_budgets(found.evicted, self._budgets):
                 self._rejections[node] = _PROTECTED_NODE
                 return
             found = replace(found, violations=0)
@@ -112,7 +112,7 @@ class Compared:
 
     @property
     def cost_nothing(self) -> bool:
-        """Whether the cheapest victims only wait to be bound."""
+        """Whether nobody has to be evicted of the cheapest victims."""
         return self._cheapest is not None and self._cheapest.cost == NOTHING
 
     @property

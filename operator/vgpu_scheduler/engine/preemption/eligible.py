@@ -70,6 +70,8 @@ class VictimFilter:
             return False
         if held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell
+        if pod.deleting:
+            return True  # nobody has to evict it
         if self.rules.victims is VictimScope.OWN and pod.scheduler_name not in self.scheduler_names:
             return False
         own = self.policies.resolve(pod).preemption

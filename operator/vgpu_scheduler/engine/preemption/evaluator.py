@@ -196,7 +196,7 @@ class Evaluator:
         whole = replace(found, pods=(*found.pods, *left_behind))
         if all(each in ending for each in found.pods):
             return self._placed(preemptor, pod_class, whole)
-        others = [each for each in found.ending if each not in ending and not each.deleting]
+        others = [each for each in found.evicted if each not in ending]
         respects = pod_class.claimed.policy.preemption.budgets is DisruptionBudgetMode.RESPECT
         is_protected = respects and violating_budgets(others, self.budgets())
         return PreemptionResult() if is_protected else self._answer(preemptor, pod_class, whole, now)
@@ -361,8 +361,7 @@ class Evaluator:
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to end, the most important of them first."""
-        to_be_evicted = [pod for pod in best.ending if not pod.deleting]
-        violated, state = violated_budgets(to_be_evicted, self.budgets()), self._state
+        violated, state = violated_budgets(best.evicted, self.budgets()), self._state
         return tuple(
             Victim(
                 each.uid,
@@ -373,6 +372,7 @@ class Evaluator:
                 violated.get(each.uid, ()),
                 held.node,
                 self.disruption.ends_with(each),
+                each.deleting,
             )
             for each in best.pods
             if (held := state.reservation(each.uid)) is not None

@@ -37,7 +37,7 @@ class LowestPriorities(NamedTuple):
         Their rows, shape (m,).
     priority
         Up to which priority all pods of each have to end at least; one of that priority has to. It is ``NO_PRIORITY``
-        where the room of those is enough that only wait to be bound. Shape (m,).
+        where the room of those is enough whose end costs nothing. Shape (m,).
     start
         When the youngest pod of that priority began; shape (m,).
     """
@@ -64,9 +64,9 @@ class PriorityLevels:
         self._requests = RequestTable(state, self._disruption)
         self._occupants: dict[str, OccupantTable] = {}
 
-    def any_waiting(self, rows: NDArray[np.int64]) -> bool:
-        """Tell whether a pod is known that only waits to be bound, once some node rows are up to date."""
-        return self._requests.any_waiting(rows)
+    def any_costless(self, rows: NDArray[np.int64]) -> bool:
+        """Tell whether a pod is known whose end costs nothing, once some node rows are up to date."""
+        return self._requests.any_costless(rows)
 
     def occupants(self, dialect: str) -> OccupantTable:
         """Return who holds what of the devices of a dialect."""
@@ -77,9 +77,9 @@ class PriorityLevels:
     def lowest(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[LowestPriorities]:
         """Yield the nodes where a pod would fit if others ended, as far as these nodes alone have a say.
 
-        First those where it is enough that pods give their places back which only wait to be bound, then those where
+        First those where it is enough that pods leave which end already, or only wait to be bound, then those where
         the end of all pods of the lowest priority that there is is enough, which is asked for once, then all others:
-        often nobody asks for these. Those that only wait to be bound are gone on all of them.
+        often nobody asks for these. Those whose end costs nothing are gone on all of them.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class PriorityLevels:
         """
         levels = self._requests.priorities(rows)
         levels = levels[levels < preemptor.pod.priority]
-        if rows.size and self._requests.any_waiting(rows):
+        if rows.size and self._requests.any_costless(rows):
             fits = self._fits(preemptor, rows, np.full(rows.shape[0], LOWEST_PRIORITY))
             enough = rows[fits]
             yield LowestPriorities(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
@@ -119,7 +119,7 @@ class PriorityLevels:
     def any_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which nodes pods of lower priority are; shape (n,)."""
         pods, priority = self._requests.refresh(rows), preemptor.pod.priority
-        before = np.concatenate([[0], np.cumsum((pods.priority < priority) | (pods.waiting < priority))])
+        before = np.concatenate([[0], np.cumsum((pods.priority < priority) | (pods.costless < priority))])
         found: NDArray[np.bool_] = before[pods.last[rows]] > before[pods.first[rows]]
         return found
 
@@ -137,7 +137,7 @@ class PriorityLevels:
     def _once_gone(self, preemptor: Preemptor, rows: NDArray[np.int64], below: NDArray[np.int64]) -> NodePart:
         """Return the question of a pod with the answers of nodes from which all pods below some priorities are gone.
 
-        Those of lower priority that only wait to be bound are gone anyway.
+        Those of lower priority whose end costs nothing are gone anyway.
         """
         state, dialect = self._state, preemptor.node.dialect
         matrix, requested = state.matrix(dialect), np.array(state.nodes.used.T, order="C")  # a copy

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import started, waits_to_be_bound
+from vgpu_scheduler.engine.preemption.victims import costs_nothing, started
 from vgpu_scheduler.kernels import NEVER_BELOW, Occupants, PodRequests, stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, State
@@ -28,8 +28,8 @@ def is_evictable(pod: Pod | None, held: Reservation) -> bool:
 
 
 def _priorities(pod: Pod, held: Reservation) -> tuple[int, int]:
-    """Return the priority of a pod that would have to end, and of one that only waits to be bound."""
-    return (NEVER_BELOW, pod.priority) if waits_to_be_bound(pod, held) else (pod.priority, NEVER_BELOW)
+    """Return the priority of a pod that would have to be evicted, and of one whose end costs nothing."""
+    return (NEVER_BELOW, pod.priority) if costs_nothing(pod, held) else (pod.priority, NEVER_BELOW)
 
 
 class _Segments:
@@ -114,12 +114,12 @@ class OccupantTable:
         for row in segments.stale(self._state.nodes, rows):
             entries = sorted(self._entries(row))
             for number, entry in zip(segments.replace(row, len(entries)), entries, strict=True):
-                position, (priority, start, _, waiting), amounts = entry
+                position, (priority, start, _, costless), amounts = entry
                 segments.columns[0][number] = position
                 segments.columns[1][number], segments.columns[2][number] = -priority, start
                 segments.columns[3][number] = 0
                 segments.columns[3][number, : len(amounts)] = amounts
-                segments.columns[4][number] = waiting
+                segments.columns[4][number] = costless
         return Occupants(segments.first, segments.last, *segments.columns)
 
     def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str, int], Sequence[int]]]:
@@ -130,8 +130,8 @@ class OccupantTable:
             pod = state.pod(held.uid)
             if pod is None or not is_evictable(pod, held):
                 continue
-            priority, waiting = _priorities(self._disruption.ranked(pod), held)
-            importance = -priority, started(pod), pod.key, waiting
+            priority, costless = _priorities(self._disruption.ranked(pod), held)
+            importance = -priority, started(pod), pod.key, costless
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
                 device = matrix.position(row, uuid)
                 assert device is not None
@@ -157,15 +157,15 @@ class RequestTable:
         self._priorities = Counter[int]()
         """How many of the pods have each priority, as the columns have it."""
 
-    def any_waiting(self, rows: NDArray[np.int64]) -> bool:
-        """Tell whether a pod is known that only waits to be bound, once some node rows are up to date."""
+    def any_costless(self, rows: NDArray[np.int64]) -> bool:
+        """Tell whether a pod is known whose end costs nothing, once some node rows are up to date."""
         self.refresh(rows)
         return self._priorities[NEVER_BELOW] > 0
 
     def priorities(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the priorities of the pods that are known, ascending, once some node rows are up to date.
 
-        Those that only wait to be bound are left out.
+        Those whose end costs nothing are left out.
         """
         self.refresh(rows)
         known = (priority for priority, count in self._priorities.items() if count and priority != NEVER_BELOW)

@@ -26,8 +26,8 @@ from vgpu_scheduler.kernels import (
     SetScratch,
     cheapest_at_least,
     stale_rows,
-    subtract_unbound,
-    without_waiting,
+    subtract_costless,
+    where_costless_suffice,
 )
 from vgpu_scheduler.state import State
 
@@ -67,7 +67,7 @@ class SearchOrder:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
 
         The second number of the cost is the priority up to which the end of all pods is enough, as far as the node
-        alone has a say, together with those that only wait to be bound.
+        alone has a say, together with those whose end costs nothing.
 
         Parameters
         ----------
@@ -153,13 +153,13 @@ class SearchOrder:
         scratch: SetScratch,
         into: EvictionCosts,
     ) -> None:
-        if not self._levels.any_waiting(rows):
+        if not self._levels.any_costless(rows):
             cheapest_at_least(columns, occupants, ask, rows, scratch, into)
             return
         columns = columns._replace(used=columns.used.copy())
-        subtract_unbound(rows, occupants, ask, columns)
+        subtract_costless(rows, occupants, ask, columns)
         cheapest_at_least(columns, occupants, ask, rows, scratch, into)
-        without_waiting(columns, occupants, ask, rows, into)
+        where_costless_suffice(columns, occupants, ask, rows, into)
 
 
 class _OfClass:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import Unit, pods_of, unbound
+from vgpu_scheduler.engine.preemption.victims import Unit, costs_nothing, pods_of, unbound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.state import State
 
@@ -67,23 +65,10 @@ class PossibleVictims:
         """Return which of some pods only wait to be bound, by UID."""
         return unbound(self._state, pods_of(units))
 
-    def budgets_counted_against(
-        self, units: Iterable[Unit], budgets: Sequence[DisruptionBudget]
-    ) -> Sequence[DisruptionBudget]:
-        """Return budgets against which pods that end already are not held: nobody has to evict them.
-
-        Where budgets may be exceeded these are held against them as kube-scheduler does it.
-        """
-        ending = dict[str, set[str]]()
-        for pod in () if self._exceed else pods_of(units):
-            if pod.deleting:
-                ending.setdefault(pod.namespace, set()).add(pod.name)
-        if not ending:
-            return budgets
-        return [
-            msgspec.structs.replace(budget, disrupted=budget.disrupted.union(ending.get(budget.namespace, ())))
-            for budget in budgets
-        ]
+    def costing_nothing(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return those of which nobody has to be evicted."""
+        held = ((unit, self._state.reservation(unit[0].uid)) for unit in units)
+        return [unit for unit, there in held if there is not None and costs_nothing(unit[0], there)]
 
     def _allowed(self, pod: Pod, unit: Unit) -> Unit | None:
         """Return pods that end together if each of them may, and is of lower priority than another pod; else None."""

@@ -121,7 +121,7 @@ class VictimSearch:
 
         Where more is short than a card, at most so many nodes are compared as :class:`.Compared` says are enough: those
         first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a tenth of
-        all. As many are compared where pods that only wait to be bound give their places back: these cost nothing.
+        all. As many are compared where nobody has to be evicted.
 
         Parameters
         ----------
@@ -158,13 +158,12 @@ class VictimSearch:
             it has to end then, and there is less to ask.
         """
         lower = self._possible.on_node(preemptor.pod, node)
-        unbound, budgets = self._possible.unbound(lower), self._possible.budgets_counted_against(lower, budgets)
-        waiting = [unit for unit in lower if unit[0].uid in unbound]
-        found = self._reprieved(preemptor, node, waiting, ()) if waiting else None
+        free = self._possible.costing_nothing(lower)
+        found = self._reprieved(preemptor, node, free, ()) if free else None
         if isinstance(found, Victims):
             return found
         if up_to is not None:
-            lowest = [unit for unit in lower if unit[0].priority <= up_to or unit[0].uid in unbound]
+            lowest = [unit for unit in lower if unit[0].priority <= up_to or unit in free]
             found = self._reprieved(preemptor, node, lowest, budgets) if lowest else None
             if isinstance(found, Victims) and not found.violations:
                 return found
@@ -230,10 +229,8 @@ class VictimSearch:
         ends, cards = dict.fromkeys((pod.uid for pod in ending), 3), set().union(*map(self._cards_of, ending))
         others = [unit for unit in self._possible.on_node(preemptor.pod, node) if unit[0].uid not in ends]
         beside = {unit[0].uid: 1 for unit in others if any(not cards.isdisjoint(self._cards_of(pod)) for pod in unit)}
-        unbound = dict.fromkeys(self._possible.unbound(others), 2)
-        lower = [*end, *others]
-        budgets = self._possible.budgets_counted_against(lower, self._budgets())
-        return self._reprieved(preemptor, node, lower, budgets, {**ends, **beside, **unbound})
+        free = {unit[0].uid: 2 for unit in self._possible.costing_nothing(others)}
+        return self._reprieved(preemptor, node, [*end, *others], self._budgets(), {**ends, **beside, **free})
 
     def left_behind(self, preemptor: Preemptor, ending: Iterable[Pod]) -> list[Pod]:
         """Return the pods that have to end, too, as others of their groups end already, and these end whole."""
@@ -301,9 +298,8 @@ class VictimSearch:
             return None
         room = self._open_to(preemptor, node)
         kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
-        unbound = self._possible.unbound(lower)
-        waiting = [unit for unit in lower if unit[0].uid in unbound]
-        held = (state.reservation(pod.uid) for pod in pods_of(waiting))
+        free = self._possible.costing_nothing(lower)
+        held = (state.reservation(pod.uid) for pod in pods_of(free))
         gone = [there for there in held if there is not None and there.node == node]
         without, added = state.supposing(node, gone, room)
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
@@ -311,12 +307,12 @@ class VictimSearch:
         now = preemptor.node.ask(state, row, state.trial.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
-        ending = [unit for unit in lower if unit[0].uid not in unbound]
-        found = CardSearch(state, preemptor, node, gone).cheapest(ending, budgets)
-        if found is None or not waiting:
+        evicted = [unit for unit in lower if unit not in free]
+        found = CardSearch(state, preemptor, node, gone).cheapest(evicted, budgets)
+        if found is None or not free:
             return found
-        end = [unit for unit in ending if unit[0] in found.pods]
-        cheapest = self._reprieved(preemptor, node, [*end, *waiting], budgets)
+        chosen = [unit for unit in evicted if unit[0] in found.pods]
+        cheapest = self._reprieved(preemptor, node, [*chosen, *free], budgets)
         return cheapest if isinstance(cheapest, Victims) else None
 
     def _open_to(self, preemptor: Preemptor, node: str) -> list[str]:

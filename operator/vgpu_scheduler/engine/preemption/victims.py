@@ -27,6 +27,7 @@ __all__ = [
     "Unit",
     "Victims",
     "by_importance",
+    "costs_nothing",
     "pods_of",
     "reprieve",
     "started",
@@ -41,7 +42,7 @@ OVERDUE_AFTER: Final = 30.0
 Cost = tuple[int, int, int, int, float]
 """What victims cost; see :attr:`Victims.cost`."""
 NOTHING: Final[Cost] = (0, LOWEST_PRIORITY, 0, 0, -math.inf)
-"""What victims cost that only wait to be bound."""
+"""What victims cost of which none has to be evicted."""
 Unit = tuple[Pod, ...]
 """Pods that end together: one, or all of a group that ends whole.
 
@@ -81,7 +82,8 @@ class Victims:
     violations
         How many of them end against a disruption budget.
     unbound
-        The UIDs of those that only wait to be bound: they give their places back, and cost nothing.
+        The UIDs of those that only wait to be bound: they give their places back, and cost nothing. Neither do those
+        that end already, for which the pod waits.
     """
 
     node: str
@@ -90,9 +92,9 @@ class Victims:
     unbound: frozenset[str] = frozenset()
 
     @property
-    def ending(self) -> list[Pod]:
-        """Those that have to end, the most important first; the others only wait to be bound."""
-        return [pod for pod in self.pods if pod.uid not in self.unbound]
+    def evicted(self) -> list[Pod]:
+        """Those that have to be evicted, the most important first."""
+        return [pod for pod in self.pods if pod.uid not in self.unbound and not pod.deleting]
 
     @property
     def cost(self) -> Cost:
@@ -101,13 +103,13 @@ class Victims:
         Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of
         the pods of the highest priority.
         """
-        ending = self.ending
-        if not ending:
+        evicted = self.evicted
+        if not evicted:
             return NOTHING
-        highest = ending[0].priority
-        earliest = min(started(pod) for pod in ending if pod.priority == highest)
-        total = sum(pod.priority - LOWEST_PRIORITY for pod in ending)
-        return self.violations, highest, total, len(ending), -earliest
+        highest = evicted[0].priority
+        earliest = min(started(pod) for pod in evicted if pod.priority == highest)
+        total = sum(pod.priority - LOWEST_PRIORITY for pod in evicted)
+        return self.violations, highest, total, len(evicted), -earliest
 
     @property
     def given_back(self) -> tuple[int, ...]:
@@ -164,17 +166,18 @@ def reprieve(
         In which turn pods are given back, by the UID of the first that ends with each, those first that are not named;
         in each as is said above.
     unbound
-        The UIDs of those that only wait to be bound: they are the last in their turn, and violate no budget.
+        The UIDs of those that only wait to be bound: they are the last in their turn, after those that end already.
+        Neither of these violate a budget.
     """
     gone, turns = units_by_importance(lower), turns or {}
-    violating = {
-        pod.uid for pod in violating_budgets((pod for pod in pods_of(gone) if pod.uid not in unbound), budgets)
-    }
+    evicted = (pod for pod in pods_of(gone) if pod.uid not in unbound and not pod.deleting)
+    violating = {pod.uid for pod in violating_budgets(evicted, budgets)}
     in_turn = sorted(
         gone,
         key=lambda unit: (
             turns.get(unit[0].uid, 0),
             unit[0].uid in unbound,
+            unit[0].deleting,
             all(pod.uid not in violating for pod in unit),
         ),
     )
@@ -196,6 +199,11 @@ def unbound(state: State, pods: Iterable[Pod]) -> frozenset[str]:
     """Return which of some pods only wait to be bound, by UID."""
     there = ((pod, state.reservation(pod.uid)) for pod in pods)
     return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
+
+
+def costs_nothing(pod: Pod, held: Reservation) -> bool:
+    """Tell whether nobody has to evict a pod so that it leaves: it ends already, or only waits to be bound."""
+    return pod.deleting or waits_to_be_bound(pod, held)
 
 
 def started(pod: Pod) -> float:
