@@ -58,7 +58,15 @@ def test_a_kind_of_which_files_have_nothing_is_named(kind: str, tmp_path: Path) 
     path = written(healthy(), tmp_path, frozenset({kind}))
     findings, whole = report(path)
     assert findings == set()
-    assert any(f"objects of kind {kind}, of which {path} has none" in each["reason"] for each in whole["skipped"])
+    assert any(f"objects of kind {kind}" == each["reason"] for each in whole["skipped"])
+
+
+def test_all_kinds_of_which_files_have_nothing_are_named_at_once(tmp_path: Path) -> None:
+    absent = frozenset({"Lease", "Deployment", "ClusterRole", "Role"})
+    _, whole = report(written(healthy(), tmp_path, absent))
+    reasons = {each["check"]: each["reason"] for each in whole["skipped"]}
+    assert reasons["scheduler"] == "objects of kind Lease and Deployment"
+    assert reasons["scheduler-rights"] == "an API server that is asked (or objects of kind ClusterRole and Role)"
 
 
 def test_a_snapshot_can_be_looked_at(api: Api, tmp_path: Path) -> None:

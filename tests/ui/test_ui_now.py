@@ -59,7 +59,7 @@ async def test_what_the_doctor_found_is_shown_with_what_to_do() -> None:
         assert "Correct the field that the message names." in text
         assert "doctor.md#policy-not-ready" in text
         assert "checks were not made" in text
-        assert "objects of kind Lease, of which a file has none" in text
+        assert "objects of kind Lease" in text
         assert len(looks) == 1
 
 

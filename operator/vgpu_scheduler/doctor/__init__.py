@@ -13,7 +13,7 @@ from vgpu_scheduler.doctor.access import AccessReviews, Account, Question, Rbac,
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot, ExpectedSettings, Server
-from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
+from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, objects_of, questions
 from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, Fact, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
@@ -47,6 +47,7 @@ __all__ = [
     "beside_fact",
     "decode_workload",
     "examine",
+    "objects_of",
     "questions",
     "take_in",
 ]

@@ -152,6 +152,8 @@ class ClusterSnapshot:
         The objects of each kind that could be seen.
     missing
         What kept the objects of a kind from being seen: the right that is missing, or another reason.
+    absent
+        The kinds of which files have no object, nor say that there is none.
     rights
         Answers who may do what; None if nobody would say, for the reason in ``missing["rights"]``.
     findings
@@ -164,6 +166,7 @@ class ClusterSnapshot:
     server: Server
     objects: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    absent: Collection[str] = ()
     rights: Rights | None = None
     findings: tuple[Finding, ...] = ()
     engine: Engine | None = None

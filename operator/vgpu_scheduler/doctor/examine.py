@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vgpu_scheduler.doctor.access import Question
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
@@ -34,12 +36,21 @@ def questions(seen: ClusterSnapshot) -> tuple[Question, ...]:
     return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(seen)))))
 
 
+def objects_of(kinds: Sequence[str]) -> str:
+    """Say which objects somebody has to be shown."""
+    return f"objects of kind {' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))}"
+
+
 def examine(seen: ClusterSnapshot) -> Report:
     """Make every check that can be made; the worst findings come first."""
     findings = list(seen.findings)
     skipped = []
     for check in CHECKS:
-        reasons = [seen.missing[need] for need in check.needs if need in seen.missing]
+        absent = [need for need in check.needs if need in seen.absent]
+        reasons = [
+            *([objects_of(absent)] if absent else []),
+            *(seen.missing[need] for need in check.needs if need in seen.missing),
+        ]
         if not reasons:
             try:
                 told = list(check.run(seen))

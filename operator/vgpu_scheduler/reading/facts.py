@@ -24,6 +24,7 @@ from vgpu_scheduler.doctor import (
     Rights,
     Server,
     beside_fact,
+    objects_of,
     questions,
     take_in,
 )
@@ -52,6 +53,8 @@ class _Collected:
 
     objects: dict[str, list[Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    """The kinds of which files have no object, nor say that there is none."""
     findings: list[Finding] = field(default_factory=list)
 
     def take(self, fact: Fact, items: Iterable[Any]) -> None:
@@ -75,6 +78,7 @@ class _Collected:
             server=server,
             objects=self.objects,
             missing=self.missing,
+            absent=tuple(self.absent),
             rights=rights,
             findings=tuple(self.findings),
         )
@@ -152,7 +156,7 @@ def facts_of_view(view: ClusterView, scheduler_namespace: str, namespace: str = 
                 items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
             collected.take(fact, map(_identified, items))
         else:
-            collected.missing[fact.kind] = f"objects of kind {fact.kind}, of which {view.origin} has none"
+            collected.absent.append(fact.kind)
     now = view.read_at or datetime.now(UTC)
     rights = _rights_of_roles(collected, "an API server that is asked")
     return collected.seen(expected, Server(view.origin, None, now, now), rights)
@@ -291,7 +295,10 @@ async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
 
 def _rights_of_roles(collected: _Collected, needed: str = "") -> Rbac | None:
     """Return what the collected roles say; None if some are missing, which is told with what else would do."""
-    reasons = [collected.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in collected.missing]
+    kinds = [fact.kind for fact in ROLE_FACTS]
+    reasons = [collected.missing.pop(kind) for kind in kinds if kind in collected.missing]
+    if absent := [kind for kind in kinds if kind in collected.absent]:
+        reasons.append(objects_of(absent))
     if reasons:
         listed = ", ".join(reasons)
         collected.missing[RIGHTS] = f"{needed} (or {listed})" if needed else listed

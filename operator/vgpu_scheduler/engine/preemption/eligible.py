@@ -66,12 +66,13 @@ class VictimFilter:
             until = self.excluded[pod.uid]
             self.first_at, self.any_excluded = min(self.first_at, until), self.any_excluded or until < math.inf
             return False
-        if pod.is_static or pod.namespace in self.protected:
-            return False
-        if held is None or held.closes_cards:
+        if pod.is_static or held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell
-        if pod.deleting:
-            return True  # nobody has to evict it
+        return pod.deleting or self._may_be_evicted(pod)
+
+    def _may_be_evicted(self, pod: Pod) -> bool:
+        if pod.namespace in self.protected:
+            return False
         if self.rules.victims is VictimScope.OWN and pod.scheduler_name not in self.scheduler_names:
             return False
         own = self.policies.resolve(pod).preemption
