@@ -58,7 +58,7 @@ def test_a_kind_of_which_files_have_nothing_is_named(kind: str, tmp_path: Path) 
     path = written(healthy(), tmp_path, frozenset({kind}))
     findings, whole = report(path)
     assert findings == set()
-    assert any(f"objects of kind {kind}" == each["reason"] for each in whole["skipped"])
+    assert any(f"objects of kind {kind}" in each["reason"] for each in whole["skipped"])
 
 
 def test_all_kinds_of_which_files_have_nothing_are_named_at_once(tmp_path: Path) -> None:

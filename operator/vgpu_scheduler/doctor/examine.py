@@ -47,10 +47,9 @@ def examine(seen: ClusterSnapshot) -> Report:
     skipped = []
     for check in CHECKS:
         absent = [need for need in check.needs if need in seen.absent]
-        reasons = [
-            *([objects_of(absent)] if absent else []),
-            *(seen.missing[need] for need in check.needs if need in seen.missing),
-        ]
+        reasons = [seen.missing[need] for need in check.needs if need in seen.missing]
+        if absent:
+            reasons.insert(0, objects_of(absent))
         if not reasons:
             try:
                 told = list(check.run(seen))
