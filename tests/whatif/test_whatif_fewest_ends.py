@@ -185,8 +185,13 @@ def test_pods_without_which_the_group_would_be_too_small_are_not_ended(needed: i
     assert told == (["end pod default/m0 on node n0"] if ends else [])
 
 
+@pytest.mark.parametrize("questions", [600, 0])
 @pytest.mark.parametrize("seed", seeds(3, 40))
-def test_the_end_of_one_pod_is_found_where_that_of_more_leaves_nobody_to_be_near_to(seed: int) -> None:
+def test_the_end_of_one_pod_is_found_where_that_of_more_leaves_nobody_to_be_near_to(
+    seed: int, questions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few questions there are for a search of the fewest."""
+    monkeypatch.setattr("vgpu_scheduler.whatif.fewest_ends._MOST_QUESTIONS", questions)
     rng = np.random.default_rng(seed)
     objects = [node("n0", cards := int(rng.integers(2, 5)), labels={"kubernetes.io/hostname": "n0"})]
     for number in range(cards):

@@ -277,12 +277,26 @@ class _Search:
             for place, pods in sorted(places, key=lambda each: len(each[1])):
                 if len(found) == _MOST_PLACES:
                     break
-                may_fit, ordered = place.may_fit(pods), sorted(pods, key=self._ending_order)
-                if ending := _few_pods(self._budgets, ordered, place.fits) if may_fit else []:
+                few, ordered = self._first_that_fit, sorted(pods, key=self._ending_order)
+                if ending := _few_pods(self._budgets, few(place, ordered), ordered, place.fits):
                     found.append(PodsToEnd(place.node, ending))
             if found:
                 return [each for each in found if not any(map(each.is_worse_than, found))]
         return []
+
+    def _first_that_fit(self, place: _Place, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Return the fewest of the first of some pods without which the pod fits; empty if it does without no number.
+
+        For a pod that has to be near others more is not always better: each number is asked about, then all but one.
+        """
+        counts = range(1, len(pods) + 1)
+        if not self._may_miss_others:
+            if not place.may_fit(pods):
+                return ()
+            return pods[: 1 + bisect_left(counts, x=True, key=lambda count: place.fits(pods[:count]))]
+        first = (pods[:count] for count in counts)
+        but_one = ([*pods[:number], *pods[number + 1 :]] for number in range(len(pods)))
+        return next(filter(place.fits, chain(first, but_one)), ())
 
 
 def may_end(budgets: Sequence[DisruptionBudget], pod: Pod) -> bool:
@@ -297,15 +311,24 @@ def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:
 
 
 def _few_pods(
-    budgets: Sequence[DisruptionBudget], pods: Sequence[Pod], fits_without: Callable[[Sequence[Pod]], bool]
+    budgets: Sequence[DisruptionBudget],
+    few: Sequence[Pod],
+    pods: Sequence[Pod],
+    fits_without: Callable[[Sequence[Pod]], bool],
 ) -> list[Pod]:
     """Return a set of pods that would have to end and of which none could stay; empty where none is found.
 
     Where budgets do not allow the end of all, it matters which pods of a budget end: each choice is tried until one
     is enough.
+
+    Parameters
+    ----------
+    few
+        Those of them that are tried first; empty if the end of all is not enough.
     """
-    few = bisect_left(range(len(pods)), x=True, key=lambda count: fits_without(pods[:count]))
-    for start in (pods[:few], *islice(_allowed_together(budgets, pods), _MOST_CHOICES)):
+    if not few:
+        return []
+    for start in (few, *islice(_allowed_together(budgets, pods), _MOST_CHOICES)):
         ending = _all_are_needed(start, fits_without) if fits_without(start) else []
         if ending and _allowed(budgets, ending):
             return ending
