@@ -118,7 +118,7 @@ class EnginePlacer:
         self._together = together
         self._engine = Engine(EngineOptions([hami_dialect()]))
         self._seconds = 0.0
-        self._engine.effective_policies.observe(decode_policy(POLICY))
+        self._engine.policy_tracker.observe(decode_policy(POLICY))
         for number in range(NODES):
             self._engine.observe_node(decode_node(node(number)), 0.0)
 

@@ -99,7 +99,7 @@ def crowded(nodes: int = NODES) -> Engine:
         "metadata": {"name": "preempts", "uid": "p", "generation": 1, "resourceVersion": "1"},
         "spec": {"preemption": {"mayPreempt": True}},
     }
-    engine.effective_policies.observe(decode_policy(policy))
+    engine.policy_tracker.observe(decode_policy(policy))
     for number in range(nodes):
         engine.observe_node(decode_node(node(number)), 0.0)
         for pod in tenants(rng, number):

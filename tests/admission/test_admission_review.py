@@ -14,7 +14,7 @@ from tests.engine.builders import make_engine
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.model import ClaimTerms
+from vgpu_scheduler.model import ClaimDefaults
 
 Obj = dict[str, Any]
 
@@ -128,7 +128,7 @@ def test_whole_cards_are_exclusive_only_where_that_is_set() -> None:
     assert CORES not in reviewed(given)["spec"]["containers"][0]["resources"]["limits"]
     exclusive = rules_with(nvidia={"wholeIsExclusive": True})
     assert reviewed(given, exclusive)["spec"]["containers"][0]["resources"]["limits"][CORES] == "100"
-    for terms in (None, ClaimTerms(cores=20), ClaimTerms(memory=2**30)):
+    for terms in (None, ClaimDefaults(cores=20), ClaimDefaults(memory=2**30)):
         claimed = replace(exclusive, terms=lambda _, terms=terms: terms)
         completed = reviewed(given, claimed)
         assert CORES not in completed["spec"]["containers"][0]["resources"]["limits"], "a policy's default goes before"

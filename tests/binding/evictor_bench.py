@@ -137,7 +137,7 @@ class EvictorBench(QuickBench):
         super().__init__(0, api=self.eviction_api, engine=make_engine(preemption=True))
         self.engine.preemptions.evaluator.unix_ahead = self.clock.now().timestamp() - self.clock.monotonic()
         rules = {"mayPreempt": True, **rules}
-        self.engine.effective_policies.observe(policy("preempts", {"preemption": rules}))
+        self.engine.policy_tracker.observe(policy("preempts", {"preemption": rules}))
         self.api.nodes["n"] = node_object("n", cards("n", 1))
         self.see(NODES, self.api.nodes["n"])
         self.left: list[str] = []

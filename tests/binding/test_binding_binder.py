@@ -190,7 +190,7 @@ async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path
 
         def come(step: Step, _: Pod) -> None:
             if step is Step.LOCKED:
-                b.engine.effective_policies.observe(policy("late", {"devices": {"exclusive": True}}))
+                b.engine.policy_tracker.observe(policy("late", {"devices": {"exclusive": True}}))
 
         b.on_step = come
         assert b.submit() == 1

@@ -108,7 +108,7 @@ async def test_who_keeps_to_budgets_goes_on_where_the_right_to_exceed_them_is_mi
     async with bench(monkeypatch) as b:
         section = {"mayPreempt": True, "budgets": "Exceed"}
         rules = {"priority": 9, "selector": {"matchLabels": {"may": "exceed"}}, "preemption": section}
-        b.engine.effective_policies.observe(policy("exceeds", rules))
+        b.engine.policy_tracker.observe(policy("exceeds", rules))
         two_nodes(b)
         answers(b, monkeypatch, refused)
         b.eviction_api.refusals.append(429)

@@ -113,7 +113,7 @@ async def test_a_victim_that_is_protected_meanwhile_is_not_evicted(monkeypatch: 
 
         def protect(_: str) -> None:
             kept = {"priority": 9, "preemption": {"mayPreempt": True, "preemptible": False}}
-            b.engine.effective_policies.observe(policy("kept", kept))
+            b.engine.policy_tracker.observe(policy("kept", kept))
 
         b.eviction_api.on_write = protect
         b.preempts()

@@ -103,13 +103,13 @@ async def test_what_one_of_several_policies_has_recorded_is_taken_back_when_anot
 ) -> None:
     async with bench(monkeypatch, perHour=5) as b:
         tenants = policy("tenants", {"preemption": {"perHour": 5}}, namespace="default")
-        b.engine.effective_policies.observe(tenants)
+        b.engine.policy_tracker.observe(tenants)
         policies = with_policies(b, monkeypatch)
         policies.refuses = "tenants"
         b.runs("low")
         b.preempts()
         await b.until(lambda: policies.evictions)
-        b.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
+        b.engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
         await b.until(lambda: not b.is_kept())
         await b.until(lambda: not policies.evictions)
         assert "POST low/eviction" not in b.eviction_api.wrote
@@ -148,7 +148,7 @@ async def test_a_limit_that_sinks_while_an_eviction_is_recorded_holds_for_that_e
         policies.recorded["preempts"] = [{"time": stamp, "pod": "default/other", "uid": "uid-other", "node": "n"}]
 
         def sinks(_: str) -> None:
-            b.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}}))
+            b.engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}}))
 
         policies.on_write = sinks
         b.preempts()

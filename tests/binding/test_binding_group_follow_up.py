@@ -22,7 +22,7 @@ class Bench(EvictorBench):
 
     def __init__(self, **rules: Any) -> None:
         super().__init__()
-        self.engine.effective_policies.observe(policy("groups", {"groups": {"staleAfter": "10s", **rules}}))
+        self.engine.policy_tracker.observe(policy("groups", {"groups": {"staleAfter": "10s", **rules}}))
         self.took: list[float] = []
         self.answers: Counter[EvictionAnswer] = Counter()
         self.follow_up = GroupFollowUp(self.context, 1.0, self.took.append, self.answers)

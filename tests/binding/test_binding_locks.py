@@ -82,7 +82,7 @@ async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> 
         await asyncio.sleep(0.2)
         assert b.sent("get", "pods") == 0
         b.leads = True
-        b.context.port.node_moved("node-a")
+        b.context.port.node_changed("node-a")
         await b.until(lambda: b.sent("get", "pods"))
 
 

@@ -23,7 +23,7 @@ async def test_a_nomination_is_taken_back_when_the_preemption_is_no_longer_allow
         def forbid(what: str) -> None:
             if what == "low/eviction":
                 known = policy("preempts", {"preemption": {"mayPreempt": False}})
-                b.engine.effective_policies.observe(known)
+                b.engine.policy_tracker.observe(known)
 
         b.eviction_api.on_write = forbid
         b.preempts()

@@ -36,7 +36,7 @@ def test_it_is_read_anew_for_a_new_version_of_a_pod_and_after_a_policy_may_have_
     known = reader.of(first)
     assert reader.of(first) is known
     assert reader.of(pod("p", {}, version=2)).lock is None
-    engine.effective_policies.observe_namespace(Namespace("default", {"team": "x"}, 1))
+    engine.policy_tracker.observe_namespace(Namespace("default", {"team": "x"}, 1))
     again = reader.of(first)
     assert again is not known
     assert again == known

@@ -147,8 +147,8 @@ async def test_the_longest_report_is_one_that_the_schema_takes(bench: Bench) -> 
     arguments = {f"binpack.resources.{'x' * 400}{n}": "y" * 4096 for n in range(38)}
     spec = {"nodes": {"scorers": [{"name": "binpack", "arguments": arguments}]}}
     engine = make_engine()
-    engine.effective_policies.observe(replace(policy("a", spec), uid=resource.policy.uid))
-    bench.reports = engine.effective_policies.report(engine.scheduler_names)
+    engine.policy_tracker.observe(replace(policy("a", spec), uid=resource.policy.uid))
+    bench.reports = engine.policy_tracker.report(engine.scheduler_names)
     await bench.writer.write()
     conditions = (await bench.status("a"))["conditions"]
     assert {c["type"]: c["status"] for c in conditions}["Warnings"] == "True"

@@ -11,7 +11,7 @@ from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialects
 from vgpu_scheduler.dialects.hami import RegisteredDevice, VendorSection, configured, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import ClaimTerms
+from vgpu_scheduler.model import ClaimDefaults
 
 CHIP = {
     "commonWord": "Ascend910B4",
@@ -88,7 +88,7 @@ def test_chips_of_modules_come_in_pairs_without_the_webhook_too(mode: str) -> No
 def test_a_policys_memory_is_of_single_chips_that_are_cut() -> None:
     def memory(count: str, mode: str = "") -> tuple[int, int]:
         wire = decode_pod(asking({"huawei.com/Ascend910B4": count}, {"huawei.com/vnpu-mode": mode}))
-        ((claim,),) = (c.claims for c in hami_dialect().claims.read(wire, ClaimTerms(memory=4 * 2**30, cores=20)))
+        ((claim,),) = (c.claims for c in hami_dialect().claims.read(wire, ClaimDefaults(memory=4 * 2**30, cores=20)))
         assert claim.amounts[2] == (20 if mode else 0)
         return claim.amounts[1], claim.percent[1]
 

@@ -29,7 +29,7 @@ from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise, split
 from vgpu_scheduler.kube import Pod, decode_node
-from vgpu_scheduler.model import Claim, ClaimTerms, ContainerKind, Placement
+from vgpu_scheduler.model import Claim, ClaimDefaults, ContainerKind, Placement
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS
 from vgpu_scheduler.state import State, canonical
 
@@ -251,33 +251,33 @@ def test_devices_of_other_makers_are_refused_by_name() -> None:
     assert DIALECT.inventory.devices(node(), inventory(gpu(0), gpu_vendor="nvidia"))
 
 
-def gpu_claim(terms: ClaimTerms, **asked: str) -> Claim:
+def gpu_claim(terms: ClaimDefaults, **asked: str) -> Claim:
     ((claim,),) = (c.claims for c in DIALECT.claims.read(pod(**asked), terms))
     return claim
 
 
 def test_terms_of_a_policy() -> None:
-    terms = ClaimTerms(memory=4 * GIB, cores=20)
+    terms = ClaimDefaults(memory=4 * GIB, cores=20)
     assert gpu_claim(terms, core="50").amounts == (0, 4 * GIB, 50, 0)
     assert gpu_claim(terms, shared="2") == Claim("gpu", 2, (0, 4 * GIB, 20, 0), (0, 0, 0, 0), "")
     assert gpu_claim(terms, ratio="30").amounts == (0, 0, 20, 30)
     assert gpu_claim(terms, memory="1Gi", core="10").amounts == (0, GIB, 10, 0)
     assert gpu_claim(terms, nvidia="1").amounts == (0, 0, 100, 100)
-    whole = ClaimTerms(exclusive=True)
+    whole = ClaimDefaults(exclusive=True)
     assert gpu_claim(whole, memory="1Gi", shared="2") == Claim("gpu", 2, (0, 0, 100, 100), (0, 100, 0, 0))
 
 
 def test_an_exclusive_claim_leaves_room_for_nobody() -> None:
     state = state_of(gpu(0))
-    claims = DIALECT.claims.read(pod(memory="1Gi"), ClaimTerms(exclusive=True))
+    claims = DIALECT.claims.read(pod(memory="1Gi"), ClaimDefaults(exclusive=True))
     placed = DIALECT.claims.allocator({}, claims, CardChoice()).place(state.devices, 0)
     assert placed is not None
     assert placed[0][0].amounts == (0, 16 * GIB, 100, 100)
 
 
 def test_a_claim_in_percent_of_memory_says_so_for_limits() -> None:
-    assert gpu_claim(ClaimTerms(), ratio="30").percent == (0, 30, 0, 0)
-    assert gpu_claim(ClaimTerms(), memory="1Gi").percent == (0, 0, 0, 0)
+    assert gpu_claim(ClaimDefaults(), ratio="30").percent == (0, 30, 0, 0)
+    assert gpu_claim(ClaimDefaults(), memory="1Gi").percent == (0, 0, 0, 0)
 
 
 # Allocation --------------------------------------------------------------------------------------------------------

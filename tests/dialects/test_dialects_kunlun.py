@@ -5,7 +5,7 @@ from tests.dialects.vendors import Bench, Obj, asking
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import ClaimTerms
+from vgpu_scheduler.model import ClaimDefaults
 
 CARDS, SLICES, MEMORY = "kunlunxin.com/xpu", "kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory"
 
@@ -104,12 +104,12 @@ def test_sizes_of_slices(limits: Obj, memory: int, cores: int) -> None:
 @pytest.mark.parametrize(
     ("terms", "memory"),
     [
-        (ClaimTerms(memory=30000 * 2**20), 49152),
-        (ClaimTerms(memory=30000 * 2**20, exclusive=True), 98304),
-        (ClaimTerms(cores=10), 98304),
+        (ClaimDefaults(memory=30000 * 2**20), 49152),
+        (ClaimDefaults(memory=30000 * 2**20, exclusive=True), 98304),
+        (ClaimDefaults(cores=10), 98304),
     ],
 )
-def test_what_a_policy_says_of_slices(terms: ClaimTerms, memory: int) -> None:
+def test_what_a_policy_says_of_slices(terms: ClaimDefaults, memory: int) -> None:
     ((claim,),) = (
         container.claims for container in hami_dialect().claims.read(decode_pod(asking({SLICES: "1"})), terms)
     )

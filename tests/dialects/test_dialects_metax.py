@@ -8,7 +8,7 @@ from tests.dialects.vendors import Bench, Obj, asking
 from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import ClaimTerms
+from vgpu_scheduler.model import ClaimDefaults
 
 COUNT, MEMORY, CORES = "metax-tech.com/sgpu", "metax-tech.com/vmemory", "metax-tech.com/vcore"
 CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
@@ -68,7 +68,7 @@ def test_requests_say_nothing() -> None:
 def test_an_online_pod_cannot_have_cards_of_its_own() -> None:
     waiting = decode_pod(asking(SHARE, {CLASS: "online"}))
     with pytest.raises(ClaimError, match=f'container "c0": {COUNT}: .* leave out annotation {CLASS}'):
-        hami_dialect().claims.read(waiting, ClaimTerms(exclusive=True))
+        hami_dialect().claims.read(waiting, ClaimDefaults(exclusive=True))
 
 
 @pytest.mark.parametrize(

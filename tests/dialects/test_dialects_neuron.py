@@ -6,7 +6,7 @@ from tests.dialects.vendors import Bench, Obj, asking
 from vgpu_scheduler.dialects import ClaimError, RegistrationError
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import ClaimTerms
+from vgpu_scheduler.model import ClaimDefaults
 
 DEVICES, CORES = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
 ALLOCATED = "hami.io/aws-neuron-devices-allocated"
@@ -107,7 +107,7 @@ def test_refused_by_name(limits: Obj, problem: str) -> None:
 
 
 def test_a_policy_that_wants_exclusive_devices_leaves_no_core_to_others() -> None:
-    (claims,) = hami_dialect().claims.read(decode_pod(asking({CORES: "1"})), ClaimTerms(exclusive=True))
+    (claims,) = hami_dialect().claims.read(decode_pod(asking({CORES: "1"})), ClaimDefaults(exclusive=True))
     (whole,) = hami_dialect().claims.read(decode_pod(asking({DEVICES: "1"})))
     assert claims.claims == whole.claims
 

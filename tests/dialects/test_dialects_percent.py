@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.koordinator.names import CORES, RATIO, SHARE
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Claim, ClaimTerms, Device
+from vgpu_scheduler.model import Claim, ClaimDefaults, Device
 
 AMOUNTS = (0, 1, 30, 50, 99, 100, 101, 150, 200, 300, 400)
 OF_GPUS = ("nvidia", "gpu", "core", "memory", "ratio", "shared")
@@ -26,12 +26,12 @@ def amount(rng: np.random.Generator, name: str) -> str:
     return f"{rng.integers(0, 40)}Gi" if name == "memory" else str(rng.choice(AMOUNTS))
 
 
-def terms(rng: np.random.Generator) -> ClaimTerms:
+def terms(rng: np.random.Generator) -> ClaimDefaults:
     cores = int(rng.integers(1, 101)) if rng.random() < 0.3 else None
-    return ClaimTerms(cores=cores, exclusive=bool(rng.random() < 0.2))
+    return ClaimDefaults(cores=cores, exclusive=bool(rng.random() < 0.2))
 
 
-def claimed(dialect: Dialect, pod: Pod, said: ClaimTerms) -> tuple[list[Claim], str]:
+def claimed(dialect: Dialect, pod: Pod, said: ClaimDefaults) -> tuple[list[Claim], str]:
     """Return the claims of a pod, and why it is refused."""
     try:
         return [claim for held in dialect.claims.read(pod, said) for claim in held.claims], ""

@@ -7,7 +7,7 @@ from tests.dialects.volcano_objects import A10, DIALECT, NAMES, REGISTER, contai
 
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
-from vgpu_scheduler.model import Claim, ClaimTerms, Placement, claims_devices
+from vgpu_scheduler.model import Claim, ClaimDefaults, Placement, claims_devices
 
 
 def test_it_is_a_dialect() -> None:
@@ -146,11 +146,11 @@ def test_init_containers_get_no_cards() -> None:
 
 def test_terms_of_policies() -> None:
     blocks = volcano_dialect(VolcanoNames(memory_factor=10))
-    terms = ClaimTerms(memory=4096 * 2**20, cores=20, exclusive=False)
+    terms = ClaimDefaults(memory=4096 * 2**20, cores=20, exclusive=False)
     assert DIALECT.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 4096, 20)
     assert blocks.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 409, 20)
     assert blocks.inventory.memory_unit == 10 * DIALECT.inventory.memory_unit
     stated = DIALECT.claims.read(pod(container("c", "n=1 pct=10 cores=5")), terms)[0].claims[0]
     assert (stated.amounts, stated.percent) == ((1, 0, 5), (0, 10, 0))
-    alone = DIALECT.claims.read(pod(container("c", "n=1 cores=5")), ClaimTerms(exclusive=True))[0].claims[0]
+    alone = DIALECT.claims.read(pod(container("c", "n=1 cores=5")), ClaimDefaults(exclusive=True))[0].claims[0]
     assert alone.amounts == (1, 0, 100)

@@ -81,5 +81,5 @@ def mixed() -> Engine:
 def under(spec: Obj, engine: Engine | None = None) -> Engine:
     engine = engine or mixed()
     metadata = {"name": "policy", "uid": "u", "generation": 1, "resourceVersion": "1"}
-    engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
+    engine.policy_tracker.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
     return engine

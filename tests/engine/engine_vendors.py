@@ -107,5 +107,5 @@ ASKS = {
 
 def under(spec: Obj) -> Engine:
     engine = engine_on(ALL_VENDORS, AMOUNTS)
-    engine.effective_policies.observe(policy("p", spec))
+    engine.policy_tracker.observe(policy("p", spec))
     return engine

@@ -22,14 +22,14 @@ def decide(engine: Engine, now: float = 1.0) -> Decision:
 
 def with_policies(engine: Engine, *specs: dict[str, Any], namespace: str = "") -> Engine:
     for number, spec in enumerate(specs):
-        engine.effective_policies.observe(policy(f"p{number}", spec, namespace))
+        engine.policy_tracker.observe(policy(f"p{number}", spec, namespace))
     return engine
 
 
 def remove(engine: Engine, name: str) -> None:
     known = engine.policies.catalogue.get(("ClusterVGPUPolicy", "", name))
     assert known is not None
-    engine.effective_policies.remove(known)
+    engine.policy_tracker.remove(known)
 
 
 def uneven() -> list[Any]:

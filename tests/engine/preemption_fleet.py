@@ -23,7 +23,7 @@ class Fleet:
         for node in nodes:
             self.engine.observe_node(node, 0.0)
         rules = {"mayPreempt": True} if preemption is None else preemption
-        self.engine.effective_policies.observe(policy("preempts", {"preemption": rules}))
+        self.engine.policy_tracker.observe(policy("preempts", {"preemption": rules}))
         self.now = 0.0
         self.objects: dict[str, Obj] = {}
         self.victims_of: dict[str, Preemption] = {}

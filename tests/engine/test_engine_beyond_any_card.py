@@ -27,7 +27,7 @@ def test_a_pod_whose_annotation_is_overruled_is_refused_whoever_asked_before(
     metadata = {"name": "p", "uid": "u", **({} if kind == CLUSTER_KIND else {"namespace": "default"})}
     spec = {"podOverrides": {"allow": ["devicePolicy"]}}
     written = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, "spec": spec}
-    engine.effective_policies.observe(decode_policy(written))
+    engine.policy_tracker.observe(decode_policy(written))
     annotation, value = ODD[resources]
     asked = dict(zip(resources, ("1", str(memory)), strict=True))
     made = {

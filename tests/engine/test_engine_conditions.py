@@ -54,7 +54,7 @@ def test_what_is_refused_is_an_error(asked: dict[str, object]) -> None:
 @pytest.mark.parametrize("spec", [{"limits": {"devicesPerPod": 0}}, {"nodes": {"policy": "sideways"}}])
 def test_what_a_policy_refuses_is_an_error(spec: dict[str, object]) -> None:
     engine = one_node()
-    engine.effective_policies.observe(policy("p", spec))
+    engine.policy_tracker.observe(policy("p", spec))
     assert decide(engine).condition_reason is ERROR
 
 

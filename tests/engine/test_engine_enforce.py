@@ -82,9 +82,9 @@ OWN: list[dict[str, Any]] = [
 
 def decide(make: Callable[[Random], Engine], seed: int, asked: Pod, *own: dict[str, Any]) -> Decision:
     engine = make(Random(seed))
-    engine.effective_policies.observe(policy("house", HOUSE))
+    engine.policy_tracker.observe(policy("house", HOUSE))
     for number, spec in enumerate(own):
-        engine.effective_policies.observe(policy(f"own{number}", {"priority": 1000 + number, **spec}, "default"))
+        engine.policy_tracker.observe(policy(f"own{number}", {"priority": 1000 + number, **spec}, "default"))
     return engine.cycle.decide(asked)
 
 
@@ -115,8 +115,8 @@ def test_types_and_modes_of_a_pod_still_tighten() -> None:
 def test_amounts_that_a_pod_names_stay_where_defaults_are_enforced() -> None:
     engine = hami(Random(0))
     spec = {"enforce": ["defaults"], "defaults": {"memory": "2Gi", "cores": 20}}
-    engine.effective_policies.observe(policy("house", spec))
-    engine.effective_policies.observe(policy("own", {"defaults": {"memory": "1Gi", "cores": 5}}, "default"))
+    engine.policy_tracker.observe(policy("house", spec))
+    engine.policy_tracker.observe(policy("own", {"defaults": {"memory": "1Gi", "cores": 5}}, "default"))
     silent = engine.cycle.decide(pod("p", {"limits": {"nvidia.com/gpu": "1"}}))
     named = engine.cycle.decide(pod("q", {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "300"}}))
     assert [decision.placement.containers[0][0].amounts[1:3] for decision in (silent, named) if decision.placement] == [
@@ -128,10 +128,10 @@ def test_amounts_that_a_pod_names_stay_where_defaults_are_enforced() -> None:
 def test_the_status_says_where_pods_leave_what_is_enforced_by_their_labels() -> None:
     engine = hami(Random(0))
     for name, selector in (("left", {"matchLabels": {"app": "x"}}), ("kept", {})):
-        engine.effective_policies.observe(policy(name, {**HOUSE, "selector": selector}))
+        engine.policy_tracker.observe(policy(name, {**HOUSE, "selector": selector}))
     warned = {
         report.policy.name: condition.reason
-        for report in engine.effective_policies.report(frozenset({OURS}))
+        for report in engine.policy_tracker.report(frozenset({OURS}))
         for condition in report.conditions
         if condition.type == "Warnings"
     }

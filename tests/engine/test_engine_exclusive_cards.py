@@ -117,11 +117,11 @@ def check(engine: Engine, asked: Asked) -> None:
         "status": {"phase": "Pending"},
     }
     if asked.policy:
-        engine.effective_policies.observe(policy("order", asked.policy))
+        engine.policy_tracker.observe(policy("order", asked.policy))
     before = engine.cycle.decide(decode_pod(wire))
     assert before.outcome is not Outcome.REFUSED, (asked, before.message)
     for most in range(asked.own + 2):
-        engine.effective_policies.observe(policy("house", {"limits": {"exclusiveCardsPerPod": most}}))
+        engine.policy_tracker.observe(policy("house", {"limits": {"exclusiveCardsPerPod": most}}))
         found = engine.cycle.decide(decode_pod(wire))
         says = f"limits.exclusiveCardsPerPod of ClusterVGPUPolicy house allows {most}"
         assert (says in found.message) == (most < asked.own), (asked, most, found.message)

@@ -392,7 +392,7 @@ def outcome_of(seed: int) -> str:
     allowed = int(rng.integers(0, 5)) if rng.random() < 0.3 else None
     if allowed is not None:
         engine.budgets.observe(budget("web", allowed))
-    engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
+    engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
     number, memory, gpus = int(rng.integers(2, 5)), int(rng.choice([2000, 4000, 8000])), int(rng.choice([1, 1, 2]))
     priority = int(rng.integers(1, 8))
     ledger = engine.state.ledger()

@@ -28,7 +28,7 @@ def attempt(engine: Engine, now: float = 0.0) -> list[tuple[str, Outcome]]:
 
 
 def groups_policy(engine: Engine, **section: Any) -> None:
-    engine.effective_policies.observe(policy("groups", {"groups": section}))
+    engine.policy_tracker.observe(policy("groups", {"groups": section}))
 
 
 # ------------------------------------------------------------------------------------------------------------- minimum
@@ -236,7 +236,7 @@ def test_pods_end_only_where_the_policies_of_all_of_them_say_so(team: Team) -> N
     for name, when in (("p0", "Evict"), ("p2", "Report")):
         section = {"staleAfter": "10s", "whenStale": when}
         selector = {"matchLabels": {"role": name}}
-        team.engine.effective_policies.observe(policy(name, {"selector": selector, "groups": section}))
+        team.engine.policy_tracker.observe(policy(name, {"selector": selector, "groups": section}))
     for name in ("p0", "p1", "p2"):
         team.engine.observe_pod(team.member(name, labels={"role": name}), 0.0)
     team.bind(1.0)

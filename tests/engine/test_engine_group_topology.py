@@ -153,11 +153,11 @@ def test_numbered_pods_are_on_neighbouring_nodes() -> None:
 def test_a_policy_says_how_near_pods_of_groups_are_placed(mode: str, expected: set[str]) -> None:
     engine = engine_with([rack("a", 2, "r1"), rack("b", 1, "r2"), rack("c", 1, "r3")])
     near = {"policy": "binpack", "together": {"key": "rack", "mode": mode}}
-    engine.effective_policies.observe(policy("racks", {"nodes": near}))
+    engine.policy_tracker.observe(policy("racks", {"nodes": near}))
     come(engine, 3, 3)
     found = attempt(engine)
     assert set(found.values()) == expected or "(nodes.together of ClusterVGPUPolicy racks)" in found[""]
-    engine.effective_policies.observe(policy("racks", {"nodes": {"policy": "binpack"}}))
+    engine.policy_tracker.observe(policy("racks", {"nodes": {"policy": "binpack"}}))
     if not expected:
         assert set(attempt(engine, 20.0).values()) == {"a", "b"}
 

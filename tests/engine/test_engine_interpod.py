@@ -250,10 +250,10 @@ def test_a_pod_that_changes_its_labels_wakes() -> None:
 
 def test_a_namespace_that_changes_its_labels_wakes() -> None:
     engine = zones()
-    engine.effective_policies.observe_namespace(Namespace("default", {}, 1))
+    engine.policy_tracker.observe_namespace(Namespace("default", {}, 1))
     engine.observe_pod(foreign("friend", "b1", "friend"), 0.0)
     waits(engine, **near(term("friend", namespaceSelector={"matchLabels": {"team": "x"}})))
-    engine.effective_policies.observe_namespace(Namespace("default", {"team": "x"}, 2))
+    engine.policy_tracker.observe_namespace(Namespace("default", {"team": "x"}, 2))
     assert woken(engine) == "b1"
 
 

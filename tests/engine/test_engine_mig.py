@@ -144,7 +144,7 @@ def test_instances_are_written_with_template_and_number() -> None:
 
 def test_pieces_are_no_whole_cards() -> None:
     engine = engine_with([mig_node()])
-    engine.effective_policies.observe(policy("whole", {"devices": {"exclusive": True}}))
+    engine.policy_tracker.observe(policy("whole", {"devices": {"exclusive": True}}))
     assert put(engine, "x", asks(1, 1000)) == "1/1 CardDeniedByPolicy"
 
 
@@ -188,7 +188,7 @@ def test_an_assumed_piece_is_checked_again_when_somebody_may_be_anywhere_on_the_
 def test_a_preference_for_links_takes_the_first_numa_node_with_enough_cards() -> None:
     four = [card(f"g{n}", index=n, numa=n // 2, healthy=n != 0) for n in range(4)]
     engine = engine_with([node("a", four)])
-    engine.effective_policies.observe(policy("close", {"devices": {"topology": "Preferred", "numa": "Required"}}))
+    engine.policy_tracker.observe(policy("close", {"devices": {"topology": "Preferred", "numa": "Required"}}))
     engine.observe_pod(pod("p", asks(2)), 0.0)
     decision = engine.attempt(1.0)
     assert decision is not None

@@ -118,7 +118,7 @@ def test_an_empty_mode_is_followed_as_hami_does_and_told() -> None:
 
 def test_a_mode_that_no_policy_allows_is_told_and_not_looked_at() -> None:
     engine, (odd, *_) = hami_engine(VENDORS["NVIDIA"]), (o for o in of_hami(VENDORS["NVIDIA"], 1) if o.refused)
-    engine.effective_policies.observe(policy("no", {"podOverrides": {"allow": ["numa"]}}))
+    engine.policy_tracker.observe(policy("no", {"podOverrides": {"allow": ["numa"]}}))
     decision, said = answer(engine, odd)
     assert decision.outcome is Outcome.PLACED
     assert "annotation nvidia.com/vgpu-mode is not followed: podOverrides of ClusterVGPUPolicy no" in " ".join(said)

@@ -176,7 +176,7 @@ def test_the_verdict_of_a_card_names_the_reason() -> None:
 
 def test_a_peer_of_lower_priority_ends_for_one_of_higher_priority() -> None:
     world = Engine(EngineOptions([VOLCANO], scheduler_names=[OURS], preemption=True))
-    world.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
+    world.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
     world.observe_node(decode_node(volcano_node("v", "GPU-0", "GPU-1")), 0.0)
     low = member("low", priority=0)
     world.observe_pod(running(world, decided(world, low), low), 1.0)
@@ -191,7 +191,7 @@ def test_a_peer_of_lower_priority_ends_for_one_of_higher_priority() -> None:
 
 def preempting(cards: int) -> Engine:
     world = Engine(EngineOptions([VOLCANO], scheduler_names=[OURS], preemption=True))
-    world.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
+    world.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": True}}))
     world.observe_node(decode_node(volcano_node("v", *(f"GPU-{number}" for number in range(cards)))), 0.0)
     return world
 
@@ -235,7 +235,7 @@ def test_an_assumed_pod_is_no_peer_of_its_own_when_a_policy_comes() -> None:
     assert card_of(decided(world, pod)) == "GPU-0"
     held = world.state.reservation(pod.uid)
     assert held is not None
-    world.effective_policies.observe(policy("p", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}))
+    world.policy_tracker.observe(policy("p", {"devices": {"apartFrom": {"matchLabelKeys": ["app"]}}}))
     assert world.cycle.on_node.refit_assumed(pod, held) is not None
 
 
@@ -248,7 +248,7 @@ def test_a_card_that_the_pod_may_not_use_is_not_told_as_held_by_a_peer() -> None
     world.observe_node(decode_node(node), 0.0)
     use, no_use = ({f"nvidia.com/{word}-gputype": "H100"} for word in ("use", "nouse"))
     assert card_of(decided(world, member("a", annotations=use))) == "GPU-0"
-    world.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["A10"]}}}))
+    world.policy_tracker.observe(policy("p", {"devices": {"types": {"deny": ["A10"]}}}))
     message = decided(world, member("b", annotations=no_use)).message
     assert message == "0/1 nodes are available: 1 CardDeniedByPolicy, 1 CardTypeMismatch."
 

@@ -18,11 +18,11 @@ def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
     nodes = []
     for number, change in enumerate(("none", "put", "change", "remove")):
         if change == "put":
-            engine.effective_policies.observe(policy("p", SPREAD))
+            engine.policy_tracker.observe(policy("p", SPREAD))
         elif change == "change":
-            engine.effective_policies.observe(policy("p", {"nodes": {"policy": "binpack"}}))
+            engine.policy_tracker.observe(policy("p", {"nodes": {"policy": "binpack"}}))
         elif change == "remove":
-            engine.effective_policies.observe(policy("p", SPREAD))
+            engine.policy_tracker.observe(policy("p", SPREAD))
             remove(engine, "p")
         engine.observe_pod(pod(f"x{number}"), 4.0)
         decision = decide(engine, 5.0)
@@ -90,9 +90,9 @@ def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
     engine = with_policies(engine_with([node("a", cards("a", 1))]), {"limits": {"devicesPerPod": 1}})
     engine.observe_pod(pod("x", asks(2)), 0.0)
     decide(engine)
-    engine.effective_policies.observe(policy("elsewhere", SPREAD, "other"))
+    engine.policy_tracker.observe(policy("elsewhere", SPREAD, "other"))
     assert engine.attempt(21.0) is None
-    engine.effective_policies.observe(policy("here", SPREAD, "default"))
+    engine.policy_tracker.observe(policy("here", SPREAD, "default"))
     refused = decide(engine, 23.0)  # the limit still holds
     assert (refused.sources["nodes"], refused.sources["limits"]) == ("VGPUPolicy default/here", "ClusterVGPUPolicy p0")
 
@@ -131,14 +131,14 @@ def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:
 
 def test_a_policy_that_is_not_understood_makes_its_pods_wait_and_no_others() -> None:
     engine = engine_with([node("a", cards("a", 2))])
-    engine.effective_policies.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
+    engine.policy_tracker.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
     engine.observe_pod(pod("x"), 0.0)
     waiting = decide(engine)
     assert (waiting.outcome, waiting.placement) == (Outcome.REFUSED, None)
     assert "PolicyNotReady: VGPUPolicy default/bad: spec.nodes.policy" in waiting.message
     engine.observe_pod(pod("y", namespace="other"), 1.0)
     assert decide(engine).outcome is Outcome.PLACED
-    engine.effective_policies.observe(policy("bad", SPREAD, "default"))
+    engine.policy_tracker.observe(policy("bad", SPREAD, "default"))
     assert decide(engine, 21.0).outcome is Outcome.PLACED
 
 
@@ -147,7 +147,7 @@ def test_an_assumed_placement_is_checked_again_under_a_new_policy() -> None:
     engine.observe_pod(pod("x"), 0.0)
     first = decide(engine).placement
     assert engine.assumed.recheck("uid-x") == first
-    engine.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
+    engine.policy_tracker.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
     assert engine.assumed.recheck("uid-x") is None
     engine.unreserve("uid-x", 3.0)
     assert "CardDeniedByPolicy" in decide(engine, 30.0).message
@@ -157,25 +157,25 @@ def test_namespaces_count_by_their_labels() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     spec = {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, "limits": {"devicesPerPod": 1}}
     with_policies(engine, spec)
-    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
+    engine.policy_tracker.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
     engine.observe_pod(pod("x", asks(2)), 0.0)
     assert decide(engine).outcome is Outcome.REFUSED
-    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "own"}, 2))
+    engine.policy_tracker.observe_namespace(Namespace("default", {"tier": "own"}, 2))
     assert decide(engine, 21.0).outcome is Outcome.PLACED
 
 
 def test_reports_say_what_became_of_each_policy() -> None:
     engine = engine_with([node("a", cards("a", 1))])
-    engine.effective_policies.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
+    engine.policy_tracker.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
     unknown = {"priority": 1, "devices": {"types": {"allow": ["t4"], "deny": ["H900"]}}, "nodes": {
         "scorers": [{"name": "binpack", "resources": {"example.com/x": 2}, "weight": 0}]}}  # fmt: skip
-    engine.effective_policies.observe(policy("odd", unknown))
-    engine.effective_policies.observe(policy("one", SPREAD))
-    engine.effective_policies.observe(policy("two", SPREAD))
+    engine.policy_tracker.observe(policy("odd", unknown))
+    engine.policy_tracker.observe(policy("one", SPREAD))
+    engine.policy_tracker.observe(policy("two", SPREAD))
     engine.observe_pod(pod("x", namespace="other"), 0.0)
     engine.observe_pod(pod("done", namespace="other", phase="Succeeded"), 0.0)
     engine.observe_pod(pod("theirs", namespace="other", scheduler="another"), 0.0)
-    reports = {report.policy.name: report for report in engine.effective_policies.report(engine.scheduler_names)}
+    reports = {report.policy.name: report for report in engine.policy_tracker.report(engine.scheduler_names)}
     conditions = {
         name: {condition.type: (condition.status, condition.reason) for condition in report.conditions}
         for name, report in reports.items()
@@ -200,7 +200,7 @@ def test_pods_that_come_before_their_namespace_wait_for_its_labels() -> None:
     with_policies(engine, spec)
     engine.observe_pod(pod("x", asks(2)), 0.0)
     assert "the labels of the namespace" in decide(engine).message
-    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
+    engine.policy_tracker.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
     assert "limits.devicesPerPod" in decide(engine, 20.0).message
 
 
@@ -216,7 +216,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(pod("x"), 0.0)
     decision = decide(engine)
-    engine.effective_policies.observe(policy("p", {"devices": {"exclusive": True}}))
+    engine.policy_tracker.observe(policy("p", {"devices": {"exclusive": True}}))
     placement = engine.assumed.recheck("uid-x")
     assert placement is not None
     assert placement.containers[0][0].amounts == (1, 1000, 100)
@@ -232,7 +232,7 @@ def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyP
     looks = []
     monkeypatch.setattr(engine.queue, "unschedulable", lambda: looks.append(1) or iter(()))
     for number in range(5):
-        engine.effective_policies.observe(policy(f"p{number}", SPREAD))
+        engine.policy_tracker.observe(policy(f"p{number}", SPREAD))
     assert engine.attempt(20.0) is None
     assert engine.attempt(21.0) is None
     assert len(looks) == 1
@@ -242,10 +242,10 @@ def test_what_no_node_has_any_more_is_not_known_any_more() -> None:
     engine = engine_with([node("a", cards("a", 1), allocatable={"example.com/x": "1"}), node("b")])
     spec = {"nodes": {"scorers": [{"name": "binpack", "resources": {"example.com/x": 2}}]},
             "devices": {"types": {"allow": ["T4"]}}}  # fmt: skip
-    engine.effective_policies.observe(policy("p", spec))
+    engine.policy_tracker.observe(policy("p", spec))
 
     def warned() -> bool:
-        (report,) = engine.effective_policies.report(engine.scheduler_names)
+        (report,) = engine.policy_tracker.report(engine.scheduler_names)
         return next(c.status for c in report.conditions if c.type == "Warnings")
 
     assert not warned()

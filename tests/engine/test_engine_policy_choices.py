@@ -146,7 +146,7 @@ def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> 
     engine = engine_with(uneven(), [])
     engine.observe_pod(pod("first"), 1.0)
     assert decide(engine).placement is not None
-    engine.effective_policies.observe(policy("p", SPREAD))
+    engine.policy_tracker.observe(policy("p", SPREAD))
     bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
     engine.observe_pod(bound, 2.0)
     engine.cycle.classes.claims(bound)  # as whoever waits for its plugin asks

@@ -133,7 +133,7 @@ def test_who_gives_up_those_it_waited_for_looks_for_others_at_its_next_attempt()
 
 def test_a_pod_that_may_preempt_no_more_keeps_no_room_when_it_is_tried_again() -> None:
     fleet = preempting("high")
-    fleet.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
+    fleet.engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
     fleet.now += 400.0
     fleet.decide()
     assert not fleet.engine.state.holds
@@ -147,9 +147,9 @@ def test_what_must_not_end_any_more_is_said() -> None:
     assert chosen is not None
     assert preemptions.forbids("uid-high", chosen, fleet.now) == ""
     kept = {"priority": 9, "preemption": {"mayPreempt": True, "preemptible": False}}
-    fleet.engine.effective_policies.observe(policy("kept", kept))
+    fleet.engine.policy_tracker.observe(policy("kept", kept))
     assert preemptions.forbids("uid-high", chosen, fleet.now) == f"pod {victim.pod} must not be evicted any more"
-    fleet.engine.effective_policies.observe(policy("kept", {"priority": 9, "preemption": {"mayPreempt": False}}))
+    fleet.engine.policy_tracker.observe(policy("kept", {"priority": 9, "preemption": {"mayPreempt": False}}))
     forbidden = preemptions.forbids("uid-high", chosen, fleet.now)
     assert forbidden == "no policy lets the pod preempt others any more"
     assert preemptions.forbids("uid-nobody", chosen, fleet.now) == "the pod is gone"
@@ -186,7 +186,7 @@ def test_a_victim_that_an_earlier_leader_has_recorded_counts_once() -> None:
     recorded = {"time": "2026-01-01T00:00:00Z", "pod": "default/low1", "uid": "uid-low1", "node": "a"}
     known = policy_object("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}})
     known["status"] = {"evictions": [recorded]}
-    fleet.engine.effective_policies.observe(decode_policy(known))
+    fleet.engine.policy_tracker.observe(decode_policy(known))
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
     found = under_way(fleet, "high")
@@ -201,7 +201,7 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     fleet = preempting()
     limits = fleet.engine.preemptions.evaluator.limits
     allowed = policy_object("preempts", {"preemption": {"mayPreempt": True, "perHour": 1}})
-    fleet.engine.effective_policies.observe(decode_policy(allowed))
+    fleet.engine.policy_tracker.observe(decode_policy(allowed))
     fleet.come("high", 5, asks(gpumem=8000))
     fleet.decide()
     rules = fleet.engine.preemptions.rules_of("uid-high")
@@ -210,7 +210,7 @@ def test_a_policy_that_is_created_anew_starts_anew() -> None:
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is not None
     anew = policy_object("preempts", allowed["spec"])
     anew["metadata"]["uid"] = "another"
-    fleet.engine.effective_policies.observe(decode_policy(anew))
+    fleet.engine.policy_tracker.observe(decode_policy(anew))
     assert limits.exceeded(rules, ["uid-low2"], fleet.now) is None
 
 

@@ -67,5 +67,5 @@ def test_nobody_may_end_for_a_pod_that_its_node_does_not_take_any_more() -> None
     assert low is not None
     assert engine.preemptions.forbids("uid-high", low, fleet.now) == ""
     elsewhere = {"priority": 9, "nodeSelector": {"matchLabels": {"pool": "other"}}}
-    engine.effective_policies.observe(policy("elsewhere", elsewhere))
+    engine.policy_tracker.observe(policy("elsewhere", elsewhere))
     assert engine.preemptions.forbids("uid-high", low, fleet.now) == "node a does not take the pod any more"

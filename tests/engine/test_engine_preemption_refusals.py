@@ -84,7 +84,7 @@ def test_a_pod_that_may_preempt_others_is_told_what_would_still_be_short() -> No
     assert said.endswith(
         f"preemption: 0/3 nodes are available: 1 CardInsufficientMemory, 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
     )
-    fleet.engine.effective_policies.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
+    fleet.engine.policy_tracker.observe(policy("preempts", {"preemption": {"mayPreempt": False}}))
     fleet.come("plain", 5, asks(gpumem=4000))
     fleet.decide()
     assert "preemption:" not in fleet.last["plain"].message

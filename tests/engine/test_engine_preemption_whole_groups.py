@@ -290,7 +290,7 @@ def whole_groups_that_end(seed: int) -> int:
     for each in budgets:
         engine.budgets.observe(each)
     exceed = {"mayPreempt": True, "budgets": "Exceed", "victims": "Any"}
-    engine.effective_policies.observe(policy("preempts", {"preemption": exceed}))
+    engine.policy_tracker.observe(policy("preempts", {"preemption": exceed}))
     for number in range(3):
         gpus, memory = int(rng.choice([1, 1, 2])), int(rng.choice([2000, 4000, 8000]))
         asked = pod(f"asked{number}", asks(gpus, memory), priority=int(rng.integers(1, 6)))

@@ -166,7 +166,7 @@ def test_pods_of_other_schedulers_end_only_where_a_policy_says_so(victims: str, 
 def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, Any]) -> None:
     fleet = Fleet([node("a", cards("a", 1))], **options)
     keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
-    fleet.engine.effective_policies.observe(policy("keeps", keep))
+    fleet.engine.policy_tracker.observe(policy("keeps", keep))
     fleet.come("low", 0, asks(gpumem=8000), **more)
     fleet.decide()
     assert fleet.node_of("low") == "a"

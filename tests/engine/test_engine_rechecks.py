@@ -9,7 +9,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, no
 from tests.policy.resources import policy
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.kube import Pod, ResourceQuota, decode_node
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -36,14 +36,14 @@ def on_node(engine: Engine) -> str:
 
 def looks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how often a re-check looks at what the placement rests on."""
-    number, look = 0, EffectivePolicies.as_decided
+    number, look = 0, PolicyTracker.as_decided
 
-    def counted(policies: EffectivePolicies, about: Pod) -> bool:
+    def counted(policies: PolicyTracker, about: Pod) -> bool:
         nonlocal number
         number += 1
         return look(policies, about)
 
-    monkeypatch.setattr(EffectivePolicies, "as_decided", counted)
+    monkeypatch.setattr(PolicyTracker, "as_decided", counted)
     engine.assumed.recheck("uid-p")
     return number
 
@@ -67,7 +67,7 @@ def neighbour(engine: Engine) -> None:
 
 
 def policy_came(engine: Engine) -> None:
-    engine.effective_policies.observe(policy("p", {"devices": {"exclusive": True}}))
+    engine.policy_tracker.observe(policy("p", {"devices": {"exclusive": True}}))
 
 
 def quota_came(engine: Engine) -> None:

@@ -74,7 +74,7 @@ def test_default_compute_is_in_percent_of_a_card(vendor: str, cores: int) -> Non
 
 def test_default_compute_of_soft_chips_is_in_percent() -> None:
     engine = engine_on({**ALL_VENDORS, "hami-vnpu-core": "true"}, AMOUNTS)
-    engine.effective_policies.observe(policy("p", {"defaults": {"cores": 20}}))
+    engine.policy_tracker.observe(policy("p", {"defaults": {"cores": 20}}))
     soft = {"huawei.com/vnpu-mode": "hami-core"}
     assert given(decide(engine, ASKS["Ascend"], soft)) == [(1, 8192, 20)]
 
@@ -117,7 +117,7 @@ def test_chips_that_go_together_are_looked_for_on_each_numa_node() -> None:
     for number in ("2", "4"):
         notes = {"hami.io/node-register-Ascend910C": register}
         engine = engine_on(notes, {"huawei.com/Ascend910C": "40"})
-        engine.effective_policies.observe(policy("p", {"devices": {"numa": "Required"}}))
+        engine.policy_tracker.observe(policy("p", {"devices": {"numa": "Required"}}))
         decision = decide(engine, {"huawei.com/Ascend910C": number})
         if number == "2":
             assert decision.placement is not None, decision.message
@@ -145,7 +145,7 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     dialect = hami_dialect(configured(VendorSection({"nvidia": {"wholeIsExclusive": True, **section}})))
     engine = engine_on(ALL_VENDORS, AMOUNTS, dialect)
     if defaults:
-        engine.effective_policies.observe(policy("p", {"defaults": defaults}))
+        engine.policy_tracker.observe(policy("p", {"defaults": defaults}))
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
     if reviewed:
         answer = review(
@@ -212,7 +212,7 @@ def test_every_wish_has_a_word() -> None:
 @pytest.mark.parametrize(("number", "fits"), [(1, True), (2, True), (4, True), (8, False)])
 def test_a_numa_node_is_a_wing_of_a_server(number: int, *, fits: bool) -> None:
     engine = engine_on({}, {"kunlunxin.com/xpu": "8"})
-    engine.effective_policies.observe(policy("p", {"devices": {"numa": "Required"}}))
+    engine.policy_tracker.observe(policy("p", {"devices": {"numa": "Required"}}))
     decision = decide(engine, {"kunlunxin.com/xpu": str(number)})
     assert (decision.placement is not None) is fits
     if decision.placement is not None:

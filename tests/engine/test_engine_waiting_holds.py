@@ -55,7 +55,7 @@ class Fleet:
     def says(self, **section: Any) -> None:
         """Have a policy say something of pods that need a whole card."""
         selector = {"matchLabels": {"size": "whole"}}
-        self.engine.effective_policies.observe(policy("patience", {"selector": selector, "groups": section}))
+        self.engine.policy_tracker.observe(policy("patience", {"selector": selector, "groups": section}))
 
     def come(self, *pods: Pod, now: float = 0.0) -> None:
         for each in pods:
@@ -242,7 +242,7 @@ def test_it_ends_with_its_node_and_is_somewhere_else_then(fleet: Fleet) -> None:
 @pytest.mark.parametrize("static", [True, False])
 def test_nothing_is_kept_where_those_who_are_there_never_end(*, static: bool) -> None:
     engine = engine_with([node("a", cards("a", 1))])
-    engine.effective_policies.observe(policy("patience", {"groups": {"holdAfter": "0s"}}))
+    engine.policy_tracker.observe(policy("patience", {"groups": {"holdAfter": "0s"}}))
     notes = allocation("a", ("a-gpu-0", 8000, 0)) | ({"kubernetes.io/config.mirror": "x"} if static else {})
     fixed = pod("fixed", asks(1, 8000), annotations=notes, nodeName="a", started=True)
     kind = "Node" if static else "DaemonSet"
@@ -269,7 +269,7 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
         fleet.engine.preemptions.withdraw("uid-big")
         assert fleet.kept_for() == {}
     assert fleet.kept_for() == {"big": "b"}
-    assert "uid-big" in fleet.engine.preemptions.waiting
+    assert "uid-big" in fleet.engine.preemptions.held_without_eviction
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
@@ -308,11 +308,11 @@ def test_no_room_that_is_kept_is_given_to_others(steps: list[tuple[str, int]]) -
                 engine.confirmed(decision.uid)
                 running.append(name)
         assert not engine.state.drift()
-        assert engine.preemptions.waiting.keys() <= {hold.uid for hold in engine.state.holds}
+        assert engine.preemptions.held_without_eviction.keys() <= {hold.uid for hold in engine.state.holds}
         for hold in engine.state.holds:
             stay = [held for held in engine.state.reservations(hold.node) if held.uid not in hold.leaving]
             assert not stay, f"{[held.pod for held in stay]} took room of {hold.reservation.pod}"
-    for uid in list(engine.preemptions.waiting):
+    for uid in list(engine.preemptions.held_without_eviction):
         pod_of = engine.state.pod(uid)
         assert pod_of is not None
         for each in list(engine.state.pods()):

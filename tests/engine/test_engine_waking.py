@@ -45,7 +45,7 @@ def engine_with_parked(pods: list[tuple[str, ClusterEvent, bool]]) -> Engine:
         one = pod(f"p{number}", namespace=namespace)
         engine.observe_pod(one, 0.0)
         if as_decided:
-            engine.effective_policies.decided(one)
+            engine.policy_tracker.decided(one)
         assert engine.queue.pop(0.0) == one.uid
         engine.queue.add_unschedulable(one.uid, waits_for, 0.0)
     return engine

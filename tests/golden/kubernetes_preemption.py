@@ -50,7 +50,7 @@ _OF_CLAIMS = "no new claims to deallocate, "
 class _WithoutCards:
     """Says what nominated pods hold: none of these asks for cards."""
 
-    def would_hold(self, pod: Pod, node: str, *_: Sequence[Reservation]) -> Reservation:
+    def would_reserve(self, pod: Pod, node: str, *_: Sequence[Reservation]) -> Reservation:
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
 
 
@@ -116,7 +116,7 @@ def chosen(case: dict[str, Any], state: State) -> Chosen | None:
         for stored in case["objects"].get(kind, ()):
             engine.state.volumes.observe(decode(stored))
     rules = {"mayPreempt": True, "victims": "Any", "budgets": "Exceed"}
-    engine.effective_policies.observe(policy("as-kube-scheduler", {"preemption": rules}))
+    engine.policy_tracker.observe(policy("as-kube-scheduler", {"preemption": rules}))
     for budget in case["objects"].get("poddisruptionbudgets", ()):
         engine.budgets.observe(decode_budget(budget))
     for node in case["nodes"]:

@@ -119,7 +119,7 @@ def played(
     for each in nodes:
         playing.engine.observe_node(each, BEGAN)
     for rule in policies:
-        playing.engine.effective_policies.observe(rule)
+        playing.engine.policy_tracker.observe(rule)
     came = []
     for number, at in enumerate(np.sort(rng.uniform(0.0, hours * HOUR, pods)).tolist()):
         resources = asks(int(rng.integers(1, 3)), int(rng.integers(1, 8)) * 1000, int(rng.integers(0, 10)) * 10)

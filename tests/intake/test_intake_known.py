@@ -108,7 +108,7 @@ def test_a_pod_that_waits_nowhere_is_queued_whenever_it_is_confirmed(handlers: H
 
 async def test_a_sweep_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
     engine, told = handlers.engine, list[str]()
-    handlers.observer.port.node_moved.listen(told.append)
+    handlers.observer.port.node_changed.listen(told.append)
     handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
     handlers.observer.observe(NODES, decode_node(node_object("a", version=6)))
     engine.queue.remove("uid-p")

@@ -34,7 +34,7 @@ class Watcher:
 
     def __post_init__(self) -> None:
         port = EventPort()
-        port.node_moved.listen(self.moved.append)
+        port.node_changed.listen(self.moved.append)
         self.observer = Observer(self.engine, lambda: 0.0, port, self.problems.append)
 
     def lose_track(self) -> None:

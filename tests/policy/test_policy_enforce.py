@@ -11,7 +11,7 @@ from tests.policy.enforcing import NAMESPACE_LABELS, SECTIONS, annotations, clus
 from tests.policy.resources import policy
 
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
-from vgpu_scheduler.policy import OVERRIDES, Policies, PolicyDefaults, ResolvedPolicy, key_of
+from vgpu_scheduler.policy import OVERRIDES, EffectivePolicy, Policies, PolicyDefaults, key_of
 
 SEEDS = range(300)
 
@@ -21,7 +21,7 @@ def pod(labels: dict[str, str] | None = None, notes: dict[str, str] | None = Non
     return decode_pod({"metadata": metadata, "spec": {"containers": []}})
 
 
-def resolved(written: list[Written], asked: Pod) -> ResolvedPolicy:
+def resolved(written: list[Written], asked: Pod) -> EffectivePolicy:
     policies = Policies(PolicyDefaults())
     policies.catalogue.put_namespace(Namespace("team", NAMESPACE_LABELS, 1))
     for one in written:
@@ -29,7 +29,7 @@ def resolved(written: list[Written], asked: Pod) -> ResolvedPolicy:
     return policies.resolve(asked)
 
 
-def decided(found: ResolvedPolicy, section: str) -> tuple[Any, ...]:
+def decided(found: EffectivePolicy, section: str) -> tuple[Any, ...]:
     """Return all that a section decides, but for what others may tighten."""
     choice = found.choice
     return {

@@ -12,7 +12,7 @@ from vgpu_scheduler.allocators import Strategy
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
 from vgpu_scheduler.model import OrderKind
-from vgpu_scheduler.policy import Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, UpperBound, key_of
+from vgpu_scheduler.policy import EffectivePolicy, Policies, PolicyDefaults, PolicyResource, UpperBound, key_of
 from vgpu_scheduler.policy.translate import node_rule, unread
 from vgpu_scheduler.scorers import DEFAULT_WEIGHTS, BinpackScorer, WeightedScorer
 
@@ -44,7 +44,7 @@ def conflicts(made: Policies) -> dict[str, list[str]]:
     return {name: others for name, others in found.items() if others}
 
 
-def scorers(found: ResolvedPolicy) -> list[str]:
+def scorers(found: EffectivePolicy) -> list[str]:
     return [entry.scorer.name for entry in found.scorers]
 
 

@@ -14,11 +14,11 @@ from vgpu_scheduler.kube import Namespace, Pod, decode_pod
 from vgpu_scheduler.policy import (
     NO_PREEMPTION,
     DisruptionBudgetMode,
+    EffectivePolicy,
     Policies,
     PolicyDefaults,
     PolicyResource,
     PreemptionRules,
-    ResolvedPolicy,
     VictimScope,
     key_of,
 )
@@ -33,7 +33,7 @@ def pod(namespace: str = "team", **annotations: str) -> Pod:
     return decode_pod({"metadata": metadata, "spec": {"containers": []}})
 
 
-def resolved(*resources: PolicyResource) -> ResolvedPolicy:
+def resolved(*resources: PolicyResource) -> EffectivePolicy:
     return policies(*resources).resolve(pod())
 
 

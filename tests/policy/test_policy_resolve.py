@@ -7,7 +7,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import OrderKind, TopologyConstraint
-from vgpu_scheduler.policy import Policies, PolicyDefaults, ResolvedPolicy, parse_weights
+from vgpu_scheduler.policy import EffectivePolicy, Policies, PolicyDefaults, parse_weights
 from vgpu_scheduler.scorers import HamiScorer, NodePolicy
 
 NODE = "hami.io/node-scheduler-policy"
@@ -21,7 +21,7 @@ def pod(**annotations: str) -> Pod:
     return decode_pod({"metadata": {"name": "p", "uid": "u", "annotations": named}, "spec": {"containers": []}})
 
 
-def node_policy(found: ResolvedPolicy) -> NodePolicy:
+def node_policy(found: EffectivePolicy) -> NodePolicy:
     (entry,) = found.scorers
     assert isinstance(entry.scorer, HamiScorer)
     return entry.scorer.policy

@@ -97,7 +97,7 @@ class World:
         self.placed = 0
         for name in "ab":
             self.engine.observe_node(node(name, cards(name, 2)), 0.0)
-        self.engine.effective_policies.observe(
+        self.engine.policy_tracker.observe(
             policy("teams", {"selector": {"matchLabels": {"team": "a"}}, "nodes": {"policy": "spread"}})
         )
 

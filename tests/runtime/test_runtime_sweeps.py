@@ -112,7 +112,7 @@ async def test_an_audit_repairs_what_is_wrong_and_says_why(watcher: Watcher, cap
     assert (stats.repaired, stats.drift) == (0, 0)
     on_a = pod("forgotten", version=2, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1000, 0)))
     watcher.engine.observe_pod(on_a, 0.0)
-    watcher.engine.state._books.take_off(on_a.uid)
+    watcher.engine.state._ledger.take_off(on_a.uid)
     await sweeps(watcher).audit()
     assert (stats.repaired, stats.drift) == (1, 0)
     assert "the ledger of node a was wrong and is repaired: pod default/forgotten was not booked" in caplog.text

@@ -47,9 +47,9 @@ class GroupsMachine(RestoringMachine):
         super()._start_engine()
         near = {"policy": "binpack", "together": {"key": "rack", "mode": "Required"}}
         racks = policy("racks", {"selector": {"matchLabels": {NEAR: "rack"}}, "nodes": near})
-        self.engine.effective_policies.observe(racks)
+        self.engine.policy_tracker.observe(racks)
         kept = {"selector": {"matchLabels": {PATIENT: "yes"}}, "groups": {"holdAfter": "0s"}}
-        self.engine.effective_policies.observe(policy("kept", kept))
+        self.engine.policy_tracker.observe(policy("kept", kept))
 
     def _add_node(self, name: str, number: int) -> None:
         super()._add_node(name, number)

@@ -129,7 +129,7 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
     if known is not None and known.nominated != preemption.node and not is_late:
         found.append("it is not nominated")
     hold = state.holds.get(uid)
-    if hold is None or engine.preemptions.evaluator.disruption.ranked(evicted).priority >= hold.priority:
+    if hold is None or engine.preemptions.evaluator.disruption.with_group_priority(evicted).priority >= hold.priority:
         found.append("its priority is not higher")
     if evicted.is_static or evicted.namespace in engine.options.protected_namespaces:
         found.append("the victim is protected")

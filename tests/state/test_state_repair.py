@@ -22,7 +22,7 @@ def two_pods() -> Engine:
 
 
 def forgotten(state: State) -> None:
-    state._books.take_off("uid-p0")
+    state._ledger.take_off("uid-p0")
 
 
 def left_over(state: State) -> None:

@@ -93,7 +93,7 @@ async def test_each_policy_says_for_whom_it_is_what_it_decides_and_what_is_wrong
 
 async def test_how_many_pods_is_what_the_status_would_say() -> None:
     current = current_of(objects())
-    reports = await current.ask(lambda world, _: world.engine.effective_policies.report(frozenset({OURS})))
+    reports = await current.ask(lambda world, _: world.engine.policy_tracker.report(frozenset({OURS})))
     current.close()
     async with served(objects()) as browser:
         found = await rows(browser)

@@ -11,7 +11,7 @@ import pytest
 from tests.whatif.test_whatif_remedies import node, pod, running, world_of
 from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
-from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_from_condition
+from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_from_event
 from vgpu_scheduler.model import CardReason, NearMiss, Shortage
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filters
@@ -112,9 +112,9 @@ def test_near_misses_and_quotas_are_read_back_from_events(seed: int) -> None:
     described = f"namespace team uses {', '.join(map(str, told))}"
     text = f"0/1 nodes are available: 1 CardInsufficientMemory. ({near}; {described}) (see https://x/y#failed)"
     assert NearMiss.found_in(text) == near
-    assert quotas_from_condition(text) == told
+    assert quotas_from_event(text) == told
     assert NearMiss.found_in(described) is None
-    assert quotas_from_condition(str(near)) == ()
+    assert quotas_from_event(str(near)) == ()
 
 
 def test_the_nearest_card_is_one_that_the_pod_may_use() -> None:

@@ -16,7 +16,7 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 from tests.whatif.test_whatif_turns import waits
 
-from vgpu_scheduler.engine import event_note, quotas_from_condition
+from vgpu_scheduler.engine import event_note, quotas_from_event
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import RemedyKind, World, explain_pod, make_room, simulate
@@ -284,7 +284,7 @@ def test_the_event_of_a_pod_says_how_many_of_its_group_count_in_a_quota_at_once(
     pod = named(world, "p2")
     note = event_note(world.engine, pod, explain_pod(world, pod).answer.decision)
     assert f"namespace default uses 0 of 15000 MiB of limits.{MEMORY}{f'; {told}' if told else ''})" in note
-    assert [report.limit for report in quotas_from_condition(note)] == [15000]
+    assert [report.limit for report in quotas_from_event(note)] == [15000]
 
 
 def test_more_pods_than_a_few_are_called_pods() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_scheduler.dialects import ClaimError, Claims, Dialects, Refusal
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, PodClaims
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -18,7 +18,7 @@ _UNTOUCHED = "pod already has different scheduler assigned"
 
 OverQuota = Callable[[str, PodClaims], bool]
 """Tells whether claims go beyond what is left to a namespace."""
-TermsOf = Callable[[Pod], ClaimTerms | None]
+TermsOf = Callable[[Pod], ClaimDefaults | None]
 """What policies add to the claims of a pod; None where it is not known yet."""
 
 CautionsOf = Callable[[Pod], Iterable[str]]
@@ -31,10 +31,10 @@ def no_quota(namespace: str, claims: PodClaims) -> bool:
     return False
 
 
-def no_terms(pod: Pod) -> ClaimTerms:
+def no_terms(pod: Pod) -> ClaimDefaults:
     """Return that no policy says anything."""
     del pod
-    return NO_TERMS
+    return NO_DEFAULTS
 
 
 def no_usage_warnings(pod: Pod) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def _review(
     asked = decoded
     try:
         asked = _decoded(completed, namespace)
-        over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, terms or NO_TERMS))
+        over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, terms or NO_DEFAULTS))
     except (ClaimError, DecodeError) as error:
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
@@ -169,7 +169,7 @@ def _review(
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, terms: ClaimTerms | None) -> bool:
+def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, terms: ClaimDefaults | None) -> bool:
     """Let the pod's dialect complete each container; tell whether any asks for devices.
 
     One whose names belong to several is left as it is: the scheduler refuses it.

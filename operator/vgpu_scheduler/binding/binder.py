@@ -59,15 +59,15 @@ class Binder:
         self._turns = BindLanes(
             context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere
         )
-        self._rehearsals = BindingDryRuns(context, self._sender, self._turns, self.stats, self._not_carried_out)
+        self._dry_runs = BindingDryRuns(context, self._sender, self._turns, self.stats, self._not_carried_out)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience)
         self._in_doubt = InDoubtBindings(
             context, self.locker, self._sender, self._closed, options.patience, self._settle_doubt
         )
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
-        context.port.node_moved.listen(self._node_moved)
-        context.port.volume_claim_moved.listen(self._volumes.volume_claim_moved)
+        context.port.node_changed.listen(self._node_changed)
+        context.port.volume_claim_changed.listen(self._volumes.volume_claim_changed)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Binder:
         pod = self._engine.state.pod(uid)
         return pod.priority if pod else 0
 
-    def _node_moved(self, name: str) -> None:
+    def _node_changed(self, name: str) -> None:
         """Note that a node or one of its pods was observed anew or is gone, and wake the binds that wait there."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
@@ -235,7 +235,7 @@ class Binder:
     async def _check(self, item: BindTask) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
         item.turn = self._clock.monotonic()
-        await self._rehearsals.hold(item.group)
+        await self._dry_runs.ensure(item.group)
         placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._turns.stopping:

@@ -55,19 +55,19 @@ class BindingDryRuns:
         self._stats = stats
         self._not_carried_out = not_carried_out
 
-    async def hold(self, group: BindGroup) -> None:
+    async def ensure(self, group: BindGroup) -> None:
         """Try the Bindings of a group whose turn has come, once; it is given back where one would not be carried out.
 
         Whoever asks meanwhile waits for that. Once a Binding was sent there is nothing to be tried any more.
         """
         if len(group.items) == 1:
             return
-        async with group.rehearsal:
-            if group.is_rehearsed or group.has_sent_bindings:
+        async with group.dry_run_lock:
+            if group.are_dry_runs_sent or group.has_sent_bindings:
                 return
             gate = asyncio.Semaphore(_AT_ONCE)
             tried = await asyncio.gather(*(self._try(item, gate) for item in group.items))
-            group.is_rehearsed = True
+            group.are_dry_runs_sent = True
             for item, pod, result in filter(None, tried):
                 await self._fail(item, pod, result)
 
@@ -80,7 +80,7 @@ class BindingDryRuns:
                 return None
             decision = self._engine.restate(item.decision, placement)
             for number in range(_TRIES):
-                result = await self._sender.rehearse(pod, placement, decision)
+                result = await self._sender.send_dry_run(pod, placement, decision)
                 if result.answer not in {BindingAnswer.THROTTLED, BindingAnswer.UNKNOWN} or number == _TRIES - 1:
                     break
                 await asyncio.sleep(result.retry_after or _AGAIN)

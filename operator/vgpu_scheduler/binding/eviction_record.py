@@ -44,7 +44,7 @@ class RecordOutcome(Enum):
 
 
 @dataclass(slots=True)
-class EvictionTrial:
+class EvictionAttempt:
     """What was done to have a victim end.
 
     Attributes

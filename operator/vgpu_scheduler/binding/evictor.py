@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.binding.context import Background, BindContext, errors_logged
-from vgpu_scheduler.binding.eviction_record import EvictionRecord, EvictionTrial, RecordOutcome
+from vgpu_scheduler.binding.eviction_record import EvictionAttempt, EvictionRecord, RecordOutcome
 from vgpu_scheduler.binding.eviction_rights import NOMINATE, EvictionRight, missing_right
 from vgpu_scheduler.binding.evictions import EvictionAnswer, EvictionResult, EvictionSender
 from vgpu_scheduler.binding.nominations import NominationWriter
@@ -253,17 +253,17 @@ class Evictor:
         some_end
             Whether other victims end already: one that a budget protects is asked for again then.
         """
-        trial = EvictionTrial()
+        attempt = EvictionAttempt()
         counts = True  # unless it is known to have come to nothing
         try:
-            result = await self._try_until_clear(uid, preemption, victim, trial, some_end=some_end)
-            counts = trial.unsure or trial.evicted
+            result = await self._try_until_clear(uid, preemption, victim, attempt, some_end=some_end)
+            counts = attempt.unsure or attempt.evicted
         finally:
-            await self._record.settle(victim.uid, trial.relied_on, counts=counts)
+            await self._record.settle(victim.uid, attempt.relied_on, counts=counts)
         return result
 
     async def _try_until_clear(
-        self, uid: str, preemption: Preemption, victim: Victim, trial: EvictionTrial, *, some_end: bool
+        self, uid: str, preemption: Preemption, victim: Victim, attempt: EvictionAttempt, *, some_end: bool
     ) -> EvictionResult | None:
         """Ask for the end of a victim until the answer is clear; return it, None if that is not wanted any more.
 
@@ -275,66 +275,68 @@ class Evictor:
                 continue
             pod = self._state.pod(victim.uid)
             if pod is None or pod.terminal or pod.deleting or self._state.reservation(victim.uid) is None:
-                return self._ended(uid, preemption, pod, trial)
+                return self._ended(uid, preemption, pod, attempt)
             if not pod.node_name:
                 if not self._leave_lane(victim.uid):
                     await asyncio.sleep(_LEAVES_LANE_AFTER)  # its Binding is on its way: it will be bound, or not
                 continue
-            forbidden, trial.tries = self._forbidden(uid, pod, victim, trial), trial.tries + 1
-            if not forbidden and not self._is_prepared(uid, preemption, trial):
-                if await self._prepare(uid, preemption, pod, trial):
+            forbidden, attempt.tries = self._forbidden(uid, pod, victim, attempt), attempt.tries + 1
+            if not forbidden and not self._is_prepared(uid, preemption, attempt):
+                if await self._prepare(uid, preemption, pod, attempt):
                     continue
                 forbidden = "its policy has allowed all evictions of this hour to others"
             if forbidden:
                 self._withdraw(uid, victim, forbidden)
                 return None
-            is_allowed = partial(self._may_still_end, uid, preemption, pod, victim, trial)
+            is_allowed = partial(self._may_still_end, uid, preemption, pod, victim, attempt)
             result = await self._sender.send(uid, pod, preemption, is_allowed)
-            trial.recorded = None  # where it takes long to evict it, the record says when it was tried last
+            attempt.recorded = None  # where it takes long to evict it, the record says when it was tried last
             if result is None:
                 continue
             self.stats.answers[result.answer] += 1
-            trial.unsure |= result.leaves_doubt
-            trial.evicted |= result.answer is EvictionAnswer.EVICTED
+            attempt.unsure |= result.leaves_doubt
+            attempt.evicted |= result.answer is EvictionAnswer.EVICTED
             if not result.is_to_be_tried_again(some_end=some_end):
                 return result
             await asyncio.sleep(result.retry_after)
         return None
 
-    def _ended(self, uid: str, preemption: Preemption, victim: Pod | None, trial: EvictionTrial) -> EvictionResult:
+    def _ended(self, uid: str, preemption: Preemption, victim: Pod | None, attempt: EvictionAttempt) -> EvictionResult:
         """Say what has become of a victim that need not be evicted any more."""
         if victim is None or victim.terminal or not victim.deleting:
             return EvictionResult(EvictionAnswer.GONE)
-        if trial.unsure:  # its eviction was carried out, and the answer is lost
+        if attempt.unsure:  # its eviction was carried out, and the answer is lost
             self.stats.answers[EvictionAnswer.EVICTED] += 1
             self._sender.tell(uid, victim, preemption)
         return EvictionResult(EvictionAnswer.EVICTED)
 
-    def _may_still_end(self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, trial: EvictionTrial) -> bool:
+    def _may_still_end(
+        self, uid: str, preemption: Preemption, pod: Pod, victim: Victim, attempt: EvictionAttempt
+    ) -> bool:
         """Tell whether a victim that was about to be ended may still end for a pod, as all was prepared for."""
-        is_prepared = self._is_prepared(uid, preemption, trial)
-        return is_prepared and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, trial)
+        is_prepared = self._is_prepared(uid, preemption, attempt)
+        return is_prepared and self._is_wanted(uid, preemption) and not self._forbidden(uid, pod, victim, attempt)
 
-    def _is_prepared(self, uid: str, preemption: Preemption, trial: EvictionTrial) -> bool:
+    def _is_prepared(self, uid: str, preemption: Preemption, attempt: EvictionAttempt) -> bool:
         """Tell whether a pod is nominated, and the eviction recorded under the limits that are in force for it now."""
-        is_recorded = trial.recorded == self._preemptions.rules_of(uid).quotas
+        is_recorded = attempt.recorded == self._preemptions.rules_of(uid).quotas
         return is_recorded and self._nominations.is_nominated(uid, preemption.node)
 
-    def _forbidden(self, uid: str, pod: Pod, victim: Victim, trial: EvictionTrial) -> str:
+    def _forbidden(self, uid: str, pod: Pod, victim: Victim, attempt: EvictionAttempt) -> str:
         """Say why a victim must not be evicted any more; empty if it may."""
-        if trial.tries >= _MOST_TRIES:
+        if attempt.tries >= _MOST_TRIES:
             return "the API server gives no clear answer"
         return self._preemptions.forbids(uid, pod, self._now()) if victim.bound else "it is bound by now"
 
-    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, trial: EvictionTrial) -> bool:
+    async def _prepare(self, uid: str, preemption: Preemption, victim: Pod, attempt: EvictionAttempt) -> bool:
         """Do what comes before an eviction: the nomination, and its record; False if the limits allow it no more."""
         if not self._nominations.is_nominated(uid, preemption.node):
             renewed = await self._nominations.renew(uid, preemption.node)
             await asyncio.sleep(0.0 if renewed else _PACE)
             return True
         rules = self._preemptions.rules_of(uid)
-        recorded = await self._record.write(rules, victim, trial.relied_on)
-        trial.recorded = rules.quotas if recorded is RecordOutcome.YES else None
+        recorded = await self._record.write(rules, victim, attempt.relied_on)
+        attempt.recorded = rules.quotas if recorded is RecordOutcome.YES else None
         await asyncio.sleep(_PACE if recorded is RecordOutcome.NO else 0.0)
         return recorded is not RecordOutcome.OVER_LIMIT
 

@@ -139,16 +139,16 @@ class BindGroup:
         The pods.
     held_up
         Since when it has been first in a lane where it cannot go yet; None if it never was.
-    rehearsal
+    dry_run_lock
         Is held while its Bindings are tried without carrying any out.
-    is_rehearsed
+    are_dry_runs_sent
         Whether that was done.
     """
 
     items: list[BindTask] = field(default_factory=list)
     held_up: float | None = None
-    rehearsal: asyncio.Lock = field(default_factory=asyncio.Lock)
-    is_rehearsed: bool = False
+    dry_run_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    are_dry_runs_sent: bool = False
 
     @property
     def has_sent_bindings(self) -> bool:

@@ -193,7 +193,7 @@ class Sender:
             return await self.find_out(pod, placement, result.message)
         return result
 
-    async def rehearse(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
+    async def send_dry_run(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Ask whether a pod would be bound; nothing is written, so that no answer leaves no doubt."""
         try:
             path, body = pod_path(pod.namespace, pod.name, "binding"), self._body(pod, placement, decision)

@@ -67,7 +67,7 @@ class VolumeBinder:
         self._rights = VolumeRights(context, options.timeout, options.ask_again)
         self._stopping = asyncio.Event()
 
-    def volume_claim_moved(self, claim: str) -> None:
+    def volume_claim_changed(self, claim: str) -> None:
         """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
         for event in self._moved.get(claim, ()):
             event.set()

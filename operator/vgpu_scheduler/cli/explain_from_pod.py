@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.world import open_namespace
-from vgpu_scheduler.engine import QuotaReport, quotas_from_condition
+from vgpu_scheduler.engine import QuotaReport, quotas_from_event
 from vgpu_scheduler.kube import LabelSelector, Object, Pod
 from vgpu_scheduler.model import CardReason, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
@@ -168,7 +168,7 @@ def _told(
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:
     """Tell whether the quotas of the namespace of a pod have been changed since its event told of them."""
     now = {report.resource: report.limit for report in quotas_of(world, pod.namespace)}
-    return any(now.get(report.resource) != report.limit for report in quotas_from_condition(event))
+    return any(now.get(report.resource) != report.limit for report in quotas_from_event(event))
 
 
 def _standing(world: World, pod: Pod, message: str, fellows: OtherMembers | None) -> tuple[QuotaReport, ...]:

@@ -216,7 +216,7 @@ def _answer_where(
         show_answers(answers, forecasts, explained=explained, wide=output == WIDE)
     else:
         click.echo(_nobody_waits(world, scenario))
-    raise SystemExit(0 if all(answer.node and not answer.displaced_by for answer in answers) else _NO_PLACE)
+    raise SystemExit(0 if all(answer.node and not answer.preempted_by for answer in answers) else _NO_PLACE)
 
 
 def _without_others(answers: Sequence[PodResult], cluster: ClusterOptions) -> list[PodResult]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_DEFAULTS, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
 from vgpu_scheduler.state import PeerKeys
 
@@ -61,7 +61,7 @@ class Claims(Protocol):
     @property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]: ...  # noqa: D102
 
-    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each container claims.
 
         Parameters

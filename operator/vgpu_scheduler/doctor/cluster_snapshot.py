@@ -226,7 +226,7 @@ class ClusterSnapshot:
         return self.objects.get(kind, ())
 
     @cached_property
-    def books(self) -> ClusterEngine:
+    def cluster_engine(self) -> ClusterEngine:
         """What nodes have and who uses it."""
         if self.engine is not None:
             return ClusterEngine(self.engine)
@@ -243,7 +243,7 @@ class ClusterSnapshot:
     @cached_property
     def nodes_with_devices(self) -> Collection[str]:
         """The managed nodes that list devices in any dialect."""
-        return {n.name for n in self.nodes if self.manages(n) and any(self.books.devices(n.name).values())}
+        return {n.name for n in self.nodes if self.manages(n) and any(self.cluster_engine.devices(n.name).values())}
 
     def nodes_with(self, workload: Workload) -> Collection[str]:
         """Return the managed nodes that list devices and have a pod of a workload."""
@@ -266,7 +266,7 @@ class ClusterSnapshot:
 
     def asks_for_devices(self, pod: Pod) -> bool:
         """Tell whether a pod names resources of devices that are served."""
-        return bool(self.books.engine.dialects.owners(pod))
+        return bool(self.cluster_engine.engine.dialects.owners(pod))
 
     @cached_property
     def own_deployments(self) -> list[Workload]:

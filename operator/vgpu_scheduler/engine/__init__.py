@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candi
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
-from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_from_condition
+from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_from_event
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
@@ -83,7 +83,7 @@ __all__ = [
     "most_memory",
     "pod_sums",
     "pools",
-    "quotas_from_condition",
+    "quotas_from_event",
     "review_locks",
     "vendors_on_node",
 ]

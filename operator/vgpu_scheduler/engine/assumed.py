@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas
@@ -60,7 +60,7 @@ class Reserver:
         It takes the room that is kept for the pod, or gives up that of lower priorities which it needs.
         """
         assert decision.placement is not None
-        for uid in decision.displaces:
+        for uid in decision.takes_room_of:
             self._state.give_up(uid)
         self._preemptions.consume_hold(decision)
         usage = placement_usage(decision.placement, decision.claims)
@@ -118,7 +118,7 @@ class AssumedPlacements:
         self,
         cycle: Cycle,
         queue: SchedulingQueue,
-        policies: EffectivePolicies,
+        policies: PolicyTracker,
         quotas: Quotas,
         closed_nodes: ClosedNodes,
         waits: Callable[[Pod], bool],
@@ -187,7 +187,7 @@ class AssumedPlacements:
         try:
             with self._state.counting(without=[held]):  # on its own node it is not asked about
                 decision = self._cycle.decide(pod, within=self._state.nodes.rows_without(slow))
-            if decision.outcome is not Outcome.PLACED or decision.displaces:
+            if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
                 return None
             self._policies.decided(pod)
             self._reassume(pod, decision)

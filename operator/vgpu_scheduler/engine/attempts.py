@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_group_members
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.group_preemptions import GroupPreemptions
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -52,7 +52,7 @@ class Attempts:
         queue: SchedulingQueue,
         groups: PodGroups,
         storage: StorageAccess,
-        policies: EffectivePolicies,
+        policies: PolicyTracker,
         requeuer: Requeuer,
         preemptions: Preemptions,
     ) -> None:

@@ -13,10 +13,10 @@ from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.state import DeviceMatrix, State
 
-__all__ = ["Copies", "copies"]
+__all__ = ["PodCapacity", "copies"]
 
 
-class Copies(NamedTuple):
+class PodCapacity(NamedTuple):
     """How many pods of a class there is room for at most.
 
     Attributes
@@ -31,7 +31,7 @@ class Copies(NamedTuple):
     scarcest: str
 
 
-def copies(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> Copies:
+def copies(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> PodCapacity:
     """Count how many pods of a class there is room for.
 
     Only amounts are counted, each by itself: requests, the pods that a node takes, and the hardest claim of a card.
@@ -47,14 +47,14 @@ def copies(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> 
     """
     fits = part.feasible[rows]
     if not fits.any():  # what nodes say of one pod says it all
-        return Copies(np.zeros_like(rows), "")
+        return PodCapacity(np.zeros_like(rows), "")
     found, least, scarcest = np.where(fits, most, 0), int(fits.sum()) * most, ""
     for reason, counts in _bounds(state, part, rows, most):
         bound = np.where(fits, np.maximum(counts, 1), 0)  # there is room for one where one fits
         if int(bound.sum()) < least:
             least, scarcest = int(bound.sum()), reason
         np.minimum(found, bound, out=found)
-    return Copies(found, scarcest)
+    return PodCapacity(found, scarcest)
 
 
 def _bounds(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, replaced_with
-from vgpu_scheduler.engine.copies import Copies, copies
+from vgpu_scheduler.engine.copies import PodCapacity, copies
 from vgpu_scheduler.engine.equivalence import NodePart, Refused, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
@@ -32,7 +32,7 @@ from vgpu_scheduler.model import (
     Placement,
     ScorePart,
 )
-from vgpu_scheduler.policy import ResolvedPolicy
+from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.predicates import FilterError, unschedulable_message
 from vgpu_scheduler.state import Reservation
 
@@ -110,7 +110,7 @@ class Cycle:
             with self.state.counting(without=without):
                 again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
             if again.outcome is Outcome.PLACED:
-                return replace(again, displaces=tuple(each.uid for each in without if each.uid != pod.uid))
+                return replace(again, takes_room_of=tuple(each.uid for each in without if each.uid != pod.uid))
         return decision
 
     def _within_kept_quota(self, pod: Pod) -> Iterator[Reservation]:
@@ -182,7 +182,7 @@ class Cycle:
         closed = self.on_node.closed_to(pod_class, pod) if explain else {}
         return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
 
-    def copies(self, pod: Pod, most: int) -> Copies:
+    def copies(self, pod: Pod, most: int) -> PodCapacity:
         """Return no less than how many pods like one there is room for by node row; for none if the pod is refused.
 
         Parameters
@@ -193,11 +193,11 @@ class Cycle:
         pod_class, rows = self.classes.of(pod), self.state.nodes.rows()
         counts = np.zeros(self.state.nodes.capacity, dtype=np.int64)
         if isinstance(pod_class, Refused):
-            return Copies(counts, "")
+            return PodCapacity(counts, "")
         pod_class.node.refresh(self.state, rows)
         found = copies(self.state, pod_class.node, rows, most)
         counts[rows] = found.counts
-        return Copies(counts, found.scarcest)
+        return PodCapacity(counts, found.scarcest)
 
     def filter(self, pod: Pod, pod_class: SchedulableClass, within: NDArray[np.int64] | None = None) -> Filtered:
         """Return what the filters say of all nodes for a pod, or of some.
@@ -257,7 +257,7 @@ class Cycle:
         if placement is None:
             return None
         decision = self._placed(pod, pod_class, placement, {node: ()}, 1)
-        return replace(decision, displaces=tuple(uid for uid in room if uid != pod.uid))
+        return replace(decision, takes_room_of=tuple(uid for uid in room if uid != pod.uid))
 
     def _is_within(self, node: str, rows: NDArray[np.int64] | None) -> bool:
         return rows is None or bool(np.any(rows == self.state.nodes.row(node)))
@@ -343,7 +343,7 @@ class Cycle:
             scores[self.state.nodes.name(row)] = ranked.explain(row, parts) if ranked else parts
         return scores
 
-    def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
+    def _refused(self, pod: Pod, policy: EffectivePolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
         return Decision(
             uid=pod.uid,

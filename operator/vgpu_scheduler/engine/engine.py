@@ -26,7 +26,7 @@ from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.earlier import EarlierNominations
 from vgpu_scheduler.engine.preemption.evaluator import Evaluator
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
@@ -89,19 +89,19 @@ class Engine:
         self.storage = StorageAccess(wakes)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
-        self.effective_policies = EffectivePolicies(classes)
-        self._requeuer = Requeuer(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
+        self.policy_tracker = PolicyTracker(classes)
+        self._requeuer = Requeuer(classes, self.queue, self.policy_tracker, self.quotas, needs, rejected)
         names, protected = self.scheduler_names, options.protected_namespaces
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
         self.earlier_nominations = EarlierNominations(self.state, self.groups, self.preemptions, names, self.waits)
-        effective, requeuer = self.effective_policies, self._requeuer
+        effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.assumed = AssumedPlacements(
-            self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
+            self.cycle, self.queue, self.policy_tracker, self.quotas, self.closed_nodes, self.waits
         )
         self._gated: set[str] = set()
         self._final_states = UnknownFinalStates()
@@ -222,7 +222,7 @@ class Engine:
         self.groups.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
-        self.effective_policies.forget(uid)
+        self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
         self.attempts.waiting_holds.forget(uid)
@@ -333,7 +333,7 @@ class Engine:
         self.groups.bound(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
-        self.effective_policies.forget(uid)
+        self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.bound(uid)
         known = self.state.pod(uid)

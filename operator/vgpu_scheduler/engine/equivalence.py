@@ -18,7 +18,7 @@ from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, dialect_of
-from vgpu_scheduler.policy import ResolvedPolicy
+from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.predicates import (
     ClusterFilter,
     CompiledPredicates,
@@ -101,7 +101,7 @@ class Refused:
         What is wrong, naming the field.
     """
 
-    policy: ResolvedPolicy
+    policy: EffectivePolicy
     reason: str
 
 
@@ -121,7 +121,7 @@ class ResolvedClaims:
         What the pods have in common that share no card.
     """
 
-    policy: ResolvedPolicy
+    policy: EffectivePolicy
     claims: PodClaims
     choice: CardChoice
     scorers: tuple[WeightedScorer, ...]

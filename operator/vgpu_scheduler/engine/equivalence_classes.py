@@ -19,7 +19,7 @@ from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
-from vgpu_scheduler.policy import Policies, ResolvedPolicy
+from vgpu_scheduler.policy import EffectivePolicy, Policies
 from vgpu_scheduler.predicates import CLUSTER_PLUGINS, refusals
 from vgpu_scheduler.state import State
 
@@ -180,7 +180,7 @@ class EquivalenceClasses:
         noted = self._noted.get(pod.uid)
         return noted is not None and noted.pod is pod
 
-    def policy(self, pod: Pod) -> ResolvedPolicy:
+    def policy(self, pod: Pod) -> EffectivePolicy:
         """Return what is in force for a pod."""
         noted = self._noted.get(pod.uid)
         if noted is not None and noted.holds(pod, self.policies.catalogue.generation):

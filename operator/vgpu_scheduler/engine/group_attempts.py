@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.domains import Domain, candidate_domains, domains
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_standing import GroupStanding
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
@@ -59,7 +59,7 @@ class GroupAttempts:
         What it works with.
     """
 
-    def __init__(self, cycle: Cycle, policies: EffectivePolicies, reserver: Reserver) -> None:
+    def __init__(self, cycle: Cycle, policies: PolicyTracker, reserver: Reserver) -> None:
         self._state = cycle.state
         self._cycle = cycle
         self._policies = policies
@@ -195,8 +195,8 @@ class GroupAttempts:
                 replace(each, feasible=asked[each.uid].feasible, verdicts=asked[each.uid].verdicts)
                 for each in found.placed
             )
-        with_placements_as_arrivals = [(members.pods[each.uid], domain.rows) for each in decisions]
-        return self._in_order(with_placements_as_arrivals, len(with_placements_as_arrivals)).placed
+        within_domain = [(members.pods[each.uid], domain.rows) for each in decisions]
+        return self._in_order(within_domain, len(within_domain)).placed
 
     def _no_room(
         self,

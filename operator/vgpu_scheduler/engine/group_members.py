@@ -34,7 +34,7 @@ class UnplacedMembers(NamedTuple):
     number
         How many wait.
     scarcest
-        What nodes have the least of; see :class:`Copies`.
+        What nodes have the least of; see :class:`PodCapacity`.
     """
 
     pod: Pod

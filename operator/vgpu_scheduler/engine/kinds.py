@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -42,7 +42,7 @@ class ObjectObserver(Protocol):
     budgets: DisruptionBudgets
     groups: PodGroups
     policies: Policies
-    effective_policies: EffectivePolicies
+    policy_tracker: PolicyTracker
     system_spread: bool
     preemption: bool
 
@@ -153,8 +153,8 @@ def _namespaces(engine: ObjectObserver) -> ObservedKind[Namespace]:
     return ObservedKind(
         key=lambda namespace: namespace.name,
         title=lambda namespace: namespace.name,
-        observe=_understood(engine.effective_policies.observe_namespace),
-        remove=lambda namespace, version, _: engine.effective_policies.remove_namespace(namespace, version),
+        observe=_understood(engine.policy_tracker.observe_namespace),
+        remove=lambda namespace, version, _: engine.policy_tracker.remove_namespace(namespace, version),
         missing=catalogue.missing_namespaces,
         forget_versions=catalogue.forget_versions,
     )
@@ -169,8 +169,8 @@ def _policies(engine: ObjectObserver, kind: str) -> ObservedKind[PolicyResource]
     return ObservedKind(
         key=key_of,
         title=lambda policy: f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name,
-        observe=_understood(engine.effective_policies.observe),
-        remove=lambda policy, version, _: engine.effective_policies.remove(policy, version),
+        observe=_understood(engine.policy_tracker.observe),
+        remove=lambda policy, version, _: engine.policy_tracker.remove(policy, version),
         missing=missing,
         forget_versions=catalogue.forget_versions,
     )

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
-from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, ResolvedPolicy, overruled
+from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, EffectivePolicy, overruled
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
 from vgpu_scheduler.state import PeerKeys, State
@@ -199,7 +199,7 @@ def _asked_of_node(pod: Pod, ignored: frozenset[str]) -> tuple[Hashable, ...]:
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> ResolvedClaims | Refused:
+def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> ResolvedClaims | Refused:
     """Return what a pod asks of devices, or why that cannot be understood."""
     try:
         dialect = dialects.of_waiting(pod)
@@ -241,7 +241,7 @@ def _odd(
     return odd
 
 
-def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
+def _left_out(policy: EffectivePolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
     """Say which parts of a policy a dialect does not know; the settings are for all dialects and name nothing wrong."""
     by_nodes, by_devices = (policy.source_of.get(section, SETTINGS) for section in ("nodes", "devices"))
     found = []
@@ -300,7 +300,7 @@ def check_asked(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> None:
         _check_followed_by_node(pod, claimed.annotations, claimed.claims, claimed.policy, dialect)
 
 
-def _followed_annotations(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
+def _followed_annotations(pod: Pod, policy: EffectivePolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
     """Return the pod's annotations that may be followed, and warnings about the others."""
     given = {name: pod.annotations[name] for name in dialect.claims.pod_annotations if name in pod.annotations}
     if policy.overrules_nothing:
@@ -310,7 +310,7 @@ def _followed_annotations(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) ->
     return {name: value for name, value in given.items() if name not in denied}, warnings
 
 
-def _overruled(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> dict[str, str]:
+def _overruled(pod: Pod, policy: EffectivePolicy, dialect: Dialect) -> dict[str, str]:
     """Return the annotations of a pod that are not followed, each with the reason."""
     followed = dialect.claims.followed_by_node
     return {
@@ -323,7 +323,7 @@ def _overruled(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> dict[str, 
 
 
 def _check_followed_by_node(
-    pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: ResolvedPolicy, dialect: Dialect
+    pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: EffectivePolicy, dialect: Dialect
 ) -> None:
     """Refuse a pod whose node would do what no policy allows."""
     vendors = {claim.vendor for container in claims for claim in container.claims}

@@ -80,10 +80,10 @@ class NominatedPods:
         nominated: list[Reservation] = []
         for other in others:
             with self._state.counting(added=tuple(nominated)):
-                held = self._on_node.would_hold(other, name, [*added, *nominated], without)
+                held = self._on_node.would_reserve(other, name, [*added, *nominated], without)
             nominated.append(held)
         with self._state.counting(added=nominated):
-            in_use = self._state.trial.on(row, without, [*added, *nominated])
+            in_use = self._state.hypothetical.on(row, without, [*added, *nominated])
             return rejection_of(pod, row, node.ask(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:

@@ -75,7 +75,7 @@ class OnNode:
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
         room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
-        without, added = self.state.supposing(node, gone, room)
+        without, added = self.state.adjusted(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, added)
         with self.state.counting(without, added):
@@ -84,7 +84,7 @@ class OnNode:
                 return None
             return self._placement_with(pod, pod_class, node, without, added)
 
-    def would_hold(
+    def would_reserve(
         self, pod: Pod, node: str, added: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
     ) -> Reservation:
         """Return what a pod would hold on a node; of one that does not fit there, only the requests.
@@ -116,7 +116,7 @@ class OnNode:
         row = self.state.nodes.row(node)
         if row is None:
             return None
-        in_use = self.state.trial.on(row, [held for held in without if held.node == node], added)
+        in_use = self.state.hypothetical.on(row, [held for held in without if held.node == node], added)
         return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
 
     def _placement_if_it_fits(

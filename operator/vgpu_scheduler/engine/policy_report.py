@@ -188,11 +188,11 @@ def _listed(names: Sequence[str], separator: str = ", ") -> str:
     return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-Terms = tuple[int | str | None, ...]
+DecisionBasis = tuple[int | str | None, ...]
 """What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
 
 
-class EffectivePolicies:
+class PolicyTracker:
     """Keeps policies and namespaces, and tells for which pods something else is in force than when they were decided.
 
     Parameters
@@ -206,7 +206,7 @@ class EffectivePolicies:
         self._catalogue = classes.policies.catalogue
         self._state = classes.state
         self._dialects = classes.dialects
-        self._decided_under: dict[str, Terms] = {}
+        self._decided_under: dict[str, DecisionBasis] = {}
 
     def observe(self, policy: PolicyResource) -> None:
         """Take in a policy resource; the next decision follows it."""
@@ -256,5 +256,5 @@ class EffectivePolicies:
         self._decided_under.pop(uid, None)
         self._classes.forget(uid)
 
-    def _terms(self, pod: Pod) -> Terms:
+    def _terms(self, pod: Pod) -> DecisionBasis:
         return (self._classes.policy(pod).number, *map(pod.labels.get, self._dialects.pod_labels))

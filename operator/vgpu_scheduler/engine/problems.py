@@ -57,9 +57,9 @@ class EventPort:
 
     Attributes
     ----------
-    node_moved
+    node_changed
         A node, by its name, or a pod on it, was observed anew or is gone.
-    volume_claim_moved
+    volume_claim_changed
         A persistent volume claim, by its ``namespace/name``, or its volume was observed anew.
     storage_needed
         A pod that waits was observed that names claims or disks.
@@ -67,7 +67,7 @@ class EventPort:
         A decision may come out differently now.
     """
 
-    node_moved: Signal[[str]] = field(default_factory=Signal)
-    volume_claim_moved: Signal[[str]] = field(default_factory=Signal)
+    node_changed: Signal[[str]] = field(default_factory=Signal)
+    volume_claim_changed: Signal[[str]] = field(default_factory=Signal)
     storage_needed: Signal[[]] = field(default_factory=Signal)
     decide_again: Signal[[]] = field(default_factory=Signal)

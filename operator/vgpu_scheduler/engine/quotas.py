@@ -305,7 +305,7 @@ class Quotas:
 _NO_LIMITS: Mapping[str, int] = {}
 
 
-def quotas_from_condition(text: str) -> tuple[QuotaReport, ...]:
+def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
     """Return how a namespace stood when an event told of it in the words of :meth:`Quotas.describe`."""
     told = _DESCRIBED.search(text)
     if told is None:

@@ -16,7 +16,7 @@ from vgpu_scheduler.allocators import CardNeed
 from vgpu_scheduler.engine.closed_nodes import RejectedNodes
 from vgpu_scheduler.engine.equivalence import ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.policy_report import EffectivePolicies
+from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
 from vgpu_scheduler.engine.quotas import Quotas
@@ -60,7 +60,7 @@ class Requeuer:
         self,
         classes: EquivalenceClasses,
         queue: SchedulingQueue,
-        policies: EffectivePolicies,
+        policies: PolicyTracker,
         quotas: Quotas,
         needs: WaitingNeeds,
         rejected: RejectedNodes,
@@ -72,7 +72,7 @@ class Requeuer:
         self._quotas = quotas
         self._needs = needs
         self._rejected = rejected
-        self._message_of = 0
+        self._compared_version = 0
         """The version of the nodes up to which their changes were held against the waiting pods."""
 
     def drain(self, now: float) -> None:
@@ -96,7 +96,7 @@ class Requeuer:
             return
         few = len(self._needs) <= _FEW
         helped = [key for key in self._needs if key.waits_for & events] if few else self._helped(events)
-        self._message_of = self._state.nodes.latest_version
+        self._compared_version = self._state.nodes.latest_version
         self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_for_policy(self, namespaces: set[str] | None, now: float) -> None:
@@ -118,7 +118,7 @@ class Requeuer:
 
     def _helped(self, events: ClusterEvent) -> list[UnschedulableClass]:
         """Return the classes that the changed nodes may have room for, and those that wait for other changes."""
-        found = self._needs.helped_by(self._state.nodes.changed_since(self._message_of))
+        found = self._needs.helped_by(self._state.nodes.changed_since(self._compared_version))
         others = events & ~_OF_ROOM
         if others:
             found += [key for key in self._needs if key.waits_for & others]

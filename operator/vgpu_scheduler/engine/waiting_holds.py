@@ -104,7 +104,7 @@ class WaitingHolds:
     def give_up(self, pods: Sequence[Pod]) -> None:
         """Keep no room any more for pods that wait."""
         for pod in pods:
-            if pod.uid in self._waiting:
+            if pod.uid in self._held_since:
                 self._preemptions.withdraw(pod.uid)
 
     def forget(self, uid: str) -> None:
@@ -120,7 +120,7 @@ class WaitingHolds:
         if any(self._preemptions.of(pod.uid) is not None for pod in pods):
             return decisions  # others are evicted from the room that is kept for them
         for pod in pods:
-            if pod.uid not in self._waiting:  # what was kept after its Binding had failed was not enough
+            if pod.uid not in self._held_since:  # what was kept after its Binding had failed was not enough
                 self._preemptions.withdraw(pod.uid)
         after = self._cycle.classes.policy(pods[0]).groups.hold_after
         if after is None or any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions):
@@ -130,7 +130,7 @@ class WaitingHolds:
         if held:
             is_whole = all(self._together[uid] <= held.keys() for uid in held)
             if is_whole and all(map(self._preemptions.can_be_placed_on, held.values())):
-                return self._told(decisions, min(self._waiting[uid] for uid in held) + HELD_FOR)
+                return self._told(decisions, min(self._held_since[uid] for uid in held) + HELD_FOR)
             self.give_up(pods)
         due = self._due(pods, needed, after)
         return self._begin(pods, decisions, plan, now) if now >= due else _again_at(decisions, due)
@@ -140,7 +140,7 @@ class WaitingHolds:
         for uid in [uid for uid, begun in self._begun.items() if now >= begun + HELD_FOR]:
             del self._begun[uid]
             self._ended[uid] = now
-            if uid in self._waiting:
+            if uid in self._held_since:
                 self._preemptions.withdraw(uid)
 
     def _due(self, pods: Sequence[Pod], needed: int, after: float) -> float:
@@ -153,7 +153,7 @@ class WaitingHolds:
     ) -> tuple[Decision, ...]:
         """Keep room for pods if no others have their turn."""
         vendors = frozenset[str]().union(*map(self._vendors, pods))
-        others = [begun + HELD_FOR for uid, begun in self._waiting.items() if vendors & self._vendors_of(uid)]
+        others = [begun + HELD_FOR for uid, begun in self._held_since.items() if vendors & self._vendors_of(uid)]
         until = max((*others, self._fruitless.get(pods[0].uid, now)))
         if until > now:
             return _again_at(decisions, until)
@@ -167,12 +167,12 @@ class WaitingHolds:
             self._together[each.pod.uid] = together
             leaving = found.leaving(each.placement.node)
             self._state.keep(self._preemptions.room_for(each.pod, each.placement, leaving, self._priority(each.pod)))
-            self._waiting[each.pod.uid] = self._begun[each.pod.uid] = begun
+            self._held_since[each.pod.uid] = self._begun[each.pod.uid] = begun
         return self._told(decisions, begun + HELD_FOR)
 
     @property
-    def _waiting(self) -> dict[str, float]:
-        return self._preemptions.waiting
+    def _held_since(self) -> dict[str, float]:
+        return self._preemptions.held_without_eviction
 
     def _open(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of some rows where no room is kept for others."""

@@ -194,7 +194,7 @@ class Observer:
         for number, identity in enumerate(listing.unchanged, 1):
             sweep.confirm(identity, self.monotonic())
             if kind.name == NODES.name:
-                self.port.node_moved(identity.name)  # one that is closed is looked at now and then, whatever happens
+                self.port.node_changed(identity.name)  # one that is closed is looked at now and then, whatever happens
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for identity in listing.present:
@@ -231,12 +231,12 @@ class Observer:
     def _tell(self, found: object) -> None:
         """Tell those who wait at a node."""
         if isinstance(found, Node):
-            self.port.node_moved(found.name)
+            self.port.node_changed(found.name)
         elif isinstance(found, Pod) and found.node_name:
-            self.port.node_moved(found.node_name)
+            self.port.node_changed(found.node_name)
         elif isinstance(found, Pod) and (found.spec.volume_claims or found.spec.disks):
             self.port.storage_needed()
         elif isinstance(found, PersistentVolumeClaim):
-            self.port.volume_claim_moved(found.key)
+            self.port.volume_claim_changed(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
-            self.port.volume_claim_moved(f"{found.claim.namespace}/{found.claim.name}")
+            self.port.volume_claim_changed(f"{found.claim.namespace}/{found.claim.name}")

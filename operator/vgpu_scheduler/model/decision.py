@@ -261,7 +261,7 @@ class Decision:
         How a pod whose outcome is ``UNSCHEDULABLE`` gets room, if others may and have to end for it.
     again_at
         When the pod is to be tried again at the latest, in the time of the attempt; None if nothing says so.
-    displaces
+    takes_room_of
         The UIDs of the pods for which the room was kept that the placement takes.
     """
 
@@ -289,7 +289,7 @@ class Decision:
     per_node: bool = False
     preemption: Preemption | None = None
     again_at: float | None = None
-    displaces: tuple[str, ...] = ()
+    takes_room_of: tuple[str, ...] = ()
 
     @property
     def condition_reason(self) -> ConditionReason:

@@ -253,7 +253,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimTerms:
+class ClaimDefaults:
     """What a policy adds to the claims of a pod.
 
     Attributes
@@ -271,7 +271,7 @@ class ClaimTerms:
     exclusive: bool = False
 
 
-NO_TERMS = ClaimTerms()
+NO_DEFAULTS = ClaimDefaults()
 
 
 @dataclass(frozen=True, slots=True)

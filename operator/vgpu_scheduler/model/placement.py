@@ -157,7 +157,7 @@ class Usage:
         sits on (C-17, C-25).
     problem
         What could not be read, for the event and the metric; empty when all is well.
-    displaced
+    unlisted
         Claims charged on every card of their vendor while a UUID is not listed: the pod holds something there that
         must be on some card of the node.
     vendors
@@ -169,7 +169,7 @@ class Usage:
     charges: Charges
     unreadable: PodClaims = ()
     problem: str = ""
-    displaced: Mapping[str, PodClaims] = field(default_factory=dict)
+    unlisted: Mapping[str, PodClaims] = field(default_factory=dict)
     vendors: Mapping[str, str] = field(default_factory=dict)
     by_place: bool = False
 

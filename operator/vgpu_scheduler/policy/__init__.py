@@ -29,7 +29,7 @@ from vgpu_scheduler.policy.preemption import (
     VictimScope,
 )
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
-from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, PodLimits, ResolvedPolicy, UpperBound
+from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, EffectivePolicy, PodLimits, UpperBound
 from vgpu_scheduler.policy.schema import crds
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "VERSION",
     "Catalogue",
     "DisruptionBudgetMode",
+    "EffectivePolicy",
     "Eviction",
     "EvictionLimit",
     "GroupRules",
@@ -57,7 +58,6 @@ __all__ = [
     "PolicyKey",
     "PolicyResource",
     "PreemptionRules",
-    "ResolvedPolicy",
     "UpperBound",
     "VictimScope",
     "WhenStale",

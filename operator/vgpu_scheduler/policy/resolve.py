@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import (
-    NO_TERMS,
+    NO_DEFAULTS,
     BoundedCache,
-    ClaimTerms,
+    ClaimDefaults,
     OrderKind,
     TopologyConstraint,
     WakeSet,
@@ -34,8 +34,8 @@ from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
     POD,
     SETTINGS,
+    EffectivePolicy,
     PodLimits,
-    ResolvedPolicy,
     UpperBound,
     overruled_by,
 )
@@ -89,7 +89,7 @@ class _Draft:
     restricted_by: list[str] = field(default_factory=list)
     """Which policies restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
-    terms: ClaimTerms = NO_TERMS
+    terms: ClaimDefaults = NO_DEFAULTS
     apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     together: TopologyConstraint | None = None
@@ -110,7 +110,7 @@ class _Memo(NamedTuple):
     """A resolution, which holds for as long as the same policies may select the pods of its namespace."""
 
     candidates: Candidates
-    resolved: ResolvedPolicy
+    resolved: EffectivePolicy
 
 
 class Policies:
@@ -139,10 +139,10 @@ class Policies:
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
         self._memos: BoundedCache[tuple[str | None, ...], _Memo] = BoundedCache(_MOST_BYTES)
-        self._numbers: BoundedCache[ResolvedPolicy, tuple[int, int]] = BoundedCache(_MOST_BYTES)
+        self._numbers: BoundedCache[EffectivePolicy, tuple[int, int]] = BoundedCache(_MOST_BYTES)
         self._last_number = 0
 
-    def resolve(self, pod: Pod) -> ResolvedPolicy:
+    def resolve(self, pod: Pod) -> EffectivePolicy:
         """Return what is in force for the pod.
 
         Pods of one namespace that agree in the labels that some selector asks about, and in their policy annotations,
@@ -158,21 +158,21 @@ class Policies:
         self._memos.put(key, _Memo(candidates, resolved), bytes_of(key) + size)
         return resolved
 
-    def claim_terms(self, pod: Pod) -> ClaimTerms | None:
+    def claim_terms(self, pod: Pod) -> ClaimDefaults | None:
         """Return what policies add to the claims of the pod; None where it cannot be known yet."""
         found = self.resolve(pod)
         return None if found.refusal else found.terms
 
     def _resolve_safely(
         self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
-    ) -> ResolvedPolicy:
+    ) -> EffectivePolicy:
         """Resolve; whatever is wrong with one policy must not stop the pods of all others."""
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            return ResolvedPolicy(refusal=f"PolicyNotReady: {internal_error(error)}", preemption=PROTECTED)
+            return EffectivePolicy(refusal=f"PolicyNotReady: {internal_error(error)}", preemption=PROTECTED)
 
-    def _numbered(self, resolved: ResolvedPolicy) -> tuple[ResolvedPolicy, int]:
+    def _numbered(self, resolved: EffectivePolicy) -> tuple[EffectivePolicy, int]:
         """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them.
 
         Numbers that are given out stay unique: one that is forgotten is only not found again.
@@ -192,17 +192,17 @@ class Policies:
 
     def _resolve(
         self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
-    ) -> ResolvedPolicy:
+    ) -> EffectivePolicy:
         if candidates.undecided is not None:
             by = title(candidates.undecided)
             refusal = f"PolicyNotReady: the labels of the namespace, which {by} asks, are not known"
-            return ResolvedPolicy(refusal=refusal, preemption=PROTECTED)
+            return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
         matching = candidates.matching(labels)
         preemption, preemption_by = preemption_rules(matching)
         blocker = _blocker(matching)
         if blocker is not None:
             refusal = f"PolicyNotReady: {title(blocker)}: {blocker.error}"
-            return ResolvedPolicy(refusal=refusal, preemption=preemption)
+            return EffectivePolicy(refusal=refusal, preemption=preemption)
         matching = [policy for policy in matching if policy.spec is not None]
         draft = self._from_policies(matching)
         for policy in preemption_by:
@@ -210,9 +210,9 @@ class Policies:
         try:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
-            return ResolvedPolicy(refusal=str(error), preemption=preemption)
+            return EffectivePolicy(refusal=str(error), preemption=preemption)
         draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
-        return ResolvedPolicy(
+        return EffectivePolicy(
             scorers=draft.nodes.scorers,
             choice=draft.choice,
             terms=draft.terms,
@@ -245,7 +245,7 @@ class Policies:
         for policy, section in holding(matching, "nodes")[:1]:
             draft.together = together(section, title(policy))
         for policy, section in holding(matching, "defaults")[:1]:
-            draft.terms = ClaimTerms(section.memory, section.cores)
+            draft.terms = ClaimDefaults(section.memory, section.cores)
             draft.came_from("defaults", title(policy))
         for policy, section in holding(matching, "groups")[:1]:
             draft.groups = group_rules(section)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, TopologyConstraint
+from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, TopologyConstraint
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
 from vgpu_scheduler.scorers import WeightedScorer
@@ -63,7 +63,7 @@ _FREE_CHOICE = CardChoice()
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedPolicy:
+class EffectivePolicy:
     """What is in force for one pod.
 
     Attributes
@@ -112,7 +112,7 @@ class ResolvedPolicy:
 
     scorers: tuple[WeightedScorer, ...] = ()
     choice: CardChoice = _FREE_CHOICE
-    terms: ClaimTerms = NO_TERMS
+    terms: ClaimDefaults = NO_DEFAULTS
     apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from vgpu_scheduler.reading.scenario import SimulatedPods, add_copies, answers_to, change_nodes, number_of_copies
     from vgpu_scheduler.reading.schedulers import (
         announced_for,
+        assumed_scheduler_note,
         is_ours,
         left_to_whom,
         named_anew,
-        with_our_scheduler_name,
     )
     from vgpu_scheduler.reading.settings import (
         DEFAULTS,
@@ -94,6 +94,7 @@ __all__ = [
     "announced_for",
     "answers_to",
     "ask_page",
+    "assumed_scheduler_note",
     "at_home",
     "card_places",
     "change_nodes",
@@ -142,7 +143,6 @@ __all__ = [
     "view_warnings",
     "why_no_more",
     "with_kind",
-    "with_our_scheduler_name",
     "within",
     "yaml_files",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.reading.policies import title
-from vgpu_scheduler.reading.schedulers import with_our_scheduler_name
+from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
 from vgpu_scheduler.whatif import (
     WORKLOADS,
@@ -69,7 +69,7 @@ def new_pods(
             warn(f"{title(obj)}: it asks for no pods")
         for each in made.sets:
             found = [_pod(world, obj, each, pod) for pod in each.pods[first]]
-            if found and (text := with_our_scheduler_name(world, settings, each.pods[0], found[0].namespace)):
+            if found and (text := assumed_scheduler_note(world, settings, each.pods[0], found[0].namespace)):
                 told.setdefault(text, {})[title(obj)] = None
             if found and found[0].node_name:
                 told.setdefault(_NAMES_NODE, {})[title(obj)] = None

@@ -52,7 +52,7 @@ class ExplainedPod:
     def namespaces(self) -> frozenset[str]:
         """The namespaces of other pods that are named as going for it or for whom it goes."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
-        displacing = [] if self.found.displaced_by is None else [self.found.displaced_by.pod]
+        displacing = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
         keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *displacing]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
@@ -65,7 +65,7 @@ class ExplainedPod:
     @property
     def ending(self) -> str:
         """That a bound pod is being deleted, in a sentence; empty where it is not, or it is said for whom it goes."""
-        return "" if self.found.displaced_by is not None else describe_terminating(self.pod)
+        return "" if self.found.preempted_by is not None else describe_terminating(self.pod)
 
     @property
     def record(self) -> list[str]:
@@ -83,7 +83,7 @@ class ExplainedPod:
             found,
             remedies=remedies,
             preemption_outlook=found.preemption_outlook and found.preemption_outlook.without_names(allowed),
-            displaced_by=found.displaced_by and found.displaced_by.without_names(allowed),
+            preempted_by=found.preempted_by and found.preempted_by.without_names(allowed),
             kept=[each.without_names(allowed) for each in found.kept],
         )
         return replace(self, found=told)
@@ -99,7 +99,7 @@ class ExplainedPod:
         return [
             self.where,
             *(f"  {line}" for line in (*found.held, *self.record)),
-            *([f"  {found.displaced_by.text()}"] if found.displaced_by is not None else []),
+            *([f"  {found.preempted_by.text()}"] if found.preempted_by is not None else []),
             *([f"  {self.ending}"] if self.ending else []),
             "",
             f"If it were created now, without itself, it would go {here}:",
@@ -112,7 +112,7 @@ class ExplainedPod:
         if not self.is_bound:
             named = {"named": self.pod.scheduler_name, "ours": self.ours}
             return {**self.found.as_json(), "scheduler": named, "settings": self.scheduler.source}
-        pod, displaced = self.pod, self.found.displaced_by
+        pod, displaced = self.pod, self.found.preempted_by
         plain: dict[str, Any] = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
         plain |= {"announcedBy": pod.scheduler_name} if self.is_announced else {}
         plain |= {"deleting": True} if pod.deleting else {}

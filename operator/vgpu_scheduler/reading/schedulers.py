@@ -32,7 +32,7 @@ def announced_for(pod: Pod, node: str) -> str:
     return f"{pod.key} is announced for {node} by {pod.scheduler_name}, which has not bound it yet: {counted}."
 
 
-def with_our_scheduler_name(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> str:
+def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> str:
     """Say that a pod which is to be created is placed as if it named this scheduler; empty for one that does.
 
     Parameters

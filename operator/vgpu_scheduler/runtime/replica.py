@@ -259,12 +259,12 @@ class Replica:
             await self._evictor.take_over()
 
     def _policy_status(self) -> PolicyStatusWriter:
-        effective_policies = self._engine.effective_policies
+        policy_tracker = self._engine.policy_tracker
         return PolicyStatusWriter(
             self._api,
             self._clock,
-            lambda: effective_policies.report(self._engine.scheduler_names),
-            lambda: effective_policies.generation,
+            lambda: policy_tracker.report(self._engine.scheduler_names),
+            lambda: policy_tracker.generation,
             self._settings.policy_status_interval,
         )
 

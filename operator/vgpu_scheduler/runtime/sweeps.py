@@ -12,7 +12,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import PODS, SWEPT, Kind, Listing, Observer, list_all, list_changed, list_pods
 from vgpu_scheduler.kube import ObjectIdentity
 from vgpu_scheduler.runtime.collecting import release_memory
-from vgpu_scheduler.state import Ledger, State
+from vgpu_scheduler.state import State, UsedAmounts
 
 log = logging.getLogger(__name__)
 
@@ -136,18 +136,18 @@ class Sweeps:
             self._observer.port.decide_again()
 
 
-async def ledger(state: State) -> Ledger:
+async def ledger(state: State) -> UsedAmounts:
     """Return the used amounts of every device in use, some nodes at a time."""
-    found: Ledger = {}
+    found: UsedAmounts = {}
     for names in _slices(state):
         found |= state.ledger(names)
         await asyncio.sleep(0)
     return found
 
 
-async def drift(state: State) -> dict[str, tuple[Ledger, Ledger]]:
+async def drift(state: State) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:
     """Compare the ledger with its rebuild, some nodes at a time; see :meth:`State.drift`."""
-    found: dict[str, tuple[Ledger, Ledger]] = {}
+    found: dict[str, tuple[UsedAmounts, UsedAmounts]] = {}
     for names in _slices(state):
         found |= state.drift(names)
         await asyncio.sleep(0)

@@ -58,7 +58,7 @@ def warm_up() -> None:
             _warm_up_shares()
     for number, spec in enumerate(_POLICIES):
         metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
-        engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
+        engine.policy_tracker.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
         engine.observe_pod(_pod(str(number), _RULES if number else {}), 0.0)
         engine.attempt(0.0)
     _warm_up_prices(engine, _pod("priced", _RULES))

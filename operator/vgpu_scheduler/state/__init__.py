@@ -15,7 +15,7 @@ from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
 from vgpu_scheduler.state.selecting import SelectingObjects
-from vgpu_scheduler.state.state import Ledger, State
+from vgpu_scheduler.state.state import State, UsedAmounts
 from vgpu_scheduler.state.storage import STORAGE_KINDS
 from vgpu_scheduler.state.volumes import Volumes
 
@@ -30,7 +30,6 @@ __all__ = [
     "InUse",
     "InterPodCounts",
     "Item",
-    "Ledger",
     "NodeCounts",
     "NodeTable",
     "PeerKeys",
@@ -42,6 +41,7 @@ __all__ = [
     "ResidentTerm",
     "SelectingObjects",
     "State",
+    "UsedAmounts",
     "VolumeRequirement",
     "Volumes",
     "canonical",

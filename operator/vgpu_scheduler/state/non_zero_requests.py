@@ -23,15 +23,15 @@ class NonZeroRequests:
     ----------
     nodes
         The nodes.
-    books
+    ledger
         Who is on them.
     pod_of
         Returns a pod by its UID.
     """
 
-    def __init__(self, nodes: NodeTable, books: ReservationLedger, pod_of: Callable[[str], Pod]) -> None:
+    def __init__(self, nodes: NodeTable, ledger: ReservationLedger, pod_of: Callable[[str], Pod]) -> None:
         self._nodes = nodes
-        self._books = books
+        self._ledger = ledger
         self._pod_of = pod_of
         self._sums = np.zeros((2, 0), dtype=np.int64)
         self._seen = np.zeros(0, dtype=np.int64)
@@ -44,7 +44,7 @@ class NonZeroRequests:
             self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
         version = self._nodes.version
         for row in rows[version[rows] != self._seen[rows]].tolist():
-            found = [self._pod_of(held.uid).spec.unrequested for held in self._books.on(self._nodes.name(row))]
+            found = [self._pod_of(held.uid).spec.unrequested for held in self._ledger.on(self._nodes.name(row))]
             self._sums[:, row] = np.array(found, dtype=np.int64).sum(axis=0) if found else 0
             self._seen[row] = version[row]
         sums: NDArray[np.int64] = self._sums[:, rows]

@@ -20,7 +20,7 @@ from vgpu_scheduler.state.reservation_ledger import ReservationLedger
 from vgpu_scheduler.state.reservations import Assumptions, Nominations, Phase, Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 
-__all__ = ["KnownPod", "Ledger", "StateReader", "differences", "over_capacity", "read_ledger"]
+__all__ = ["KnownPod", "StateReader", "UsedAmounts", "differences", "over_capacity", "read_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +90,15 @@ class StateReader:
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
-        self.trial = HypotheticalUsage(indexes.nodes, indexes.matrices)
+        self.hypothetical = HypotheticalUsage(indexes.nodes, indexes.matrices)
         """Says what would be in use of a node; each answer is void when the next is asked for."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
         self._bound = BoundPods()
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._books = ReservationLedger(self._indexes, self._known_pod, self.wakes)
-        self.unrequested = NonZeroRequests(self.nodes, self._books, self._known_pod)
+        self._ledger = ReservationLedger(self._indexes, self._known_pod, self.wakes)
+        self.unrequested = NonZeroRequests(self.nodes, self._ledger, self._known_pod)
         """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
         self.nominations = Nominations()
@@ -119,8 +119,8 @@ class StateReader:
 
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
         """Return the cards of a dialect's vendors that some peers hold, kept up to date for as long as it is used."""
-        holding = ((self._known_pod(held.uid), held) for held in self._books)
-        waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._books.room.holds)
+        holding = ((self._known_pod(held.uid), held) for held in self._ledger)
+        waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
         index = self._indexes.peers
         return HeldCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
 
@@ -152,11 +152,11 @@ class StateReader:
 
     def holds_something(self, uid: str) -> bool:
         """Tell whether a pod keeps others from something: by a reservation, or by its nomination."""
-        return uid in self._books or uid in self.nominations
+        return uid in self._ledger or uid in self.nominations
 
     def closing_cards(self) -> list[Reservation]:
         """Return the reservations of pods whose cards are not known, by name of the pod."""
-        return sorted((self._books[uid] for uid in self._books.closing), key=lambda held: (held.pod, held.uid))
+        return sorted((self._ledger[uid] for uid in self._ledger.closing), key=lambda held: (held.pod, held.uid))
 
     def pods(self) -> Iterable[Pod]:
         """Return all known pods."""
@@ -173,7 +173,7 @@ class StateReader:
 
     def assumed(self) -> list[Reservation]:
         """Return the reservations of pods that are not bound yet, by UID."""
-        held = (self._books.get(uid) for uid in sorted(self._in_flight))
+        held = (self._ledger.get(uid) for uid in sorted(self._in_flight))
         return [each for each in held if each is not None and each.phase is Phase.ASSUMED]
 
     def was_removed(self, uid: str) -> bool:
@@ -202,11 +202,11 @@ class StateReader:
 
     def reservation(self, uid: str) -> Reservation | None:
         """Return what a pod holds, or None."""
-        return self._books.get(uid)
+        return self._ledger.get(uid)
 
     def reservations(self, node: str | None = None) -> Iterable[Reservation]:
         """Return all reservations, or those on one node, in no order to rely upon."""
-        return iter(self._books) if node is None else self._books.on(node)
+        return iter(self._ledger) if node is None else self._ledger.on(node)
 
     def starting_pods(self, node: str) -> dict[str, int]:
         """Return the pods that hold something on a node beyond a decision and have neither started nor ended.
@@ -214,16 +214,16 @@ class StateReader:
         Each UID has the number of the last change of its pod; they are in the order of these numbers, and who has
         seen all changes up to one need not look at those before.
         """
-        return self._books.starting(node)
+        return self._ledger.starting(node)
 
-    def supposing(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
+    def adjusted(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return what is charged otherwise if some pods of a node were gone; see :class:`KeptRoom`."""
-        return self._books.room.supposing(node, gone, open_)
+        return self._ledger.room.adjusted(node, gone, open_)
 
     @property
     def holds(self) -> Holds:
         """Room that is kept for pods that are not bound yet."""
-        return self._books.room.holds
+        return self._ledger.room.holds
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look.
@@ -232,23 +232,23 @@ class StateReader:
         their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
         then were decided with this one in sight.
         """
-        return self._assumptions.holds(self._books[uid], pod)
+        return self._assumptions.holds(self._ledger[uid], pod)
 
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
         """Release what some pods hold for the time of a question; pods that hold nothing may be named."""
-        return self._books.without(uids)
+        return self._ledger.without(uids)
 
     def having(self, reservation: Reservation) -> AbstractContextManager[None]:
         """Have a pod hold something for the time of a question."""
-        return self._books.having(reservation)
+        return self._ledger.having(reservation)
 
     def counting(
         self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
     ) -> AbstractContextManager[None]:
         """Count other pods in what depends on more than one node, for a question; see :class:`ReservationLedger`."""
-        return self._books.counting(without, added)
+        return self._ledger.counting(without, added)
 
-    def ledger(self, names: Iterable[str] | None = None) -> Ledger:
+    def ledger(self, names: Iterable[str] | None = None) -> UsedAmounts:
         """Return the used amounts of every device in use, of all nodes or of some."""
         return read_ledger(self.nodes, self.matrices, self._node_names() if names is None else names)
 
@@ -260,7 +260,7 @@ class StateReader:
         return (node.name for node in self._node_objects)
 
 
-Ledger = dict[str, dict[str, Amounts]]
+UsedAmounts = dict[str, dict[str, Amounts]]
 """Node name to UUID to used amounts; devices with nothing used are left out.
 
 A UUID that two dialects have used amounts of has the name of the later one before it, as in ``volcano/GPU-1``.
@@ -269,9 +269,9 @@ A UUID that two dialects have used amounts of has the name of the later one befo
 Matrices = Mapping[str, DeviceMatrix]
 
 
-def read_ledger(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> Ledger:
+def read_ledger(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> UsedAmounts:
     """Return the used amounts of every device in use, of the nodes among these names."""
-    result: Ledger = {}
+    result: UsedAmounts = {}
     for name in names:
         row = nodes.row(name)
         if row is None:
@@ -286,7 +286,7 @@ def read_ledger(nodes: NodeTable, matrices: Matrices, names: Iterable[str]) -> L
     return result
 
 
-def differences(ours: Ledger, theirs: Ledger) -> dict[str, tuple[Ledger, Ledger]]:
+def differences(ours: UsedAmounts, theirs: UsedAmounts) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:
     """Return, for each node where two ledgers differ, what either says of it."""
     return {
         name: ({name: ours.get(name, {})}, {name: theirs.get(name, {})})

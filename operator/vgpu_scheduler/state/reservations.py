@@ -122,8 +122,8 @@ class Reservation:
             return {}
         listed = {device.uuid: device for device in devices}
         result = {uuid: amounts for uuid, amounts in usage.charges.items() if uuid in listed}
-        displaced = {id(claims): claims for uuid, claims in usage.displaced.items() if uuid not in listed}
-        for claims in (usage.unreadable, *displaced.values()):
+        unlisted = {id(claims): claims for uuid, claims in usage.unlisted.items() if uuid not in listed}
+        for claims in (usage.unreadable, *unlisted.values()):
             for device in devices if claims else ():
                 blanket = blanket_charge(claims, device)
                 if blanket:
@@ -153,9 +153,9 @@ def _widen(old: Usage, new: Usage) -> Usage:
     merged = dict(new.charges)
     for uuid, amounts in old.charges.items():
         merged[uuid] = peak(merged[uuid], amounts) if uuid in merged else amounts
-    displaced = {**old.displaced, **new.displaced}
+    unlisted = {**old.unlisted, **new.unlisted}
     vendors = {**old.vendors, **new.vendors}
-    return Usage(merged, new.unreadable or old.unreadable, new.problem, displaced, vendors)
+    return Usage(merged, new.unreadable or old.unreadable, new.problem, unlisted, vendors)
 
 
 _Basis = tuple[PodSpec, Mapping[str, str], int, int]

@@ -20,7 +20,7 @@ from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
-from vgpu_scheduler.state.reader import KnownPod, Ledger, StateReader, differences
+from vgpu_scheduler.state.reader import KnownPod, StateReader, UsedAmounts, differences
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 from vgpu_scheduler.state.volumes import Volumes
 
@@ -73,7 +73,7 @@ class State(StateReader):
         assert row is not None
         fresh = known is None
         if fresh:
-            self._books.node_came(node.name, row)
+            self._ledger.node_came(node.name, row)
         for dialect, listed in devices.items():
             if self._list_devices(row, node.name, dialect, listed):
                 event |= ClusterEvent.DEVICES
@@ -107,7 +107,7 @@ class State(StateReader):
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return ClusterEvent.AFFINITY | (ClusterEvent.VOLUMES if self._books.use_volumes(name) else ClusterEvent.NONE)
+        return ClusterEvent.AFFINITY | (ClusterEvent.VOLUMES if self._ledger.use_volumes(name) else ClusterEvent.NONE)
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -115,7 +115,7 @@ class State(StateReader):
             return False
         assert distinct(ordered), f"node {node} lists a device twice"
         matrix.replace(row, ordered)
-        self._books.devices_replaced(dialect, node, row)
+        self._ledger.devices_replaced(dialect, node, row)
         for held in tuple(self.reservations(node)):
             known = self._pods.get(held.uid)
             if known is not None and any(usage.by_place for usage in known.uses.values()):
@@ -147,21 +147,21 @@ class State(StateReader):
         if known is None:
             self._uids[pod.key] = pod.uid
         self._bound.move(pod.uid, known.pod.node_name if known else "", pod.node_name)
-        held = self._books.get(pod.uid)
+        held = self._ledger.get(pod.uid)
         event = self.nominations.observe(pod)
         if held and known and known.pod.deleting != pod.deleting:
-            self._books.note_holder(held)
+            self._ledger.note_holder(held)
         if held and known and known.counts_otherwise(pod):
-            event |= self._books.recount(held)
+            event |= self._ledger.recount(held)
         if held and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, held):
             event |= self._peers_changed(held.node)
         if pod.terminal or pod.node_name:
-            event |= self._books.room.give_up(pod.uid)
+            event |= self._ledger.room.give_up(pod.uid)
         if pod.terminal:
             return event | self._release(pod.uid)
         if not pod.node_name:
             if held:
-                self._books.note_change(pod.uid)
+                self._ledger.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return event | (self._release(pod.uid) if held and held.phase is Phase.BOUND else ClusterEvent.NONE)
         return event | self._hold_bound(pod, self.as_listed(pod.node_name, uses), held)
@@ -193,10 +193,10 @@ class State(StateReader):
         if held and held.charges_the_same(fresh):
             self._assumptions.drop(pod.uid)
             if held.volumes:
-                return self._books.carried_out(fresh)
-            self._books.restate(fresh)
+                return self._ledger.carried_out(fresh)
+            self._ledger.restate(fresh)
             return ClusterEvent.NONE
-        return self._release(pod.uid) | self._books.hold(fresh)
+        return self._release(pod.uid) | self._ledger.hold(fresh)
 
     def remove_pod(self, uid: str, version: int | None = None) -> ClusterEvent:
         """Forget a pod, so that a late answer does not raise the dead.
@@ -211,7 +211,7 @@ class State(StateReader):
         ClusterEvent
             What this may help.
         """
-        event = self._release(uid) | self._books.room.give_up(uid) | self.nominations.remove(uid)
+        event = self._release(uid) | self._ledger.room.give_up(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
             self._bound.move(uid, known.pod.node_name, "")
@@ -237,72 +237,72 @@ class State(StateReader):
             If the pod is not known or holds something already.
         """
         known = self._pods.get(uid)
-        if known is None or uid in self._books:
+        if known is None or uid in self._ledger:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        given_up = self._books.room.give_up(uid) | self.nominations.placed(uid)
+        given_up = self._ledger.room.give_up(uid) | self.nominations.placed(uid)
         self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
-        return given_up | self._books.hold(reservation)
+        return given_up | self._ledger.hold(reservation)
 
     def keep(self, hold: Hold) -> None:
         """Keep room for a pod that holds nothing yet, until it is placed, ends, or the room is given up."""
         pod = self.pod(hold.uid)
-        if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._books:
-            self._books.room.keep(hold)
+        if pod is not None and not pod.terminal and not pod.node_name and hold.uid not in self._ledger:
+            self._ledger.room.keep(hold)
 
     def give_up(self, uid: str) -> ClusterEvent:
         """Keep no room for a pod any more; return what that may help."""
-        return self._books.room.give_up(uid)
+        return self._ledger.room.give_up(uid)
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
         """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
-        held = self._books[uid]
+        held = self._ledger[uid]
         assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
         event = self._release(uid)
         try:
             return event | self.assume(uid, placement, usage, requests)
         except Exception:
             self._release(uid)
-            self._books.hold(held)
+            self._ledger.hold(held)
             raise
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
-        held = self._books.get(uid)
+        held = self._ledger.get(uid)
         if held and held.phase in _DECIDED:
             self._assumptions.drop(uid)
-            self._books.restate(replace(held, phase=Phase.CONFIRMED))
+            self._ledger.restate(replace(held, phase=Phase.CONFIRMED))
 
     def mark_in_doubt(self, uid: str) -> None:
         """Note that no write for an assumed pod is in flight any more, and that nobody can tell what came of it."""
-        held = self._books.get(uid)
+        held = self._ledger.get(uid)
         if held and held.phase is Phase.ASSUMED:
             self._assumptions.drop(uid)
-            self._books.restate(replace(held, phase=Phase.IN_DOUBT))
+            self._ledger.restate(replace(held, phase=Phase.IN_DOUBT))
         self.settled(uid)
 
     def forget(self, uid: str) -> ClusterEvent:
         """Give back an assumed reservation; a bound one is not touched."""
-        held = self._books.get(uid)
+        held = self._ledger.get(uid)
         if held is None or held.phase not in _DECIDED:
             return ClusterEvent.NONE
         return self._release(uid)
 
     def undo(self, uid: str) -> None:
         """Take an assumption back within the decision that made it: versions rise, and nobody is to be woken by it."""
-        assert self._books[uid].phase is Phase.ASSUMED, f"pod {self._books[uid].pod} is bound"
+        assert self._ledger[uid].phase is Phase.ASSUMED, f"pod {self._ledger[uid].pod} is bound"
         self._assumptions.drop(uid)
-        self._books.take_off(uid)
+        self._ledger.take_off(uid)
         self._in_flight.discard(uid)
 
     def mark_rechecked(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
-        self._assumptions.note(self._pods[uid].pod, self._books[uid].node)
+        self._assumptions.note(self._pods[uid].pod, self._ledger[uid].node)
 
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
@@ -323,11 +323,11 @@ class State(StateReader):
         """
         self._pods.forget_versions()
         self._node_objects.forget_versions()
-        self._books.doubt_confirmations()
+        self._ledger.doubt_confirmations()
 
     def _release(self, uid: str) -> ClusterEvent:
         self._assumptions.drop(uid)
-        return self._books.release(uid)
+        return self._ledger.release(uid)
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class State(StateReader):
         for node in self._node_objects if names is None else filter(None, map(self._node_objects.get, names)):
             row = self.nodes.row(node.name)
             twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
-        booked = self._books if names is None else chain.from_iterable(map(self._books.on, names))
+        booked = self._ledger if names is None else chain.from_iterable(map(self._ledger.on, names))
         unseen = [held for held in booked if held.phase is not Phase.BOUND]
         if names is None:
             pods: Iterable[KnownPod] = self._pods
@@ -359,13 +359,13 @@ class State(StateReader):
         for known in pods:
             twin.observe_pod(known.pod, known.uses)
         for held in unseen:
-            if held.uid not in twin._books:
-                twin._books.hold(held)
+            if held.uid not in twin._ledger:
+                twin._ledger.hold(held)
         for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
-            twin._books.room.keep(hold)
+            twin._ledger.room.keep(hold)
         return twin
 
-    def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:
+    def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[UsedAmounts, UsedAmounts]]:
         """Compare the ledger with its rebuild: per node, what is booked and what the objects say; empty when equal.
 
         All nodes, or some. Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named
@@ -378,16 +378,16 @@ class State(StateReader):
 
         It is never wrong unless there is an error in this program: the caller has something to report.
         """
-        wrong = self._books.correct(name, self.rebuild({name})._books)
+        wrong = self._ledger.correct(name, self.rebuild({name})._ledger)
         row, before = self.nodes.row(name), self.ledger([name])
         if row is not None:
             for dialect, matrix in self.matrices.items():
                 matrix.replace(row, matrix.devices(row))
-                self._books.devices_replaced(dialect, name, row)
+                self._ledger.devices_replaced(dialect, name, row)
             self.nodes.touch(row)
         if self.ledger([name]) != before:
             wrong.append("the amounts of its cards were not those that its pods hold")
         return wrong
 
 
-__all__ = ["Ledger", "State"]
+__all__ = ["State", "UsedAmounts"]

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_from_condition
+from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_from_event
 from vgpu_scheduler.kube import Pod, to_int
 from vgpu_scheduler.model import MUTEX, CardReason, ConditionReason, NearMiss, PodClaims
 from vgpu_scheduler.policy import OVERRIDES
@@ -148,7 +148,7 @@ def remedies_from_condition(
     meant = corrected(world, world.written(pod))
     asked, near_miss = PodRequest(world, meant.written), NearMiss.found_in(event)
     reports, fellows = standing
-    quotas = QuotasOfPod(asked, quotas_from_condition(event) if reports is None else tuple(reports), fellows)
+    quotas = QuotasOfPod(asked, quotas_from_event(event) if reports is None else tuple(reports), fellows)
     before, after = others
     remedies = [
         *quotas.beside(before),

@@ -147,8 +147,8 @@ class Expectation(StrictForm):
                 yield f"preempts: expected {', '.join(wanted) or 'nobody'}, found {', '.join(gone) or 'nobody'}"
         if self.preempted_by is not None:
             by = _key(self.preempted_by, namespace)
-            if by != answer.displaced_by:
-                yield f"preemptedBy: expected {by}, found {answer.displaced_by or 'nobody'}"
+            if by != answer.preempted_by:
+                yield f"preemptedBy: expected {by}, found {answer.preempted_by or 'nobody'}"
 
     def _not_waiting(self, answer: PodResult) -> Iterator[str]:
         expected = " and ".join(map(repr, self.reason)) if self.reason else f"outcome {self.outcome}"

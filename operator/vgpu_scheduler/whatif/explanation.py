@@ -21,10 +21,10 @@ from vgpu_scheduler.whatif.mismatch import OTHER_CARDS, describe_mismatch
 from vgpu_scheduler.whatif.obstacles import causes_together
 from vgpu_scheduler.whatif.other_waiting_pods import describe_other_waiting_pods
 from vgpu_scheduler.whatif.preempting import (
-    DisplacedBy,
+    PreemptedBy,
     PreemptionOutlook,
-    displaced_by,
     group_preemption_outlook,
+    preempted_by,
     preemption_outlook,
 )
 from vgpu_scheduler.whatif.queue_order import PodsWaitingBeside, placed, pods_waiting_beside
@@ -81,7 +81,7 @@ class Explanation:
         How many pods that wait are served before it, or after it and fit; empty where that makes no difference.
     preemption_outlook
         Who would have to go for it, or is going, or why nobody has to; None where that is no question.
-    displaced_by
+    preempted_by
         For whom a bound pod goes; None if it does not.
     group
         How far its group is; empty where one pod of it may run alone, or it belongs to none.
@@ -101,7 +101,7 @@ class Explanation:
     kept: Sequence[HoldForOther] = ()
     first: Sequence[str] = ()
     preemption_outlook: PreemptionOutlook | None = None
-    displaced_by: DisplacedBy | None = None
+    preempted_by: PreemptedBy | None = None
     group: str = ""
     none_proposed: str = ""
 
@@ -255,7 +255,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    held, displaced = held_cards(world, pod), displaced_by(world, pod)
+    held, displaced = held_cards(world, pod), preempted_by(world, pod)
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
@@ -265,7 +265,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
     is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
     helps = remedies(world, pod, made_anew=True) if is_searched else []
-    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, displaced_by=displaced)
+    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, preempted_by=displaced)
 
 
 def _cards(

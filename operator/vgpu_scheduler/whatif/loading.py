@@ -208,7 +208,7 @@ class LoadedCluster:
         """Take in a policy, or another version of one."""
         policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
         self.policies[title(policy)] = obj
-        self.engine.effective_policies.observe(policy)
+        self.engine.policy_tracker.observe(policy)
         return policy
 
     def _add_policy(self, obj: Object) -> None:
@@ -261,7 +261,7 @@ class LoadedCluster:
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
-        self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
+        self.engine.policy_tracker.observe_namespace(Namespace(name, dict(labels)))
         self.namespaces[name] = labels
 
     def ensure_namespace(self, name: str) -> None:

@@ -59,7 +59,7 @@ def occupant_of(world: World, pod: Pod) -> Occupant:
     held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
     spots: set[Spot] = set()
     for dialect, usage in world.engine.uses(pod).items():
-        if usage.unreadable or usage.displaced:
+        if usage.unreadable or usage.unlisted:
             held[_Kind(dialect, "any card", whole=True)] = 1
         for device in world.devices(pod.node_name, dialect):
             amounts = usage.charges.get(device.uuid, ())

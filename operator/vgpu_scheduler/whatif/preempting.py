@@ -29,10 +29,10 @@ from vgpu_scheduler.whatif.victims import (
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
-    "DisplacedBy",
+    "PreemptedBy",
     "PreemptionOutlook",
-    "displaced_by",
     "group_preemption_outlook",
+    "preempted_by",
     "preemption_outlook",
     "take_up_preemptions",
 ]
@@ -259,7 +259,7 @@ def _would_preempt(world: World, pod: Pod) -> bool:
 @contextmanager
 def _let_preempt(world: World, pod: Pod) -> Iterator[None]:
     """Have a cluster policy let a pod preempt others for the time of a question: the one in force, or one more."""
-    policies, rules = world.engine.effective_policies, world.engine.policies.resolve(pod)
+    policies, rules = world.engine.policy_tracker, world.engine.policies.resolve(pod)
     titles = rules.titles("preemption")
     written = next((world.policies[each] for each in titles if each.startswith(CLUSTER_KIND)), None)
     spec = {} if written is None else written.get("spec") or {}
@@ -312,7 +312,7 @@ def _cost(found: Victims) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DisplacedBy:
+class PreemptedBy:
     """For whom a pod goes.
 
     Attributes
@@ -336,7 +336,7 @@ class DisplacedBy:
     records: tuple[str, ...] = ()
     by_scheduler: bool = False
 
-    def without_names(self, namespaces: Collection[str]) -> DisplacedBy:
+    def without_names(self, namespaces: Collection[str]) -> PreemptedBy:
         """Return it for somebody who may delete pods in these namespaces alone."""
         return self if self.pod.partition("/")[0] in namespaces else replace(self, pod="")
 
@@ -358,7 +358,7 @@ class DisplacedBy:
         return f"It was evicted, and {whom} is nominated to its node and waits for room there."
 
 
-def displaced_by(world: World, pod: Pod) -> DisplacedBy | None:
+def preempted_by(world: World, pod: Pod) -> PreemptedBy | None:
     """Say for whom a bound pod goes; None if it does not go, or not for that."""
     policies = [
         title(policy)
@@ -371,8 +371,8 @@ def displaced_by(world: World, pod: Pod) -> DisplacedBy | None:
     preemptor = _preemptor(world, pod)
     certain = bool(policies) or pod.disruption == "PreemptionByScheduler"
     if preemptor is None:
-        return DisplacedBy(pod.node_name, records=tuple(policies), by_scheduler=certain) if certain else None
-    return DisplacedBy(
+        return PreemptedBy(pod.node_name, records=tuple(policies), by_scheduler=certain) if certain else None
+    return PreemptedBy(
         pod.node_name, preemptor.uid, preemptor.key, preemptor.priority, tuple(policies), by_scheduler=certain
     )
 

@@ -36,7 +36,7 @@ class PodResult:
         Why it is bound later, if it is: a device plugin of its node serves another pod.
     preemption
         Who had to go for it, where that was asked about; None if nobody had to.
-    displaced_by
+    preempted_by
         The pod, as ``namespace/name``, for which it went again later, where that was asked about; empty for none.
     quotas
         How its namespace stands, where quotas keep it waiting.
@@ -49,7 +49,7 @@ class PodResult:
     dimensions: tuple[Dimension, ...]
     after: str = ""
     preemption: Preemption | None = None
-    displaced_by: str = ""
+    preempted_by: str = ""
     quotas: str = ""
 
     @property
@@ -60,7 +60,7 @@ class PodResult:
     @property
     def outcome(self) -> str:
         """What came of it, in a word for people: a pod behind scheduling gates is not refused, it is not tried yet."""
-        if self.displaced_by:
+        if self.preempted_by:
             return "displaced"
         if self.preemption is not None and self.node:
             return "preempts"
@@ -109,7 +109,7 @@ class PodResult:
             **({"quotas": self.quotas} if self.quotas else {}),
             **({"after": self.after} if self.after else {}),
             **({"preempts": victims_as_json(self.preemption)} if self.preemption is not None else {}),
-            **({"displacedBy": self.displaced_by} if self.displaced_by else {}),
+            **({"displacedBy": self.preempted_by} if self.preempted_by else {}),
             "policy": dict(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
@@ -225,7 +225,7 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
     for key, _ in preemptions.rules_of(preemptor).quotas:
         policy = policies.get(key)
         if policy is not None:
-            world.engine.effective_policies.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
+            world.engine.policy_tracker.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
 
 
 def with_displaced(answers: Iterable[PodResult]) -> list[PodResult]:
@@ -237,7 +237,7 @@ def with_displaced(answers: Iterable[PodResult]) -> list[PodResult]:
         if answer.preemption is not None
         for victim in answer.preemption.victims
     }
-    return [replace(each, displaced_by=displaced.get(each.decision.uid, each.displaced_by)) for each in answers]
+    return [replace(each, preempted_by=displaced.get(each.decision.uid, each.preempted_by)) for each in answers]
 
 
 def _give_up(world: World, uid: str, now: float) -> None:

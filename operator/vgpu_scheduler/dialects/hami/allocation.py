@@ -83,17 +83,17 @@ class HamiAllocation:
         problems = [problem for problem, _ in parts if problem and pod.started]
         unreadable = frozenset(vendor.key for vendor, (problem, _) in zip(claimed, parts, strict=True) if problem)
         charges: dict[str, Amounts] = {}
-        displaced: dict[str, PodClaims] = {}
+        unlisted: dict[str, PodClaims] = {}
         vendors: dict[str, str] = {}
         for _, usage in parts:
             charges.update(usage.charges)
-            displaced.update(usage.displaced)
+            unlisted.update(usage.unlisted)
             vendors.update(usage.vendors)
         return Usage(
             charges,
             self._unreadable(pod, unreadable) if problems else (),
             "; ".join(problems),
-            displaced,
+            unlisted,
             vendors,
         )
 

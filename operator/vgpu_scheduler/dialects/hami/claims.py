@@ -17,7 +17,15 @@ from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.draft import ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
+from vgpu_scheduler.model import (
+    BEST_FIT,
+    NO_DEFAULTS,
+    Claim,
+    ClaimDefaults,
+    ContainerClaims,
+    DeviceResource,
+    PodClaims,
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class HamiClaims:
         """The vendor whose claims a resource is about."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
 
-    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each container claims.
 
         Raises
@@ -92,7 +100,7 @@ class HamiClaims:
             for container in pod.spec.containers
         )
 
-    def _of_container(self, container: Container, pod: Pod, terms: ClaimTerms) -> tuple[Claim, ...]:
+    def _of_container(self, container: Container, pod: Pod, terms: ClaimDefaults) -> tuple[Claim, ...]:
         asked = asked_vendors(container, self._names)
         claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))

@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, odd_modes
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS, WHOLE
+from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
 
 _CORES, _MEMORY = 2, 1
 
@@ -73,7 +73,7 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
 def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
     """Tell whether a pod is not refused for what a container asks of a vendor's cards: then nothing counts as less."""
     try:
-        vendor.claims.read(vendor.key, container, NO_TERMS, mode)
+        vendor.claims.read(vendor.key, container, NO_DEFAULTS, mode)
     except ClaimError:
         return False
     return True

@@ -37,11 +37,11 @@ from vgpu_scheduler.dialects.koordinator.names import (
 )
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
-    NO_TERMS,
+    NO_DEFAULTS,
     WHOLE,
     Amounts,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     ContainerClaims,
     ContainerKind,
     PodClaims,
@@ -68,7 +68,7 @@ def device_requests(pod: Pod) -> dict[str, int]:
     return {name: amount for name, amount in pod.spec.requests.items() if name in TYPE_OF}
 
 
-def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     """Return the claims of every container, of which one holds those of the whole pod.
 
     They stand at the first app container or sidecar that asks for devices, or else at the first init container that
@@ -97,7 +97,7 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
     )
 
 
-def claims_of(requests: Mapping[str, int], terms: ClaimTerms = NO_TERMS) -> tuple[Claim, ...]:
+def claims_of(requests: Mapping[str, int], terms: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
     """Return one claim per device type, ordered by type."""
     of_gpus = {name: amount for name, amount in requests.items() if TYPE_OF.get(name) == GPU}
     claims = []
@@ -148,7 +148,7 @@ def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
     return count, tuple(amounts)
 
 
-def _gpu_claim(requests: Mapping[str, int], terms: ClaimTerms) -> Claim:
+def _gpu_claim(requests: Mapping[str, int], terms: ClaimDefaults) -> Claim:
     """Return the claim on GPUs.
 
     A claim in percent of memory says so twice: as its amount of the ratio, which is what is compared, and as percent

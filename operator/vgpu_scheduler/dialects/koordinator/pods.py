@@ -27,7 +27,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
 )
 from vgpu_scheduler.dialects.values import number_of
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, CardReason, Claim, ClaimTerms, PodClaims
+from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, CardReason, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
 _STRATEGIES = {"spread": Strategy.LEAST_ALLOCATED, "binpack": Strategy.MOST_ALLOCATED}
@@ -61,7 +61,7 @@ class KoordinatorClaims:
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return the pod's claims, one per device type; see :func:`pod_claims` for the container they stand at.
 
         Raises

@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
-from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, ContainerClaims, PodClaims
+from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, ContainerClaims, PodClaims
 
 
 def regular_containers(pod: Pod) -> tuple[Container, ...]:
@@ -17,7 +17,7 @@ def regular_containers(pod: Pod) -> tuple[Container, ...]:
     return tuple(container for container in pod.spec.containers if container.kind is ContainerKind.APP)
 
 
-def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     """Return the claims of every regular container, and of these only: assignments count no others.
 
     Parameters
@@ -48,7 +48,7 @@ def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimTerms = NO_TERMS) -> P
     )
 
 
-def card_claims(container: Container, names: VolcanoNames, terms: ClaimTerms = NO_TERMS) -> tuple[Claim, ...]:
+def card_claims(container: Container, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
     """Return the container's claim on cards: one or none.
 
     A limit of cards makes it one, or a limit of memory, which then is of one card. Memory, its percentage and cores

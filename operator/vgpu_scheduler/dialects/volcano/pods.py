@@ -21,11 +21,11 @@ from vgpu_scheduler.model import (
     BINPACK,
     DEVICE_POLICIES,
     MUTEX,
-    NO_TERMS,
+    NO_DEFAULTS,
     SPREAD,
     WHOLE,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     OrderKind,
     PodClaims,
     policy_words,
@@ -62,7 +62,7 @@ class VolcanoClaims:
         """Cards, and how much of them."""
         return frozenset((self.names.count, *self.names.amounts))
 
-    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each regular container claims; init containers claim nothing under Volcano and are left out.
 
         Raises

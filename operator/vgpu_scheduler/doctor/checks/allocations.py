@@ -73,7 +73,7 @@ def held(seen: ClusterSnapshot) -> Iterator[Finding]:
     for pod in seen.pods:
         if not pod.node_name or pod.terminal:
             continue
-        uses = seen.books.engine.uses(pod)
+        uses = seen.cluster_engine.engine.uses(pod)
         if pod.node_name not in nodes:
             if any(usage.charges for usage in uses.values()):
                 yield ORPHAN.of(_ref(pod), f"it holds cards of node {pod.node_name}, which is not there")
@@ -83,18 +83,18 @@ def held(seen: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _of_dialect(seen: ClusterSnapshot, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
-    listed = seen.books.devices(pod.node_name).get(dialect, ())
+    listed = seen.cluster_engine.devices(pod.node_name).get(dialect, ())
     if usage.problem and listed:
-        named = seen.books.engine.dialects.announced_node(pod)
+        named = seen.cluster_engine.engine.dialects.announced_node(pod)
         if named and named != pod.node_name:
             yield ELSEWHERE.of(_ref(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}")
         else:
-            written = seen.books.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
+            written = seen.cluster_engine.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
             diagnosis = GARBLED if written else UNACCOUNTED
             message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
             yield diagnosis.of(_ref(pod), message)
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
-        home = seen.books.homes.get(uuid)
+        home = seen.cluster_engine.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
         yield PHANTOM.of(
             _ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})", uuid
@@ -115,9 +115,9 @@ def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
 
 def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find cards of which more is used than there is."""
-    state = seen.books.engine.state
+    state = seen.cluster_engine.engine.state
     for node, uuids in state.over_capacity().items():
-        listed = seen.books.devices(node)
+        listed = seen.cluster_engine.devices(node)
         for uuid in uuids:
             held = state.reservations(node)
             for dialect, devices in listed.items():
@@ -139,7 +139,9 @@ def _charges(
 def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
     """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
-    for column, about in enumerate(seen.books.engine.dialects[dialect].inventory.dimensions[: len(device.total)]):
+    for column, about in enumerate(
+        seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
+    ):
         each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]
         used, total = sum(amount for _, amount in each), device.total[column]
         if used > total:

@@ -34,7 +34,7 @@ NOT_ENDED = Diagnosis(
 def stale(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find groups that run with too few pods, one finding each, at the first of its pods."""
     policies = _policies(seen)
-    engine = seen.books.engine
+    engine = seen.cluster_engine.engine
     groups = engine.groups
     ours = (pod for pod in seen.pods if pod.scheduler_name in engine.scheduler_names and groups.runs(pod))
     running: dict[object, list[Pod]] = {}

@@ -85,7 +85,7 @@ def _nodes_that_list(seen: ClusterSnapshot, kind: str) -> frozenset[str]:
     return frozenset(
         name
         for name in seen.nodes_with_devices
-        if any(device.vendor == kind for device in seen.books.devices(name).get(_DIALECT, ()))
+        if any(device.vendor == kind for device in seen.cluster_engine.devices(name).get(_DIALECT, ()))
     )
 
 

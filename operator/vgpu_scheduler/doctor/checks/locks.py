@@ -38,8 +38,8 @@ STALE = Diagnosis(
 
 def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
-    side = seen.books.engine.dialects.node_side
-    judge = seen.books.engine.closed_nodes.judge
+    side = seen.cluster_engine.engine.dialects.node_side
+    judge = seen.cluster_engine.engine.closed_nodes.judge
     for node in seen.nodes:
         for kind in side.locks:
             lock = find_lock(node, kind, side)

@@ -108,7 +108,7 @@ def kept_off(seen: ClusterSnapshot) -> Iterator[Finding | Unknown]:
             node.name
             for node in seen.nodes
             if node.name in seen.nodes_with_devices
-            and seen.books.devices(node.name).get(other.dialect)
+            and seen.cluster_engine.devices(node.name).get(other.dialect)
             and _selects(labels, node)
             and any(_may_go(pod, node) for pod in theirs)
         ]

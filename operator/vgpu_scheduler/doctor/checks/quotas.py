@@ -28,7 +28,7 @@ SUSPICIOUS = Diagnosis(
 def quotas(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find limits that cannot be read, or that count otherwise than they look."""
     known = {EventReason.QUOTA_UNREADABLE: UNREADABLE, EventReason.QUOTA_SUSPICIOUS: SUSPICIOUS}
-    for problem in seen.books.problems:
+    for problem in seen.cluster_engine.problems:
         if problem.reason in known:
             yield known[problem.reason].of(ObjectRef(problem.kind, problem.name, problem.namespace), problem.message)
 

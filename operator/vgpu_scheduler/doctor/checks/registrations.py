@@ -50,7 +50,7 @@ _HANDSHAKE = "handshake"
 def registrations(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find registrations that cannot be read or that contradict each other."""
     known = {"RegistrationUnreadable": UNREADABLE, "DeviceRegisteredTwice": TWICE}
-    for problem in dict.fromkeys(seen.books.problems):
+    for problem in dict.fromkeys(seen.cluster_engine.problems):
         if problem.kind == "Node" and problem.reason in known:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
 
@@ -60,8 +60,8 @@ def homes(seen: ClusterSnapshot) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for node in seen.nodes:
         twice: dict[str, list[str]] = {}
-        for name, devices in seen.books.devices(node.name).items():
-            inventory = seen.books.engine.dialects[name].inventory
+        for name, devices in seen.cluster_engine.devices(node.name).items():
+            inventory = seen.cluster_engine.engine.dialects[name].inventory
             for card in (inventory.hardware(device) for device in devices if device.vendor in inventory.cards):
                 if (home := first.setdefault(card, node.name)) != node.name:
                     twice.setdefault(home, []).append(card)
@@ -76,7 +76,7 @@ def plugins(seen: ClusterSnapshot) -> Iterator[Finding]:
         if not seen.manages(node):
             continue
         ref = ObjectRef("Node", node.name)
-        for on_node in vendors_on_node(seen.books.engine.dialects, seen.books.devices(node.name)):
+        for on_node in vendors_on_node(seen.cluster_engine.engine.dialects, seen.cluster_engine.devices(node.name)):
             vendor, devices = on_node.vendor, on_node.devices
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:

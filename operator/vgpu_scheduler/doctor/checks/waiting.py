@@ -42,7 +42,7 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
         elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:
             continue
         elif pod.scheduler_name == _DEFAULT:
-            unknown = sorted(_names(pod) & seen.books.engine.dialects.unknown_to_kubelet)
+            unknown = sorted(_names(pod) & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
             if unknown:
                 yield WRONG_SCHEDULER.of(ref, f"it names {_DEFAULT} and asks for {', '.join(unknown)}")
         elif pod.scheduled_condition is None and _for_a_while(seen, pod):

@@ -61,7 +61,7 @@ class EarlierNominations:
         """
         waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
         done = set[str]()
-        for pod in sorted(waiting, key=lambda pod: (-self._ranked(pod).priority, pod.uid)):
+        for pod in sorted(waiting, key=lambda pod: (-self._counted(pod).priority, pod.uid)):
             if pod.uid in done:
                 continue
             group = self._gang_of(pod)
@@ -133,20 +133,20 @@ class EarlierNominations:
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
         """Return what a pod of a group gets on its node; None if that is nothing."""
         node, ending = pod.nominated_node_name, self._ending(pod)
-        placement = self._evaluator.fits_once_gone(self._ranked(pod), node, ())
+        placement = self._evaluator.fits_once_gone(self._counted(pod), node, ())
         if placement is not None:
             return Preemption(node, placement, ())
         return self._evaluator.search_on(pod, node, now, ending, priority).preemption
 
     def _ending(self, pod: Pod) -> list[Pod]:
         """Return the pods of lower priority that end on the node that a pod is nominated to, for preemption."""
-        return by_importance(each for each in self._ended(pod) if each.priority < self._ranked(pod).priority)
+        return by_importance(each for each in self._ended(pod) if each.priority < self._counted(pod).priority)
 
     def _ended(self, pod: Pod) -> Iterator[Pod]:
         for held in self._state.reservations(pod.nominated_node_name):
             each = self._state.pod(held.uid)
             if each is not None and each.deleting and each.disruption in BY_PREEMPTION:
-                yield self._ranked(each)
+                yield self._counted(each)
 
-    def _ranked(self, pod: Pod) -> Pod:
-        return self._evaluator.disruption.ranked(pod)
+    def _counted(self, pod: Pod) -> Pod:
+        return self._evaluator.disruption.with_group_priority(pod)

@@ -264,7 +264,7 @@ class Evaluator:
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
-        reason = ineligible(self.disruption.ranked(pod), self._state, found)
+        reason = ineligible(self.disruption.with_group_priority(pod), self._state, found)
         helped_by = ClusterEvent.BUDGET | ClusterEvent.RESOURCES if reason == TERMINATING else ClusterEvent.BUDGET
         return PreemptionResult(reason=reason, helped_by=helped_by, is_eligible=False) if reason else None
 
@@ -380,5 +380,7 @@ class Evaluator:
 
     def _preemptor(self, pod: Pod, pod_class: SchedulableClass, priority: int | None = None) -> Preemptor:
         known = priority is not None
-        ranked = msgspec.structs.replace(pod, priority=priority) if known else self.disruption.ranked(pod)
-        return Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)
+        as_counted = (
+            msgspec.structs.replace(pod, priority=priority) if known else self.disruption.with_group_priority(pod)
+        )
+        return Preemptor(as_counted, pod_class.node, pod_class.cluster, pod_class.limited)

@@ -30,7 +30,7 @@ class GroupDisruption:
         self._state = state
         self._groups = groups
 
-    def ranked(self, pod: Pod) -> Pod:
+    def with_group_priority(self, pod: Pod) -> Pod:
         """Return a pod with the priority of its group, where an object says one."""
         key = None if self._groups is None else self._groups.key_of(pod.uid)
         if key is None:
@@ -46,7 +46,7 @@ class GroupDisruption:
         One that ends already does so by itself: nobody has to end with it.
         """
         key = None if pod.deleting else self._whole(pod)
-        return (self.ranked(pod),) if key is None else self._placed(key)
+        return (self.with_group_priority(pod),) if key is None else self._placed(key)
 
     def left_behind(self, pods: Iterable[Pod]) -> list[Unit]:
         """Return the pods of groups that end whole which would stay though some pods of these end already."""
@@ -88,7 +88,7 @@ class GroupDisruption:
         """Return the pods of a group that hold something and do not end yet; see :data:`Unit` for their order."""
         assert self._groups is not None
         found = []
-        for pod in map(self.ranked, self._groups.pods(key)):
+        for pod in map(self.with_group_priority, self._groups.pods(key)):
             held = self._state.reservation(pod.uid)
             if held is not None and not pod.deleting:
                 found.append((waits_to_be_bound(pod, held), -pod.priority, started(pod), pod.key, pod))

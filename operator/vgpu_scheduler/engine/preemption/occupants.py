@@ -130,7 +130,7 @@ class OccupantTable:
             pod = state.pod(held.uid)
             if pod is None or not is_evictable(pod, held):
                 continue
-            priority, costless = _priorities(self._disruption.ranked(pod), held)
+            priority, costless = _priorities(self._disruption.with_group_priority(pod), held)
             importance = -priority, started(pod), pod.key, costless
             for uuid, amounts in held.device_charges(self._dialect, devices).items():
                 device = matrix.position(row, uuid)
@@ -184,7 +184,7 @@ class RequestTable:
             self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
             for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
                 segments.columns[0][number], segments.columns[3][number] = _priorities(
-                    self._disruption.ranked(pod), held
+                    self._disruption.with_group_priority(pod), held
                 )
                 segments.columns[1][number] = started(pod)
                 segments.columns[2][number] = 0

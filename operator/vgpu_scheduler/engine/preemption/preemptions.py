@@ -37,7 +37,7 @@ class Preemptions:
     ----------
     enabled
         The same.
-    waiting
+    held_without_eviction
         The pods for which room is kept that others leave by themselves, by UID, with the time since when it is.
     """
 
@@ -51,7 +51,7 @@ class Preemptions:
         enabled: bool,
     ) -> None:
         self.enabled = enabled
-        self.waiting: dict[str, float] = {}
+        self.held_without_eviction: dict[str, float] = {}
         self.evaluator = evaluator
         self._cycle = cycle
         self._state = cycle.state
@@ -96,7 +96,7 @@ class Preemptions:
         """
         state, limits = self._state, self.evaluator.limits
         holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.reserved()
-        waiting = dict(self.waiting)
+        held_without_eviction = dict(self.held_without_eviction)
         try:
             yield
         finally:
@@ -106,7 +106,7 @@ class Preemptions:
             for uid, hold in holds.items():
                 if state.holds.get(uid) is None:
                     state.keep(hold)
-            self._under_way, self.waiting = under_way, waiting
+            self._under_way, self.held_without_eviction = under_way, held_without_eviction
             limits.restore(decided)
 
     # Attempts --------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Preemptions:
 
     def stop(self, uid: str) -> None:
         """Keep no room for a pod any more that others are evicted from; what they leave by themselves stays its."""
-        if uid not in self.waiting:
+        if uid not in self.held_without_eviction:
             self.withdraw(uid)
 
     def _is_waiting_for_victims(self, uid: str) -> bool:
@@ -190,11 +190,11 @@ class Preemptions:
         priority: int | None = None,
     ) -> None:
         """Keep the room for a pod; who has less priority and waits for room there goes on waiting elsewhere."""
-        priority = self._ranked(pod).priority if priority is None else priority
+        priority = self._counted(pod).priority if priority is None else priority
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < priority:
                 self.displace(hold.uid)
-        if pod.uid in self.waiting:
+        if pod.uid in self.held_without_eviction:
             self._withdraw(pod.uid)
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
         self._state.keep(self.room_for(pod, preemption.placement, leaving, priority))
@@ -228,11 +228,11 @@ class Preemptions:
         reservation = Reservation(
             pod.uid, pod.key, placement.node, Phase.HELD, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
-        return Hold(reservation, self._ranked(pod).priority if priority is None else priority, frozenset(leaving))
+        return Hold(reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving))
 
-    def _ranked(self, pod: Pod) -> Pod:
+    def _counted(self, pod: Pod) -> Pod:
         """Return a pod with the priority that counts where pods have others end."""
-        return self.evaluator.disruption.ranked(pod)
+        return self.evaluator.disruption.with_group_priority(pod)
 
     def consume_hold(self, decision: Decision) -> None:
         """Take in that a pod is about to be placed, perhaps on the room that is kept for it."""
@@ -267,7 +267,7 @@ class Preemptions:
     def placed(self, decision: Decision) -> None:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
         self.withdraw(decision.uid)
-        for uid in decision.displaces:
+        for uid in decision.takes_room_of:
             self.displace(uid)
 
     def left(self, kept_for: Iterable[str], now: float) -> None:
@@ -275,7 +275,7 @@ class Preemptions:
         for uid in kept_for:
             pod, found = self._state.pod(uid), self.of(uid)
             has_all = found is not None and not self.still_there_for_gang(uid)
-            if pod is not None and (has_all or uid in self.waiting):
+            if pod is not None and (has_all or uid in self.held_without_eviction):
                 self._activate(pod, now)
 
     def _activate(self, pod: Pod, now: float) -> None:
@@ -319,7 +319,7 @@ class Preemptions:
             self._withdraw(each)
 
     def _withdraw(self, uid: str) -> None:
-        self.waiting.pop(uid, None)
+        self.held_without_eviction.pop(uid, None)
         self._state.wakes.events |= self._state.give_up(uid)
         found = self._under_way.pop(uid, None)
         if found is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import counted
-from vgpu_scheduler.policy import PolicyKey, PolicyResource, ResolvedPolicy, key_of, title
+from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
 from vgpu_scheduler.whatif import World, lets_in_nothing, matches_nothing
 from vgpu_scheduler.whatif.causes import describe_selector
 
@@ -102,7 +102,7 @@ def policy_rows(world: World, ours: Iterable[str]) -> list[PolicyRow]:
         The scheduler names whose pods count.
     """
     names = frozenset(ours)
-    reports = world.engine.effective_policies.report(names)
+    reports = world.engine.policy_tracker.report(names)
     if not reports:
         return []
     reach = _reach(world, names)
@@ -130,7 +130,7 @@ class _Reach:
 def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
     """Return which pods policies select; pods of which the same is known are counted together."""
     policies = world.engine.policies
-    alike: dict[tuple[Any, ...], tuple[ResolvedPolicy, Pod, Counter[bool]]] = {}
+    alike: dict[tuple[Any, ...], tuple[EffectivePolicy, Pod, Counter[bool]]] = {}
     for pods, waits in ((world.bound, False), (world.pending, True)):
         for pod in pods.values():
             if pod.scheduler_name not in ours:
@@ -149,7 +149,7 @@ def _reach(world: World, ours: frozenset[str]) -> dict[PolicyKey, _Reach]:
     return found
 
 
-def _count(policy: PolicyResource, resolved: ResolvedPolicy, pods: int, reach: _Reach) -> None:
+def _count(policy: PolicyResource, resolved: EffectivePolicy, pods: int, reach: _Reach) -> None:
     """Count which sections of a policy are in force for some pods that it selects."""
     for section in policy.sections if policy.spec is not None and not resolved.refusal else ():
         by = [named.partition(_AND_MORE)[0] for named in resolved.titles(section)]

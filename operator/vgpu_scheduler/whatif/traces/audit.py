@@ -96,7 +96,7 @@ class FreeResources:
 
 
 def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | None]) -> Iterator[FreeResources]:
-    """Do the steps of a replay again; yield the books after each, the same ones each time.
+    """Do the steps of a replay again; yield what is free after each, the same object each time.
 
     Parameters
     ----------
@@ -108,15 +108,15 @@ def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[CardLocation | Non
     AuditError
         If a placement does not fit, or is not what the pod asked for.
     """
-    books = FreeResources(fleet)
+    free = FreeResources(fleet)
     for step in arrivals.steps:
         number = step if step >= 0 else ~step
         pod, spot = arrivals.pods[number], spots[number]
         if step >= 0:
             if spot is None:
-                books.reject(pod)
+                free.reject(pod)
             else:
-                books.take(pod, spot)
+                free.take(pod, spot)
         elif spot is not None:
-            books.give_back(pod, spot)
-        yield books
+            free.give_back(pod, spot)
+        yield free

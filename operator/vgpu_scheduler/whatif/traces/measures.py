@@ -100,11 +100,11 @@ def _of_arrivals(run: Run, spots: Sequence[CardLocation | None], mix: Sequence[T
     reached = [min(int(np.searchsorted(percent, point)), percent.size - 1) for point in POINTS]
     used, states = np.zeros(percent.size), {}
     withheld = 0
-    for at, books in enumerate(audited(run.fleet, run.arrivals, spots)):
-        used[at] = _PERCENT * books.used / capacity
-        withheld = books.withheld
+    for at, free in enumerate(audited(run.fleet, run.arrivals, spots)):
+        used[at] = _PERCENT * free.used / capacity
+        withheld = free.withheld
         if at in reached:
-            states[at] = _state(books, mix)
+            states[at] = _state(free, mix)
     curve = _curve(percent, used)
     points = [Point(point, curve[point], *states[at]) for point, at in zip(POINTS, reached, strict=True)]
     return Course(points, curve, len(spots), withheld)
@@ -122,16 +122,16 @@ def _curve(percent: NDArray[np.int64], used: NDArray[np.float64]) -> list[float]
 
 def _of_churn(run: Run, load: float, spots: Sequence[CardLocation | None], mix: Sequence[TypicalPod]) -> Course:
     lasted = np.diff(np.clip(run.arrivals.times, WARM_UP, LIFETIMES), append=LIFETIMES)
-    books, mean = FreeResources(run.fleet), 0.0
-    for books, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):
-        mean += books.used * float(lasting) / (LIFETIMES - WARM_UP)
-    point = Point(round(_PERCENT * load), _PERCENT * mean / run.fleet.capacity, *_state(books, mix))
-    return Course([point], [], len(spots), books.withheld)
+    free, mean = FreeResources(run.fleet), 0.0
+    for free, lasting in zip(audited(run.fleet, run.arrivals, spots), lasted, strict=True):
+        mean += free.used * float(lasting) / (LIFETIMES - WARM_UP)
+    point = Point(round(_PERCENT * load), _PERCENT * mean / run.fleet.capacity, *_state(free, mix))
+    return Course([point], [], len(spots), free.withheld)
 
 
-def _state(books: FreeResources, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:
+def _state(free: FreeResources, mix: Sequence[TypicalPod]) -> tuple[float, int, int, int]:
     """Return fragmentation, rejected pods, idle nodes and idle cards."""
-    fleet, room, empty = books.fleet, books.room, Room.of(books.fleet)
+    fleet, room, empty = free.fleet, free.room, Room.of(free.fleet)
     share = _PERCENT * fragmentation(fleet, room, mix) / fleet.capacity
     idle_cards = (room.shares == empty.shares) & (empty.shares > 0)
-    return share, books.rejected, int((room.pods == empty.pods).sum()), int(idle_cards.sum())
+    return share, free.rejected, int((room.pods == empty.pods).sum()), int(idle_cards.sum())

@@ -8,7 +8,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS, WHOLE, Claim, ClaimTerms
+from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
 
 SOFT_POD, SOFT = "huawei.com/vnpu-mode", "hami-core"
 """The annotation of a pod that shares chips softly, and its value."""
@@ -103,7 +103,9 @@ class NpuNames(ShareNames):
 
     chip: Chip | None = None
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
         exclusive = terms.exclusive
         if mode != SOFT:
@@ -128,10 +130,10 @@ class NpuNames(ShareNames):
         whole = self.chip is not None and 0 < self.chip.allocatable <= claim.amounts[1]
         return whole or ShareNames.takes_whole(self, claim)
 
-    def _hard(self, container: Container, terms: ClaimTerms) -> ClaimTerms:
+    def _hard(self, container: Container, terms: ClaimDefaults) -> ClaimDefaults:
         """Return what of the terms means anything for chips that are cut.
 
         Compute comes with the memory, and of several chips no runtime takes parts.
         """
         several = (whole_amount(container, self.count) or 0) > 1
-        return ClaimTerms(None if several else terms.memory)
+        return ClaimDefaults(None if several else terms.memory)

@@ -20,12 +20,12 @@ from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
-    NO_TERMS,
+    NO_DEFAULTS,
     WHOLE,
     Amounts,
     Assignment,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     Compute,
     Device,
     Piece,
@@ -125,7 +125,9 @@ class NeuronNames(CountedResources):
         """Tell whether the container asks for cores, not for devices."""
         return amount_text(container, self.devices) is None
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any: one core, or whole devices.
 
         Raises

@@ -19,11 +19,11 @@ from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
-    NO_TERMS,
+    NO_DEFAULTS,
     WHOLE,
     Assignment,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     ContainerAssignments,
     Device,
     QuotaResource,
@@ -92,7 +92,9 @@ class VendorResources(Protocol):
     def of_zero(self) -> str:
         """What a container gets that asks for cards and names memory, but none."""
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 
         Raises

@@ -19,12 +19,12 @@ from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.kube import Container, Node, Pod, to_int
 from vgpu_scheduler.model import (
-    NO_TERMS,
+    NO_DEFAULTS,
     WHOLE,
     Amounts,
     Assignment,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     Device,
     Piece,
     Schema,
@@ -182,7 +182,9 @@ class DrsNames(CountedResources):
             return is_asked(container, self.slices)
         return is_asked(container, self.memory) or is_asked(container, self.cores)
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any.
 
         Raises

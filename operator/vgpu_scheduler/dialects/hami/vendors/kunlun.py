@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.dialects.values import whole_amount
 from vgpu_scheduler.kube import Container, to_int
-from vgpu_scheduler.model import NO_TERMS, WHOLE, Claim, ClaimTerms
+from vgpu_scheduler.model import NO_DEFAULTS, WHOLE, Claim, ClaimDefaults
 
 SIZES = (24576, 49152, 98304)
 """MiB of a slice; the last is a whole card."""
@@ -47,7 +47,9 @@ class SliceNames(ShareNames):
         """What a container gets that names memory, but none: the smallest slice."""
         return f"a slice of {SIZES[0]} MiB"
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
         claim = ShareNames.read(self, vendor, container, terms, mode)
         if claim is None:

@@ -28,12 +28,12 @@ from vgpu_scheduler.dialects.values import INT32, amount_text, whole_amount
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit, to_int
 from vgpu_scheduler.model import (
     MIB,
-    NO_TERMS,
+    NO_DEFAULTS,
     WHOLE,
     Amounts,
     Assignment,
     Claim,
-    ClaimTerms,
+    ClaimDefaults,
     Device,
     Schema,
     Usage,
@@ -131,7 +131,9 @@ class SharedNames(ShareNames):
 
     __slots__ = ()
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any, for a pod of such a class and quality; see :class:`ShareNames`.
 
         Online pods have no cores of their own: they take what they need of those of the others.

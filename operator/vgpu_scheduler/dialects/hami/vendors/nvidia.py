@@ -275,7 +275,7 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
         explained = used[0] if len(listed) >= numbers[uuid] else 0
         # One that has both, a suffix and a placement, belongs to neither kind of card.
         charged[uuid] = add(used, (*_NOTHING, explained, *_slices(listed)))
-    return Usage(charged, displaced=dict.fromkeys(placements, _EVERY_MIG_CARD), vendors=vendors)
+    return Usage(charged, unlisted=dict.fromkeys(placements, _EVERY_MIG_CARD), vendors=vendors)
 
 
 def _assignment(vendor: str, entry: AssignedDevice) -> Assignment:

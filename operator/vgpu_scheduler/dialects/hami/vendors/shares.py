@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import CountedResources
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import MIB, NO_TERMS, WHOLE, Claim, ClaimTerms, QuotaResource
+from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, QuotaResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class ShareNames:
         """Tell whether the container names the count resource at all, however malformed the rest may be."""
         return is_asked(self._seen(container), self.count)
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any.
 
         Raises
@@ -176,7 +178,7 @@ class ShareNames:
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
 
-    def _cores(self, container: Container, terms: ClaimTerms, parts: int, *, whole: bool) -> int:
+    def _cores(self, container: Container, terms: ClaimDefaults, parts: int, *, whole: bool) -> int:
         """Return the compute of each card: what the container says, or what is said for it."""
         given = _amount(container, self.cores)
         if terms.exclusive:
@@ -244,7 +246,9 @@ class CountNames(CountedResources):
         """Tell whether the container names the resource at all."""
         return is_asked(container, self.count)
 
-    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+    def read(
+        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+    ) -> Claim | None:
         """Return the container's claim, if any.
 
         Raises

@@ -18,7 +18,7 @@ async def team(b: Bench) -> list[Pod]:
     return [await member(b, f"p{number}", "team/3", on) for number, on in enumerate(places)]
 
 
-def rehearsed(b: Bench) -> int:
+def dry_runs_sent(b: Bench) -> int:
     return b.sent("create", "pods/binding", dry_run=True)
 
 
@@ -33,9 +33,9 @@ async def test_each_binding_is_tried_once_before_the_first_one(tmp_path: Path) -
         await b.learn()
         b.watch()
         assert b.submit() == 3
-        await b.until(lambda: rehearsed(b) == 3)
+        await b.until(lambda: dry_runs_sent(b) == 3)
         await b.until(lambda: len(bound(b)) == 3)
-        assert (rehearsed(b), sent(b)) == (3, 3)
+        assert (dry_runs_sent(b), sent(b)) == (3, 3)
 
 
 async def test_a_pod_alone_is_bound_without(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_a_pod_alone_is_bound_without(tmp_path: Path) -> None:
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: bound(b) == ["alone"])
-        assert rehearsed(b) == 0
+        assert dry_runs_sent(b) == 0
 
 
 @pytest.mark.parametrize("status", [422, 403, 404, 409, 429, 500, 0])
@@ -60,7 +60,7 @@ async def test_none_is_bound_where_the_last_one_would_not_be(tmp_path: Path, sta
         b.cluster.inject(fault)
         assert b.submit() == 3
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
-        assert (bound(b), sent(b), rehearsed(b) >= 2) == ([], 0, True)
+        assert (bound(b), sent(b), dry_runs_sent(b) >= 2) == ([], 0, True)
         assert LOCK not in await b.node("node-a")
         assert LOCK not in await b.node("node-b")
         assert b.binder.stats.failed == 1
@@ -89,7 +89,7 @@ async def test_a_busy_api_server_is_asked_again(tmp_path: Path, status: int) -> 
         b.cluster.inject(Fault(verb="create", resource="pods/binding", name="p2", dry_run=True, status=status, times=1))
         assert b.submit() == 3
         await b.until(lambda: len(bound(b)) == 3)
-        assert (rehearsed(b), sent(b), b.binder.stats.failed) == (4, 3, 0)
+        assert (dry_runs_sent(b), sent(b), b.binder.stats.failed) == (4, 3, 0)
 
 
 async def test_the_pod_that_is_refused_says_why(tmp_path: Path) -> None:
