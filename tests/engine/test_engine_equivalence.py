@@ -16,7 +16,7 @@ from vgpu_scheduler.engine import Engine, node_parts
 from vgpu_scheduler.engine.equivalence import NodePart, Refused
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.predicates import CompiledPredicates
-from vgpu_scheduler.scorers import NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.scorers.base import CompiledScorer
 from vgpu_scheduler.state import State
 
@@ -98,7 +98,7 @@ class Priced(CompiledScorer):
     def epoch(self, state: State) -> int:
         return self.prices
 
-    def compile(self, workload: Workload) -> CompiledScorer:
+    def compile(self, workload: ScoredPod) -> CompiledScorer:
         return self
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,7 +114,7 @@ def test_new_prices_cost_a_scoring_and_no_fit() -> None:
     engine.observe_node(node("d", cards("d", 1), unschedulable=True), 0.0)
     state = engine.state
     predicates = CompiledPredicates(pod("p"), state.nodes, frozenset({"nvidia.com/gpumem", "nvidia.com/gpucores"}))
-    part = NodePart(predicates, None, NodeRanking([WeightedScorer(scorer)], Workload({}, ())))
+    part = NodePart(predicates, None, NodeRanking([WeightedScorer(scorer)], ScoredPod({}, ())))
     rows = state.nodes.rows()
     assert part.refresh(state, rows) == 4
     assert part.refresh(state, rows) == 0

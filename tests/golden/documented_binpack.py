@@ -10,7 +10,7 @@ from tests.naive import documented as literal
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]
@@ -118,7 +118,7 @@ def _scores(task: Obj, offered: Mapping[str, Obj], used: Mapping[str, Obj], weig
         state.observe_node(decode_node(wire), {})
         state.observe_pod(_pod(f"on-{node}", used[node], node), {})
     requests = _pod("task", task).spec.requests
-    ranking = NodeRanking([WeightedScorer(BinpackScorer(weights), weight)], Workload(requests, ()))
+    ranking = NodeRanking([WeightedScorer(BinpackScorer(weights), weight)], ScoredPod(requests, ()))
     rows = state.nodes.rows()
     found = ranking.score(state, rows, FitColumns.empty(state.nodes.capacity))
     return {state.nodes.name(row): float(score) for row, score in zip(rows.tolist(), found, strict=True)}

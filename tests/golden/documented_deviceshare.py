@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.koordinator.claims import normalise
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
-from vgpu_scheduler.scorers import DeviceShareScorer, Workload
+from vgpu_scheduler.scorers import DeviceShareScorer, ScoredPod
 from vgpu_scheduler.scorers.deviceshare import share_demand
 from vgpu_scheduler.state import State
 
@@ -60,7 +60,7 @@ def product_score(inputs: Obj) -> Obj:
     for strategy in Strategy:
         if inputs["level"] == "node":
             scorer = DeviceShareScorer(strategy, weights).compile(
-                Workload({}, claims, DIALECT.inventory.device_resources)
+                ScoredPod({}, claims, DIALECT.inventory.device_resources)
             )
             (score,) = scorer.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))
         else:

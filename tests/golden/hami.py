@@ -31,7 +31,7 @@ from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import OrderKind, Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
-from vgpu_scheduler.scorers import Workload
+from vgpu_scheduler.scorers import ScoredPod
 from vgpu_scheduler.state import State
 
 PROFILE = "hami-2.10"
@@ -192,7 +192,7 @@ def decided(
         return Answer("passthrough")
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
-    scores = pod_class.claimed.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
+    scores = pod_class.claimed.policy.scorers[0].scorer.compile(ScoredPod({}, (), {})).score(state, rows, fit)
     answer = Answer("unschedulable")
     for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
         name = state.nodes.name(row)

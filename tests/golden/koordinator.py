@@ -35,7 +35,7 @@ from vgpu_scheduler.dialects.koordinator.hints import required_scope
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import Node, decode_node, decode_pod, to_int
 from vgpu_scheduler.model import Claim, Device, Placement, PodClaims, claims_devices
-from vgpu_scheduler.scorers import DeviceShareScorer, NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import DeviceShareScorer, NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.scorers.deviceshare import share_demand
 from vgpu_scheduler.state import State, canonical
 
@@ -240,7 +240,7 @@ def _product_scores(case: Case) -> Obj:
         return {"preFilter": "Skip"}
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     DIALECT.claims.allocator({}, claims, CardChoice(share=order)).fit(state.devices, rows, fit)
-    workload = Workload(decode_pod(case["pod"]).spec.requests, claims, DIALECT.inventory.device_resources)
+    workload = ScoredPod(decode_pod(case["pod"]).spec.requests, claims, DIALECT.inventory.device_resources)
     ranking = NodeRanking([WeightedScorer(DeviceShareScorer(order.strategy, order.weights))], workload)
     scores = ranking.score(state, rows, fit)
     nodes = {}

@@ -14,7 +14,7 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kube import Pod, compile_label_selector, decode_pod
 from vgpu_scheduler.predicates import SCORE_PLUGINS, Scores
 from vgpu_scheduler.predicates.spread import SpreadScore, system_defaults
-from vgpu_scheduler.scorers import AllocationRule, AllocationScorer, ImageLocalityScorer, NodeScorer, Workload
+from vgpu_scheduler.scorers import AllocationRule, AllocationScorer, ImageLocalityScorer, NodeScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 Points = dict[str, dict[str, int]]
@@ -68,14 +68,14 @@ def _by_default(case: dict[str, Any], pod: Pod, state: State, rows: NDArray[np.i
     return None if selector is None else SpreadScore(pod, state, system_defaults(selector)).evaluate(pod, rows)
 
 
-def _workload(case: dict[str, Any], plugin: str) -> Workload:
+def _workload(case: dict[str, Any], plugin: str) -> ScoredPod:
     obj = case["pod"]
     if plugin.startswith("NodeResourcesFit"):
         # kube-scheduler forgets what the pod itself requests as a whole; this scheduler counts it.
         obj = copy.deepcopy(obj)
         obj["spec"].pop("resources", None)
     spec = decode_pod(obj).spec
-    return Workload(
+    return ScoredPod(
         spec.requests, (), unrequested=spec.unrequested, images=spec.images, containers=len(spec.containers)
     )
 

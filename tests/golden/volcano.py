@@ -17,7 +17,7 @@ from tests.naive.volcano_quirks import VOLCANO
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]
@@ -109,7 +109,7 @@ def _product(case: Case) -> Obj:
     requests = decode_pod(case["pod"]).spec.requests
     scorers = [WeightedScorer(BinpackScorer(arguments.weights), arguments.weight)]
     nodes, rows = state.nodes, state.nodes.rows()
-    score = NodeRanking(scorers, Workload(requests, ())).score(state, rows, FitColumns.empty(nodes.capacity))
+    score = NodeRanking(scorers, ScoredPod(requests, ())).score(state, rows, FitColumns.empty(nodes.capacity))
     names = [nodes.name(row) for row in rows.tolist()]
 
     def amounts(of: Any, row: int) -> Obj:

@@ -16,7 +16,7 @@ from tests.naive.choices import CHOICES, CLASSES, QUALITIES, Card, Want, choose,
 from vgpu_scheduler.allocators import CardChoice, Check, FitColumns, FitRules, HamiAllocator, Selection, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece, Schema
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, DimensionRoles, OrderKind, Piece
 from vgpu_scheduler.state import DeviceMatrix
 
 VENDOR = "V"
@@ -24,8 +24,8 @@ MEMORY = 4000
 AFFINITY = 1000.0
 _MANY = 1000
 PLAIN = FitRules(Check.SLOTS | Check.MEMORY | Check.CORES)
-TENANTS = Schema(classes=range(3, 6), qualities=range(6, 9))
-PIECES = Schema(placements=3)
+TENANTS = DimensionRoles(classes=range(3, 6), qualities=range(6, 9))
+PIECES = DimensionRoles(placements=3)
 RULES = {
     "first": PLAIN,
     "grouped": replace(PLAIN, selection=Selection.GROUPED, affinity=AFFINITY),

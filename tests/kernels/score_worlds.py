@@ -20,7 +20,7 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kernels import CardPrices, binpack_nodes
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import ContainerClaims, DeviceResource
-from vgpu_scheduler.scorers import BinpackScorer, CompiledScorer, FragmentationScorer, Workload
+from vgpu_scheduler.scorers import BinpackScorer, CompiledScorer, FragmentationScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 RESOURCES = {
@@ -62,9 +62,9 @@ class World:
                 state.devices.charge(position, (card.used, card.used_memory, card.used_cores), 1)
         return state
 
-    def workload(self) -> Workload:
+    def workload(self) -> ScoredPod:
         claims = tuple(ContainerClaims(c.name, KINDS[c.kind], tuple(map(claim, c.asks))) for c in self.containers)
-        return Workload(self.requests, claims, RESOURCES)
+        return ScoredPod(self.requests, claims, RESOURCES)
 
 
 def check(world: World, rng: np.random.Generator) -> tuple[int, int, int]:

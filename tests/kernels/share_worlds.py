@@ -33,7 +33,7 @@ from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.kernels import fit_shares
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource
-from vgpu_scheduler.scorers import DeviceShareScorer, Workload
+from vgpu_scheduler.scorers import DeviceShareScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 DIMENSIONS = 4
@@ -154,7 +154,7 @@ def node_scores(world: World, state: State) -> dict[str, float]:
     """The scores by node name."""
     scorer = DeviceShareScorer(world.order().strategy, world.order().weights)
     rows = state.nodes.rows()
-    compiled = scorer.compile(Workload({}, world.claims(), RESOURCES))
+    compiled = scorer.compile(ScoredPod({}, world.claims(), RESOURCES))
     found = compiled.score(state, rows, FitColumns.empty(state.nodes.capacity))
     assert found.dtype == np.float64
     assert (scorer.normalise(found) <= 100).all()

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Device
-from vgpu_scheduler.scorers import NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import State
 
 GIB = 2**30
@@ -55,7 +55,7 @@ def cluster(nodes: Mapping[str, NodeOf]) -> State:
     return state
 
 
-def pod(**amounts: str) -> tuple[Workload, Allocator | None]:
+def pod(**amounts: str) -> tuple[ScoredPod, Allocator | None]:
     """A pod of one container with cpu, memory, gpu, gpumem and gpucores, for the HAMi dialect."""
     names = {"gpu": "nvidia.com/gpu", "gpumem": "nvidia.com/gpumem", "gpucores": "nvidia.com/gpucores"}
     limits = {names.get(name, name): amount for name, amount in amounts.items()}
@@ -68,10 +68,10 @@ def pod(**amounts: str) -> tuple[Workload, Allocator | None]:
     claims = dialect.claims.read(known)
     assert dialect.allocation.usage(known) == NO_USAGE
     allocator = dialect.claims.allocator({}, claims, CardChoice()) if "gpu" in amounts else None
-    return Workload(known.spec.requests, claims, dialect.inventory.device_resources), allocator
+    return ScoredPod(known.spec.requests, claims, dialect.inventory.device_resources), allocator
 
 
-def scores(state: State, asked: tuple[Workload, Allocator | None], *scorers: WeightedScorer) -> dict[str, float]:
+def scores(state: State, asked: tuple[ScoredPod, Allocator | None], *scorers: WeightedScorer) -> dict[str, float]:
     """What ranks each node on which the pod fits."""
     workload, allocator = asked
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
@@ -84,7 +84,7 @@ def scores(state: State, asked: tuple[Workload, Allocator | None], *scorers: Wei
     return {state.nodes.name(row): float(score) for row, score in zip(rows.tolist(), found, strict=True)}
 
 
-def winner(state: State, asked: tuple[Workload, Allocator | None], *scorers: WeightedScorer) -> str:
+def winner(state: State, asked: tuple[ScoredPod, Allocator | None], *scorers: WeightedScorer) -> str:
     """The node with the highest score, the first by name among equals."""
     found, nodes = scores(state, asked, *scorers), state.nodes
     column, feasible = np.zeros(nodes.capacity), np.zeros(nodes.capacity, dtype=np.bool_)

@@ -11,7 +11,7 @@ from tests.naive import allocation as naive
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.scorers import AllocationRule, AllocationScorer, ImageLocalityScorer, NodeScorer, Workload
+from vgpu_scheduler.scorers import AllocationRule, AllocationScorer, ImageLocalityScorer, NodeScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 WEIGHTS = (("cpu", 2), ("ephemeral-storage", 1), ("example.com/foo", 5), ("memory", 1), ("none.com/none", 3))
@@ -23,7 +23,7 @@ NO_FIT = FitColumns.empty(0)
 def scores(state: State, obj: Obj, scorer: NodeScorer) -> dict[str, int]:
     """Return what the product says of every node."""
     spec, rows = decode_pod(obj).spec, state.nodes.rows()
-    workload = Workload(
+    workload = ScoredPod(
         spec.requests, (), unrequested=spec.unrequested, images=spec.images, containers=len(spec.containers)
     )
     found = scorer.compile(workload).score(state, rows, NO_FIT)

@@ -26,8 +26,8 @@ from vgpu_scheduler.scorers import (
     HamiScorer,
     NodePolicy,
     NodeScorer,
+    ScoredPod,
     WeightedScorer,
-    Workload,
 )
 from vgpu_scheduler.state import State
 
@@ -142,7 +142,7 @@ def koordinator_state(nodes: Mapping[str, Sequence[tuple[int, tuple[int, int, in
     return state
 
 
-def workload(**amounts: int) -> Workload:
+def workload(**amounts: int) -> ScoredPod:
     names = {"gpu": "nvidia.com/gpu", "core": CORE, "memory": MEMORY, "ratio": RATIO}
     limits = {names[name]: str(amount) for name, amount in amounts.items()}
     wire = {
@@ -150,7 +150,7 @@ def workload(**amounts: int) -> Workload:
         "spec": {"containers": [{"name": "main", "resources": {"requests": limits, "limits": limits}}]},
     }
     known, dialect = decode_pod(wire), koordinator_dialect()
-    return Workload(known.spec.requests, dialect.claims.read(known), dialect.inventory.device_resources)
+    return ScoredPod(known.spec.requests, dialect.claims.read(known), dialect.inventory.device_resources)
 
 
 IDLE, HALF = (16 * GIB, (0, 0, 0)), (16 * GIB, (50, 8 * GIB, 50))
@@ -223,7 +223,7 @@ def hami_score(scorer: DeviceShareScorer, cards: Sequence[int], *claims: Claim) 
     devices = [Device(f"card-{i}", "NVIDIA", "", (10, size, 100), i) for i, size in enumerate(cards)]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"hami": devices})
     containers = tuple(ContainerClaims(str(i), ContainerKind.APP, (claim,)) for i, claim in enumerate(claims))
-    compiled = scorer.compile(Workload({}, containers, hami_dialect().inventory.device_resources))
+    compiled = scorer.compile(ScoredPod({}, containers, hami_dialect().inventory.device_resources))
     return float(compiled.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))[0])
 
 
@@ -261,7 +261,7 @@ def test_several_types_add_up_and_are_cut_when_they_are_combined() -> None:
     state = State({"koordinator": 4})
     devices = [Device("gpu/0/", "gpu", "", (0, GIB, 100, 100)), Device("rdma/0/", "rdma", "", (100, 0, 0, 0))]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"koordinator": devices})
-    wanted = Workload({}, claims_on("gpu", "rdma"), koordinator_dialect().inventory.device_resources)
+    wanted = ScoredPod({}, claims_on("gpu", "rdma"), koordinator_dialect().inventory.device_resources)
     scorer = DeviceShareScorer(LEAST, KOORDINATOR_SHARE_WEIGHTS)
     raw = scorer.compile(wanted).score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))
     assert (raw.tolist(), scorer.normalise(raw).tolist()) == ([200 - 5 - 10], [100])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers import CompiledScorer, NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import CompiledScorer, NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import State
 
 NO_FIT = FitColumns.empty(0)
@@ -30,7 +30,7 @@ class Given(CompiledScorer):
     def direction(self) -> float:
         return -1.0 if self.turned else 1.0
 
-    def compile(self, workload: Workload) -> CompiledScorer:
+    def compile(self, workload: ScoredPod) -> CompiledScorer:
         return self
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ class Given(CompiledScorer):
 
 def points(*scorers: tuple[Given, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what ranks the nodes, and the points."""
-    ranking = NodeRanking([WeightedScorer(*each) for each in scorers], Workload({}, ()))
+    ranking = NodeRanking([WeightedScorer(*each) for each in scorers], ScoredPod({}, ()))
     number = len(scorers[0][0].scores) if scorers else 3
     score = ranking.score(State({"hami": 3}), np.arange(number, dtype=np.int64), NO_FIT)
     return score, ranking.points(score)

@@ -9,20 +9,20 @@ from tests.kernels.worlds import KINDS, claim
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, PodClaims
-from vgpu_scheduler.scorers import FragmentationScorer, PodDemand, learn_prices, same_prices
+from vgpu_scheduler.scorers import FragmentationScorer, RequestClass, learn_prices, same_prices
 from vgpu_scheduler.scorers.prices import LEAST_SEEN, MOST_CONTENDED, RESERVE
 from vgpu_scheduler.state import State
 
 ABSURD = (0, 1, 100, 1 << 20, 1 << 62)
 
 
-def asked_of(state: State, rng: np.random.Generator, claims: PodClaims, pods: int) -> PodDemand:
+def asked_of(state: State, rng: np.random.Generator, claims: PodClaims, pods: int) -> RequestClass:
     """So many pods, that may use all models or only some of them."""
     columns, (numbers, _) = state.devices.columns, state.devices.listed_numbers()
     reach = np.bincount(columns.model[numbers], minlength=len(state.devices.models))
     if rng.random() < 0.4:
         reach = reach * rng.integers(0, 2, reach.shape[0])
-    return PodDemand(claims, int(rng.choice([0, 100, 4000, 1 << 40])), pods, reach)
+    return RequestClass(claims, int(rng.choice([0, 100, 4000, 1 << 40])), pods, reach)
 
 
 def random_claims(rng: np.random.Generator, world: World) -> PodClaims:
@@ -64,7 +64,7 @@ def test_whatever_is_asked_for(seed: int) -> None:
         ]
         prices = learn_prices(state.devices, state.nodes, kinds)
         split = [
-            PodDemand(kind.claims, kind.cpu, part, kind.reach)
+            RequestClass(kind.claims, kind.cpu, part, kind.reach)
             for kind in reversed(kinds)
             for part in (1, kind.pods - 1)
         ]
@@ -83,4 +83,4 @@ def test_no_cards_and_no_claims() -> None:
     assert learn_prices(state.devices, state.nodes, []) is None
     claims = (ContainerClaims("c", ContainerKind.APP, (Claim("NVIDIA", 1, (1, 100, 0), (0, 0, 0)),)),)
     nothing = np.zeros(0, dtype=np.int64)
-    assert learn_prices(state.devices, state.nodes, [PodDemand(claims, 1, LEAST_SEEN, nothing)]) is None
+    assert learn_prices(state.devices, state.nodes, [RequestClass(claims, 1, LEAST_SEEN, nothing)]) is None

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers import CompiledScorer, NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import CompiledScorer, NodeRanking, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import State
 
 
@@ -22,7 +22,7 @@ class Fixed(CompiledScorer):
     direction: float = 1.0
     ranks_plain_pods: bool = True
 
-    def compile(self, workload: Workload) -> CompiledScorer:
+    def compile(self, workload: ScoredPod) -> CompiledScorer:
         return self
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
@@ -33,7 +33,7 @@ class Fixed(CompiledScorer):
 
 
 STATE, FIT, ROWS = State({"hami": 3}), FitColumns.empty(3), np.arange(3)
-POD = Workload({}, ())
+POD = ScoredPod({}, ())
 
 
 def scores(*entries: WeightedScorer) -> list[float]:

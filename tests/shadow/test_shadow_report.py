@@ -16,7 +16,7 @@ from vgpu_scheduler.shadow import (
     Interval,
     MissedPlacement,
     Place,
-    PodCourse,
+    PodRecord,
     Record,
     Sample,
     Watch,
@@ -27,10 +27,10 @@ START = 1_767_225_600.0
 HOSTILE = "<script>alert(1)</script> | `x` & \n## Heading"
 
 
-def course(name: str, bound: float | None, place: Place | None, choice: Place | None, **more: float) -> PodCourse:
+def course(name: str, bound: float | None, place: Place | None, choice: Place | None, **more: float) -> PodRecord:
     placed = None if place is None else bound
     chosen = None if place is None else Choice(choice, "" if choice else HOSTILE)
-    return PodCourse(name, f"default/{name}", 0, START, None, placed, place, bound, chosen, **more)
+    return PodRecord(name, f"default/{name}", 0, START, None, placed, place, bound, chosen, **more)
 
 
 def record() -> Record:

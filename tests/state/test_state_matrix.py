@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import Device, Piece, Schema
+from vgpu_scheduler.model import Device, DimensionRoles, Piece
 from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_canonical_order_and_duplicates() -> None:
 
 
 def test_a_dimension_means_what_the_schema_of_its_device_says() -> None:
-    cut, shared = Schema(placements=3, slices=range(4, 6)), Schema(classes=range(3, 6))
+    cut, shared = DimensionRoles(placements=3, slices=range(4, 6)), DimensionRoles(classes=range(3, 6))
     matrix = DeviceMatrix(6)
     matrix.replace(0, [
         Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), schema=cut),
@@ -152,7 +152,7 @@ def test_a_dimension_means_what_the_schema_of_its_device_says() -> None:
 
 def test_what_is_not_explained_is_noted_with_every_change() -> None:
     piece = Piece("1g", 0, 1, (1, 10, 10, 1, 1, 0))
-    schema = Schema(placements=3, slices=range(4, 6))
+    schema = DimensionRoles(placements=3, slices=range(4, 6))
     card = Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), pieces=(piece,), schema=schema)
     matrix = DeviceMatrix(6)
     matrix.replace(1, [card, Device("core", "V", "T", (2, 100, 100), schema=schema)])

@@ -11,7 +11,7 @@ from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_
 
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyKind, World, ask, make_dialect, remedies
-from vgpu_scheduler.whatif.cards import WRITERS, Card, Piece
+from vgpu_scheduler.whatif.cards import WRITERS, Card, CardShare
 from vgpu_scheduler.whatif.forms import annotations_of, device_of
 
 Object = dict[str, Any]
@@ -41,7 +41,7 @@ def cluster(dialect: str, *nodes: list[list[tuple[int, int]]]) -> list[Object]:
             for memory, cores in tenants:
                 device = device_of(world, name, f"{name}-{index}")
                 assert device is not None
-                piece = Piece(device, memory, cores)
+                piece = CardShare(device, memory, cores)
                 tenant = pod(f"p{len(objects)}", dict(writer.asked([piece])), nodeName=name)
                 tenant["metadata"]["annotations"] = annotations_of(world, name, [writer.assignment(piece)])
                 tenant["status"] = {"phase": "Running", "containerStatuses": [{"name": "main"}]}

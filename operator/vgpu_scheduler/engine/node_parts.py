@@ -19,7 +19,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
 from vgpu_scheduler.policy import NO_POD_LIMITS, SETTINGS, EffectivePolicy, overruled
 from vgpu_scheduler.predicates import CompiledPredicates
-from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
+from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import PeerKeys, State
 
 __all__ = ["ColumnCache", "NodeParts", "unbound"]
@@ -341,7 +341,7 @@ def _ranking(pod: Pod, claimed: ResolvedClaims, dialects: Dialects) -> NodeRanki
         scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
         seen = dialects
     spec = pod.spec
-    facts = Workload(
+    facts = ScoredPod(
         spec.requests,
         claimed.claims,
         unrequested=spec.unrequested,

@@ -19,7 +19,7 @@ from vgpu_scheduler.engine.node_parts import make_node_part, unbound
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import CPU, Pod
 from vgpu_scheduler.predicates import CompiledPredicates
-from vgpu_scheduler.scorers import FragmentationScorer, PodDemand, WeightedScorer, learn_prices, same_prices
+from vgpu_scheduler.scorers import FragmentationScorer, RequestClass, WeightedScorer, learn_prices, same_prices
 from vgpu_scheduler.state import Phase, Reservation
 
 EVERY: Final = 256
@@ -80,12 +80,12 @@ class PriceLearner:
     def learn(self) -> None:
         """Learn prices from the state as it is, and replace those in force where they differ."""
         holders, versions = self._holders(), {name: self._version(name) for name in self._priced}
-        asked: dict[str, list[PodDemand]] = {name: [] for name in self._priced}
+        asked: dict[str, list[RequestClass]] = {name: [] for name in self._priced}
         for claimed, pods in holders.items():
             request = self._requests[claimed]
             if request is not None and claimed.dialect in asked:
                 reach = self._reach(claimed.dialect, request, versions[claimed.dialect])
-                asked[claimed.dialect].append(PodDemand(claimed.claims, request.cpu, pods, reach))
+                asked[claimed.dialect].append(RequestClass(claimed.claims, request.cpu, pods, reach))
         found: dict[str, CardPrices] = {}
         for name in self._priced:
             prices = learn_prices(self._state.matrix(name), self._state.nodes, asked[name])

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.sentinels import NO_ROLE
-from vgpu_scheduler.model import Schema
+from vgpu_scheduler.model import DimensionRoles
 
 SLOTS, MEMORY, CORES = 0, 1, 2
 """The dimensions that all devices of HAMi have. Those after them mean what the schema of their device says."""
 
 
 class Role(IntEnum):
-    """The columns of ``DeviceColumns.roles``: which dimensions a schema names; see :class:`model.Schema`."""
+    """The columns of ``DeviceColumns.roles``: which dimensions a schema names; see :class:`model.DimensionRoles`."""
 
     PLACEMENTS = 0
     """``NO_ROLE`` where the devices are not given out in pieces."""
@@ -29,7 +29,7 @@ class Role(IntEnum):
     END_QUALITY = 7
 
 
-def role_row(schema: Schema) -> tuple[int, ...]:
+def role_row(schema: DimensionRoles) -> tuple[int, ...]:
     """Return the roles of a schema, in the order of :class:`Role`; ``NO_ROLE`` for one that it has not."""
     placements = NO_ROLE if schema.placements is None else schema.placements
     slices, qualities = schema.slices, schema.qualities

@@ -50,7 +50,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class DimensionRoles:
     """Which dimensions the devices of a vendor have after slots, memory and cores; others may use them otherwise.
 
     Attributes
@@ -71,7 +71,7 @@ class Schema:
     qualities: range = range(0)
 
 
-PLAIN_SCHEMA = Schema()
+PLAIN_SCHEMA = DimensionRoles()
 """Of devices that have nothing else."""
 
 
@@ -143,7 +143,7 @@ class Device:
     pieces: tuple[Piece, ...] = ()
     group: int = -1
     tag: str = ""
-    schema: Schema = PLAIN_SCHEMA
+    schema: DimensionRoles = PLAIN_SCHEMA
     link_score: tuple[float, float] = (0.0, 0.0)
     link_score_beyond: tuple[float, float] = (0.0, 0.0)
     in_percent: bool = False

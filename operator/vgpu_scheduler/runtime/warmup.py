@@ -30,7 +30,7 @@ from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import CLUSTER_KIND, PolicyDefaults, decode_policy
-from vgpu_scheduler.scorers import LEAST_SEEN, PodDemand, learn_prices
+from vgpu_scheduler.scorers import LEAST_SEEN, RequestClass, learn_prices
 
 __all__ = ["is_compiled", "warm_up"]
 
@@ -131,7 +131,7 @@ def _warm_up_prices(engine: Engine, pod: Pod) -> None:
     state = engine.state
     reach = np.ones(len(state.devices.models), dtype=np.int64)
     prices = learn_prices(
-        state.devices, state.nodes, [PodDemand(engine.cycle.classes.claims(pod), 1, LEAST_SEEN, reach)]
+        state.devices, state.nodes, [RequestClass(engine.cycle.classes.claims(pod), 1, LEAST_SEEN, reach)]
     )
     assert prices is not None, "the node of the warm-up has cards"
     state.replace_prices({hami_dialect().name: prices})

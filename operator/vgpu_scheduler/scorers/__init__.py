@@ -1,7 +1,7 @@
 """Scorers: pure functions that rank nodes."""
 
 from vgpu_scheduler.scorers.allocation import BIN_PACKING, AllocationRule, AllocationScorer
-from vgpu_scheduler.scorers.base import CompiledScorer, NodeRanking, NodeScorer, WeightedScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, NodeRanking, NodeScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.scorers.binpack import (
     DEFAULT_WEIGHTS,
     BinpackArguments,
@@ -17,7 +17,7 @@ from vgpu_scheduler.scorers.fragmentation import FragmentationScorer
 from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
 from vgpu_scheduler.scorers.images import ImageLocalityScorer
 from vgpu_scheduler.scorers.plain import PlainScorer
-from vgpu_scheduler.scorers.prices import LEAST_SEEN, PodDemand, learn_prices, same_prices
+from vgpu_scheduler.scorers.prices import LEAST_SEEN, RequestClass, learn_prices, same_prices
 
 __all__ = [
     "BIN_PACKING",
@@ -38,10 +38,10 @@ __all__ = [
     "NodeRanking",
     "NodeScorer",
     "PlainScorer",
-    "PodDemand",
     "ReadBinpackArguments",
+    "RequestClass",
+    "ScoredPod",
     "WeightedScorer",
-    "Workload",
     "learn_prices",
     "same_prices",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.scorers.binpack import DEFAULT_WEIGHTS
 from vgpu_scheduler.state import State
 
@@ -75,7 +75,7 @@ class AllocationScorer:
         """The name that policies and explanations use."""
         return self.rule.value
 
-    def compile(self, workload: Workload) -> CompiledScorer:
+    def compile(self, workload: ScoredPod) -> CompiledScorer:
         """Prepare the scorer for one pod."""
         weighed = [(name, weight) for name, weight in self.weights if weight and name != PODS]
         if self.rule is AllocationRule.BALANCED:
@@ -109,7 +109,7 @@ class _Resources:
         Whether containers without requests count as if they had some.
     """
 
-    def __init__(self, weighed: list[tuple[str, int]], workload: Workload, *, whole: bool) -> None:
+    def __init__(self, weighed: list[tuple[str, int]], workload: ScoredPod, *, whole: bool) -> None:
         asked = dict(workload.requests)
         self._beyond = {CPU: 0, MEMORY: 1} if whole else {}
         for name, index in self._beyond.items():
@@ -148,7 +148,7 @@ class CompiledAllocation(CompiledScorer):
         self,
         table: NDArray[np.int64] | None,
         weighed: list[tuple[str, int]],
-        workload: Workload,
+        workload: ScoredPod,
         rule: AllocationRule,
     ) -> None:
         self._table = table
@@ -187,7 +187,7 @@ class CompiledBalance(CompiledScorer):
         The resources, and the pod. One that requests none of them scores all nodes 0.
     """
 
-    def __init__(self, weighed: list[tuple[str, int]], workload: Workload) -> None:
+    def __init__(self, weighed: list[tuple[str, int]], workload: ScoredPod) -> None:
         self._resources = _Resources(weighed, workload, whole=False)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:

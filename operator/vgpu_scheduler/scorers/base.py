@@ -32,7 +32,7 @@ def bounded_demand(claims: PodClaims, devices: DeviceMatrix) -> PodDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class ScoredPod:
     """What a scorer may know about a pod.
 
     Attributes
@@ -112,7 +112,7 @@ class NodeScorer(Protocol):
     def ranks_plain_pods(self) -> bool:
         """Whether it has something to say about pods without device claims."""
 
-    def compile(self, workload: Workload) -> CompiledScorer:
+    def compile(self, workload: ScoredPod) -> CompiledScorer:
         """Prepare the scorer for one pod."""
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,7 +145,7 @@ class NodeRanking:
         may have.
     """
 
-    def __init__(self, scorers: Iterable[WeightedScorer], *workloads: Workload) -> None:
+    def __init__(self, scorers: Iterable[WeightedScorer], *workloads: ScoredPod) -> None:
         weighted = [entry for entry in scorers if entry.weight]
         # Sums of floats depend on the order: the same scorers must give the same sum however they were listed.
         weighted.sort(key=lambda entry: entry.scorer.name)
@@ -196,7 +196,7 @@ class NodeRanking:
         return tuple(parts)
 
 
-def _compiled(scorer: NodeScorer, workloads: Sequence[Workload]) -> CompiledScorer:
+def _compiled(scorer: NodeScorer, workloads: Sequence[ScoredPod]) -> CompiledScorer:
     if len(workloads) == 1:
         return scorer.compile(workloads[0])
     return _OfSeveralDialects([(workload.dialect, scorer.compile(workload)) for workload in workloads])

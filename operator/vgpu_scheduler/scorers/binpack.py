@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.kernels import NO_LINE, NO_VENDOR, WeighedResources, binpack_nodes
 from vgpu_scheduler.kube import CPU, MEMORY, PODS
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload, bounded_demand
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, bounded_demand
 from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
 
 DEFAULT_WEIGHTS: Weights = ((CPU, 1), (MEMORY, 1))
@@ -51,8 +51,8 @@ class BinpackScorer:
     the scorer in its policy (C-03).
 
     A resource is counted on the node where the node offers it. Where it does not, and the resource stands for amounts
-    of devices (``Workload.resources``), it is counted over the node's devices of that vendor, healthy or not: what they
-    have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device). A
+    of devices (``ScoredPod.resources``), it is counted over the node's devices of that vendor, healthy or not: what
+    they have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device). A
     claim in percent takes that percent of the node's average card. A resource that is counted in percent has 100 per
     card, and a claim's amount is brought to percent of the average card; all are cut to whole percent.
 
@@ -82,7 +82,7 @@ class BinpackScorer:
             raise ValueError(f"the weight of {negative[0]} is negative")
         object.__setattr__(self, "weights", tuple(sorted(weights.items())))
 
-    def compile(self, workload: Workload) -> CompiledBinpack:
+    def compile(self, workload: ScoredPod) -> CompiledBinpack:
         """Prepare the scorer for one pod."""
         return CompiledBinpack(self.weights, workload)
 
@@ -102,7 +102,7 @@ class CompiledBinpack(CompiledScorer):
         The pod; it takes one of the ``pods`` that a node may run.
     """
 
-    def __init__(self, weights: Weights, workload: Workload) -> None:
+    def __init__(self, weights: Weights, workload: ScoredPod) -> None:
         requests = {name: amount for name, amount in workload.requests.items() if not name.startswith(_QUOTA_NAMES)}
         requests[PODS] = 1
         stands = workload.resources

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, Weights, share_terms
 from vgpu_scheduler.kernels import ShareDemand, deviceshare_nodes
 from vgpu_scheduler.model import PodClaims
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import DeviceMatrix, State
 
 DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
@@ -40,7 +40,7 @@ class DeviceShareScorer:
     largest that any of them asks of one device. A claim in percent is seen by resources that are counted in percent;
     an amount is seen by both, brought to percent of the node's average card where need be.
 
-    A resource name stands for an amount of devices as the dialect says (``Workload.resources``); other names are
+    A resource name stands for an amount of devices as the dialect says (``ScoredPod.resources``); other names are
     skipped, as resources that no device has.
 
     Attributes
@@ -68,7 +68,7 @@ class DeviceShareScorer:
             raise ValueError(f"the weight of {negative[0]} is negative")
         object.__setattr__(self, "weights", tuple(sorted(self.weights)))
 
-    def compile(self, workload: Workload) -> CompiledDeviceShare:
+    def compile(self, workload: ScoredPod) -> CompiledDeviceShare:
         """Prepare the scorer for one pod."""
         return CompiledDeviceShare(ShareOrder(self.strategy, self.weights), workload)
 
@@ -88,7 +88,7 @@ class CompiledDeviceShare(CompiledScorer):
         The pod.
     """
 
-    def __init__(self, order: ShareOrder, workload: Workload) -> None:
+    def __init__(self, order: ShareOrder, workload: ScoredPod) -> None:
         self._order = order
         self._resources = workload.resources
         self._claims = workload.claims

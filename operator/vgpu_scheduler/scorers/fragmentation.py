@@ -20,7 +20,7 @@ from vgpu_scheduler.kernels import (
     priced_nodes,
 )
 from vgpu_scheduler.kube import CPU
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload, bounded_demand
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod, bounded_demand
 from vgpu_scheduler.state import DeviceMatrix, State
 
 
@@ -69,7 +69,7 @@ class FragmentationScorer:
     direction = 1.0
     ranks_plain_pods = True
 
-    def compile(self, workload: Workload) -> CompiledFragmentation:
+    def compile(self, workload: ScoredPod) -> CompiledFragmentation:
         """Prepare the scorer for one pod."""
         return CompiledFragmentation(workload, learned=self.learned)
 
@@ -89,7 +89,7 @@ class CompiledFragmentation(CompiledScorer):
         Whether prices are used where there are any.
     """
 
-    def __init__(self, workload: Workload, *, learned: bool) -> None:
+    def __init__(self, workload: ScoredPod, *, learned: bool) -> None:
         self._learned = learned
         self._terms: NDArray[np.float64] = np.zeros(TERMS, dtype=np.float64)
         self._vendors = {claim.vendor for container in workload.claims for claim in container.claims}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 _TO_PERCENT = 10.0 / 3.0
@@ -40,7 +40,7 @@ class HamiScorer(CompiledScorer):
         """+1: binpack takes the fullest node; -1: spread takes the emptiest."""
         return -1.0 if self.policy is NodePolicy.SPREAD else 1.0
 
-    def compile(self, workload: Workload) -> HamiScorer:
+    def compile(self, workload: ScoredPod) -> HamiScorer:
         """Return the scorer itself: the load before the pod does not depend on the pod (D0-27)."""
         del workload
         return self

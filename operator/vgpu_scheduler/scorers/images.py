@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 _LEAST: Final = 23 << 20
@@ -30,7 +30,7 @@ class ImageLocalityScorer:
     direction = 1.0
     ranks_plain_pods = True
 
-    def compile(self, workload: Workload) -> CompiledImageLocality:
+    def compile(self, workload: ScoredPod) -> CompiledImageLocality:
         """Prepare the scorer for one pod."""
         return CompiledImageLocality(workload)
 
@@ -48,7 +48,7 @@ class CompiledImageLocality(CompiledScorer):
         The pod.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: ScoredPod) -> None:
         self._images = workload.images
         self._most = _MOST * max(workload.containers, 1)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kube import CPU, MEMORY
-from vgpu_scheduler.scorers.base import CompiledScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import State
 
 _BARE = 1000.0
@@ -26,7 +26,7 @@ class PlainScorer(CompiledScorer):
     direction = 1.0
     ranks_plain_pods = True
 
-    def compile(self, workload: Workload) -> PlainScorer:
+    def compile(self, workload: ScoredPod) -> PlainScorer:
         """Return the scorer itself: the pod's own requests are the same everywhere."""
         del workload
         return self

@@ -52,7 +52,7 @@ _DIMENSIONS: Final = (MEMORY, CORES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PodDemand:
+class RequestClass:
     """Pods with the same request, and how many there are.
 
     Attributes
@@ -73,7 +73,7 @@ class PodDemand:
     reach: NDArray[np.int64]
 
 
-def learn_prices(devices: DeviceMatrix, nodes: NodeTable, asked: Sequence[PodDemand]) -> CardPrices | None:
+def learn_prices(devices: DeviceMatrix, nodes: NodeTable, asked: Sequence[RequestClass]) -> CardPrices | None:
     """Return the prices of a dialect's cards, or None where too little was asked for.
 
     Parameters
@@ -192,7 +192,7 @@ class _Mix:
         What pods ask for, of any vendor.
     """
 
-    def __init__(self, vendor: str, fleet: _Fleet, asked: Sequence[PodDemand]) -> None:
+    def __init__(self, vendor: str, fleet: _Fleet, asked: Sequence[RequestClass]) -> None:
         self._fleet = fleet
         self._named = [model for model, (of_vendor, _, _) in enumerate(fleet.names) if of_vendor == vendor]
         self.models = np.array(self._named, dtype=np.int64)

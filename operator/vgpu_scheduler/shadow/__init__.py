@@ -8,7 +8,7 @@ from vgpu_scheduler.shadow.change_log import ChangeLog, LogEntry, histories, obj
 from vgpu_scheduler.shadow.clock import Clock
 from vgpu_scheduler.shadow.horizons import LEVEL, Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
-from vgpu_scheduler.shadow.records import Choice, Fault, MissedPlacement, Place, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.shadow.records import Choice, Fault, MissedPlacement, Place, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.shadow.summary import Summary, summed_up
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "LogEntry",
     "MissedPlacement",
     "Place",
-    "PodCourse",
+    "PodRecord",
     "Record",
     "Sample",
     "Shadow",

@@ -10,7 +10,7 @@ from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.shadow import faults
 from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting, waits
-from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodCourse, Record, Sample, Watch
+from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
 
@@ -188,7 +188,7 @@ class Shadow:
         if pod.terminal:
             self._left(course, now)
 
-    def _bound(self, course: PodCourse, pod: Pod, now: float) -> None:
+    def _bound(self, course: PodRecord, pod: Pod, now: float) -> None:
         """Note that a pod is bound; if that came about while nobody watched, when its kubelet took note of it."""
         course.bound = now
         if not self._beginning:
@@ -198,11 +198,11 @@ class Shadow:
             course.bound = min(max(float(pod.start_time), course.arrived), now)
             course.placed = course.bound if course.placed in {None, now} else course.placed
 
-    def _arrived(self, uid: str, pod: Pod, now: float) -> PodCourse:
+    def _arrived(self, uid: str, pod: Pod, now: float) -> PodRecord:
         """Begin the course of a pod; one that no gate held back arrived when it was created."""
         created = None if uid in self._gated else parse_time(pod.creation_timestamp)
         arrived = now if created is None else min(created.timestamp(), now)
-        course = PodCourse(uid, pod.key, pod.priority, arrived)
+        course = PodRecord(uid, pod.key, pod.priority, arrived)
         self._gated.discard(uid)
         self._open[uid] = self.record.pods[uid] = course
         return course
@@ -221,7 +221,7 @@ class Shadow:
         if uid in self._open:
             self._left(self._open[uid], now)
 
-    def _left(self, course: PodCourse, now: float) -> None:
+    def _left(self, course: PodRecord, now: float) -> None:
         course.left = now
         course.unseen |= self._beginning and course.bound is None
         del self._open[course.uid]

@@ -39,7 +39,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
 
 
-class PodCourse(msgspec.Struct, gc=False):
+class PodRecord(msgspec.Struct, gc=False):
     """What became of a pod.
 
     Attributes
@@ -182,7 +182,7 @@ class Record(msgspec.Struct):
     version: int = VERSION
     under: str = ""
     watches: list[Watch] = []
-    pods: dict[str, PodCourse] = {}
+    pods: dict[str, PodRecord] = {}
     missed: list[MissedPlacement] = []
     faults: list[Fault] = []
     samples: list[Sample] = []

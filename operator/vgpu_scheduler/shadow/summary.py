@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodCourse, Record
+from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class OneDecision:
     same: int
     other_cards: int
     other_node: int
-    nowhere: tuple[PodCourse, ...]
+    nowhere: tuple[PodRecord, ...]
 
     @classmethod
-    def of(cls, pods: Iterable[PodCourse]) -> OneDecision:
+    def of(cls, pods: Iterable[PodRecord]) -> OneDecision:
         """Count what was chosen."""
         compared = [each for each in pods if each.place is not None and each.choice is not None]
         nodes = [

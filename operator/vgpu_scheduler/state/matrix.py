@@ -18,7 +18,7 @@ from vgpu_scheduler.kernels import (
     is_explained,
     role_row,
 )
-from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, Piece, Schema
+from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, DimensionRoles, Piece
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
 
@@ -64,7 +64,7 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
-        self._schemas: dict[Schema, int] = {}
+        self._schemas: dict[DimensionRoles, int] = {}
         self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
         self._schema_number(PLAIN_SCHEMA)
         self._largest: dict[tuple[str, int], tuple[int, int]] = {}
@@ -139,7 +139,7 @@ class DeviceMatrix:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
         return self._vendors.setdefault(vendor, len(self._vendors))
 
-    def _schema_number(self, schema: Schema) -> int:
+    def _schema_number(self, schema: DimensionRoles) -> int:
         """Return the number that a schema has in the ``schema`` column, giving it one if need be."""
         if schema not in self._schemas:
             self._schemas[schema] = len(self._schemas)

@@ -26,7 +26,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CardShare:
     """What a pod has of a device: memory in MiB, cores in percent, or the whole of it."""
 
     device: Device
@@ -71,10 +71,10 @@ class CardWriter(Protocol):
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
         """Return what a node with these cards carries; nothing without cards."""
 
-    def assignment(self, piece: Piece) -> Assignment:
+    def assignment(self, piece: CardShare) -> Assignment:
         """Return a piece of a device in the dialect's dimensions."""
 
-    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+    def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
         """Return what a container asks for that was given these pieces."""
 
 
@@ -109,12 +109,12 @@ class HamiCards:
         shares = sum(card.shares for card in cards)
         return Registered({self._register: encode_register_json(listed)}, {"nvidia.com/gpu": str(shares)})
 
-    def assignment(self, piece: Piece) -> Assignment:
+    def assignment(self, piece: CardShare) -> Assignment:
         """Return shares, MiB, percent."""
         memory, cores = (piece.device.total[1], WHOLE) if piece.whole else (piece.memory, piece.cores)
         return Assignment(piece.device.vendor, piece.device.uuid, (1, memory, cores))
 
-    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+    def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
         """Return the count."""
         return {"nvidia.com/gpu": str(len(pieces))} if pieces else {}
 
@@ -144,7 +144,7 @@ class VolcanoCards(HamiCards):
         }
         return Registered({self._register: "".join(listed)}, advertised)
 
-    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+    def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
         """Return the count, and what it is of each card: the node offers all three, and counts them."""
         if not pieces:
             return {}
@@ -198,14 +198,14 @@ class KoordinatorCards:
         }
         return Registered({}, allocatable, [inventory])
 
-    def assignment(self, piece: Piece) -> Assignment:
+    def assignment(self, piece: CardShare) -> Assignment:
         """Return share, bytes, percent of compute, percent of memory."""
         _, whole, cores, _ = piece.device.total
         memory = whole if piece.whole else piece.memory * MIB
         ratio = memory * WHOLE // whole if whole else 0
         return Assignment("gpu", piece.device.uuid, (0, memory, cores if piece.whole else piece.cores, ratio))
 
-    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+    def asked(self, pieces: Sequence[CardShare]) -> Mapping[str, str]:
         """Return the number of cards, and the sums."""
         if not pieces:
             return {}

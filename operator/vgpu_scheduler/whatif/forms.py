@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import MIB, Assignment, Device, Placement, closest, worded
-from vgpu_scheduler.whatif.cards import Card, Piece, card_name
+from vgpu_scheduler.whatif.cards import Card, CardShare, card_name
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -264,7 +264,7 @@ class RunningPod(ShortPod):
             device = device_of(world, self.node, piece.card)
             if device is None:
                 raise WorldError(f"cards[{number}].card: node {self.node} has no card {piece.card}")
-            pieces.append(Piece(device, piece.memory, piece.cores, piece.whole))
+            pieces.append(CardShare(device, piece.memory, piece.cores, piece.whole))
         (pod,) = super().objects(world)
         asked = world.cards.asked(pieces)
         for amounts in pod["spec"]["containers"][0]["resources"].values():

@@ -10,12 +10,12 @@ from typing import Any
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import INT64, Fields, decode_list
 from vgpu_scheduler.dialects.values import INT32
-from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, Piece, Schema
+from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, DimensionRoles, Piece
 
 SLICES = 8
 """The most memory slices that a card of any known model has."""
 PLACEMENTS = 3
-SCHEMA = Schema(placements=PLACEMENTS, slices=range(PLACEMENTS + 1, PLACEMENTS + 1 + SLICES))
+SCHEMA = DimensionRoles(placements=PLACEMENTS, slices=range(PLACEMENTS + 1, PLACEMENTS + 1 + SLICES))
 """Of cards that may be cut, whether they are or not: what has a place on a card must not be on another."""
 _UINT32 = 2**32 - 1
 _FROM_THE_END = ("1g.", "3g.")

@@ -11,7 +11,7 @@ from vgpu_scheduler.kube import DisruptionBudget, violating_budgets
 from vgpu_scheduler.model import ClusterEvent
 from vgpu_scheduler.predicates import Reason, Rejection
 
-__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "Candidates", "CheapestVictims", "Compared"]
+__all__ = ["MOST_CANDIDATES", "NOT_HELPFUL", "NO_VICTIMS_THERE", "CandidateComparison", "Candidates", "CheapestVictims"]
 
 _PLUGIN: Final = ""
 _NO_VICTIMS: Final = Reason(
@@ -68,7 +68,7 @@ class CheapestVictims(NamedTuple):
     over_limit: Victims | None = None
 
 
-class Compared:
+class CandidateComparison:
     """The cheapest victims so far."""
 
     def __init__(

@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.nominated import NominatedPods, rejection_of
-from vgpu_scheduler.engine.preemption.candidates import NO_VICTIMS_THERE, NOT_HELPFUL, CheapestVictims, Compared
+from vgpu_scheduler.engine.preemption.candidates import (
+    NO_VICTIMS_THERE,
+    NOT_HELPFUL,
+    CandidateComparison,
+    CheapestVictims,
+)
 from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -119,9 +124,9 @@ class VictimSearch:
     ) -> CheapestVictims:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
-        Where more is short than a card, at most so many nodes are compared as :class:`.Compared` says are enough: those
-        first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a tenth of
-        all. As many are compared where nobody has to be evicted.
+        Where more is short than a card, at most so many nodes are compared as :class:`.CandidateComparison` says are
+        enough: those first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a
+        tenth of all. As many are compared where nobody has to be evicted.
 
         Parameters
         ----------
@@ -131,7 +136,7 @@ class VictimSearch:
             Says in which order nodes are looked at.
         """
         (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
-        seen = Compared(budgets, self._within_limits, exceed=self._exceed)
+        seen = CandidateComparison(budgets, self._within_limits, exceed=self._exceed)
         if preemptor.node.allocator is not None and preemptor.node.allocator.takes_one_card:
             for least, node in islice(order.by_cards(preemptor, short), _MOST_LOOKED_AT):
                 if seen.is_beaten(least, node) or (seen.enough and seen.cost_nothing):

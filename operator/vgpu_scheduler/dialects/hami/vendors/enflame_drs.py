@@ -26,8 +26,8 @@ from vgpu_scheduler.model import (
     Claim,
     ClaimDefaults,
     Device,
+    DimensionRoles,
     Piece,
-    Schema,
     Usage,
     charges,
     vendors_by_card,
@@ -42,7 +42,7 @@ _MINOR = "enflame.com/gcu-assigned-minor"
 _SIZE = "enflame.com/gcu-request-size"
 CONTAINERS = "assigned-containers"
 _KEYS = (_ASSIGNED, _TIME, _ID, _INDEX, _MINOR, _SIZE, CONTAINERS)
-_SCHEMA = Schema(placements=3)
+_SCHEMA = DimensionRoles(placements=3)
 _PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0,5})gb", re.ASCII)
 _GIB = 1024
 """MiB of a GiB."""

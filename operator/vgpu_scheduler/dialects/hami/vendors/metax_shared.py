@@ -35,7 +35,7 @@ from vgpu_scheduler.model import (
     Claim,
     ClaimDefaults,
     Device,
-    Schema,
+    DimensionRoles,
     Usage,
     charges,
     vendors_by_card,
@@ -51,7 +51,7 @@ TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time"
 
 _CLASSES = ("", ONLINE, OFFLINE)
-_SCHEMA = Schema(classes=range(3, 6), qualities=range(6, 9))
+_SCHEMA = DimensionRoles(classes=range(3, 6), qualities=range(6, 9))
 """Occupants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
 _ANY_NUMBER = INT32 + 1
 """Occupants of a class or quality that a card may have: its slots are what bounds them."""

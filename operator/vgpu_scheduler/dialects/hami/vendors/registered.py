@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import PLAIN_SCHEMA, Device, Schema, quoted
+from vgpu_scheduler.model import PLAIN_SCHEMA, Device, DimensionRoles, quoted
 
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
@@ -50,7 +50,7 @@ def as_written(
     card: RegisteredDevice,
     vendor: str,
     *,
-    schema: Schema = PLAIN_SCHEMA,
+    schema: DimensionRoles = PLAIN_SCHEMA,
     cordoned: bool = False,
     links: tuple[tuple[str, int], ...] = (),
 ) -> Device:
