@@ -26,7 +26,7 @@ def test_a_bound_pod_is_waited_for_though_none_like_it_would_be_placed_any_more(
     reader = PluginNeedsReader(engine_of(VOLCANO))
     for limits in ({NUMBER: 1, MEMORY: 1000}, {MEMORY: 1000}):
         needs = reader.of(asking("p", limits, nodeName="v"))
-        assert (needs.serialized, needs.ambiguous, needs.turn) == (True, True, f"{NUMBER}: 1")
+        assert (needs.serialized, needs.ambiguous, needs.plugin_key) == (True, True, f"{NUMBER}: 1")
 
 
 def test_it_is_read_anew_for_a_new_version_of_a_pod_and_after_a_policy_may_have_changed() -> None:

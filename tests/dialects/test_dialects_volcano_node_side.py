@@ -52,7 +52,7 @@ def test_cards_in_several_containers_are_served_by_one_version(version: PluginVe
 
 def test_a_pod_is_known_by_its_cards_where_the_plugin_looks_at_them() -> None:
     claims = DIALECT.claims.read(pod(ONE, TWO))
-    assert [side.turn(claims) for side in SIDES.values()] == [NUMBER, NUMBER, f"{NUMBER}: 3"]
+    assert [side.plugin_key(claims) for side in SIDES.values()] == [NUMBER, NUMBER, f"{NUMBER}: 3"]
 
 
 def written(left: str = CARD, time: str = "5", node: str = "n") -> Obj:

@@ -142,10 +142,10 @@ def test_what_is_kept_is_what_the_pods_say_after_any_sequence() -> None:
         side = VOLCANO.node_side
         lost = {pod.uid: turn for pod in known.values() if (turn := side.unserved_pod(pod))}
         for turn in turns:
-            expected = {each.node for each in lost.values() if each.turn == turn}
+            expected = {each.node for each in lost.values() if each.plugin_key == turn}
             assert set(engine.closed_nodes.closed_to(None, turn, serialized=True)) == expected
             for place in ("v", "w"):
-                held = {uid for uid, each in lost.items() if (each.node, each.turn) == (place, turn)}
+                held = {uid for uid, each in lost.items() if (each.node, each.plugin_key) == (place, turn)}
                 assert set(engine.closed_nodes.unserved_pods.pods(place, turn)) == held
         assert bool(engine.closed_nodes) is bool(lost)
         assert set(engine.closed_nodes) == {each.node for each in lost.values()}

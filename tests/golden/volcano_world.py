@@ -80,7 +80,7 @@ class World:
             claims = dialect.claims.read(pod)
             if not claims_devices(claims):
                 return Placed("passed", pod)
-            choice = CardChoice(policy=self._case["args"]["schedulePolicy"], apart=self._apart(pod, apart))
+            choice = CardChoice(policy=self._case["args"]["schedulePolicy"], peer_cards=self._apart(pod, apart))
             allocator = dialect.claims.allocator(pod.annotations, claims, choice)
         except ClaimError:
             return Placed("refused", pod)

@@ -261,7 +261,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         if self._held.shape[0]:
             self._name_peers(columns, rows, into)
         last = int(rows[-1]) if rows.size else -1
-        kept = last >= 0 and into.fits[last] and not self._choice.apart
+        kept = last >= 0 and into.fits[last] and not self._choice.peer_cards
         self._found = (last, _in_use(columns, last)) if kept else None
 
     def place(
@@ -283,7 +283,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
     @property
     def takes_one_card(self) -> bool:
         """Whether all that the pod claims is one device, or a part of one, and what is free of it decides."""
-        return len(self._flat) == 1 and self._flat[0][1].count == 1 and not self._choice.apart
+        return len(self._flat) == 1 and self._flat[0][1].count == 1 and not self._choice.peer_cards
 
     def fit_alone(self, devices: DeviceMatrix, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of single devices whether the pod fits there; see :class:`Allocator`."""
@@ -299,15 +299,15 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
             self._prepared = self._make_request(devices), self._make_scratch(devices)
             self._layout, self._found = devices.layout, None
             self._held = self._held[:0]
-            self._usable = self.may_use(devices) if self._choice.apart else self._usable
-        if self._choice.apart:
+            self._usable = self.may_use(devices) if self._choice.peer_cards else self._usable
+        if self._choice.peer_cards:
             self._mark_peers(devices, self._marks(self._prepared[0]))
         return self._prepared
 
     def _mark_peers(self, devices: DeviceMatrix, marks: NDArray[np.int8]) -> None:
         """Mark the cards that peers hold now, of those that nothing else leaves out."""
         marks[self._held] = 0
-        held = np.unique(np.concatenate([cards.numbers(devices) for cards in self._choice.apart]))
+        held = np.unique(np.concatenate([cards.numbers(devices) for cards in self._choice.peer_cards]))
         self._held = held[self._usable[held] & (marks[held] == 0)]
         marks[self._held] = BARRED_BY_POLICY
 

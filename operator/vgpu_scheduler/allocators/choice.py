@@ -119,7 +119,7 @@ class CardChoice:
         What policies forbid.
     remainders
         What quotas leave to the pod.
-    apart
+    peer_cards
         The cards of pods that it shares no card with.
     """
 
@@ -139,4 +139,4 @@ class CardChoice:
 
     limits: CardLimits = _NO_LIMITS
     remainders: QuotaRemainders = ()
-    apart: tuple[HeldCards, ...] = ()
+    peer_cards: tuple[HeldCards, ...] = ()

@@ -260,7 +260,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
         limits, named = self._choice.limits, self._rules.named
-        if not named and limits.none and not self._choice.apart:
+        if not named and limits.none and not self._choice.peer_cards:
             return np.zeros(0, dtype=np.int8)
         barred = np.zeros(devices.size, dtype=np.int8)
         for vendor, cards in named.items():

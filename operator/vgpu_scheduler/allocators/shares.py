@@ -201,7 +201,7 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
         barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
         limits, columns, models = self._choice.limits, devices.columns, devices.models
         if not models or limits.none:
-            return barred if barred.any() or self._choice.apart else barred[:0]
+            return barred if barred.any() or self._choice.peer_cards else barred[:0]
         card = np.array([vendor in self._dimensions.cards for vendor, _, _ in models], dtype=np.bool_)
         denied = np.array([not limits.allows_model(model, mode) for _, model, mode in models], dtype=np.bool_)
         left_out = denied[columns.model]

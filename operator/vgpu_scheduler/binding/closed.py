@@ -119,7 +119,7 @@ class ClosedNodeWatch:
                 self._report(node, closure)
 
     async def _is_over(self, node: str, closure: NodeClosure) -> bool:
-        if closure.turn:
+        if closure.plugin_key:
             return False  # it is over when that is seen on the pod, or that it is gone
         if closure.cause is Cause.BINDING_IN_DOUBT:
             held = self._engine.state.reservation(closure.value)
@@ -152,14 +152,14 @@ class ClosedNodeWatch:
         pod = self._engine.state.pod(uid)
         return pod.key if pod else uid
 
-    def _not_taken(self, node: str, turn: str) -> str:
-        state, uids = self._engine.state, self._engine.closed_nodes.unserved_pods.pods(node, turn)
+    def _not_taken(self, node: str, plugin_key: str) -> str:
+        state, uids = self._engine.state, self._engine.closed_nodes.unserved_pods.pods(node, plugin_key)
         named = ", ".join(pod.key for uid in islice(uids, _NAMED) if (pod := state.pod(uid)))
         more = f" and {len(uids) - _NAMED} more" if len(uids) > _NAMED else ""
         which, them = ("pods", "them") if len(uids) > 1 else ("pod", "it")
         return (
             f"the device plugin never served {which} {named}{more}, and would take {them} for the next pod that asks "
-            f"for {turn}: delete {them}; no such pod is placed there until then"
+            f"for {plugin_key}: delete {them}; no such pod is placed there until then"
         )
 
     def _report(self, name: str, closure: NodeClosure) -> None:
@@ -167,7 +167,7 @@ class ClosedNodeWatch:
         if node is None:
             return
         if closure.cause is Cause.DEVICES_NOT_TAKEN:
-            text = self._not_taken(name, closure.turn)
+            text = self._not_taken(name, closure.plugin_key)
         else:
             text = f"{self._held_up(closure)}; no pod that needs it is placed there until that ends"
         self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))

@@ -76,7 +76,9 @@ class NodeLocker:
     def is_closed(self, node: str, pod: Pod) -> bool:
         """Tell whether a node is closed to a pod, for what that needs of its device plugins."""
         needs = self._needs.of(pod)
-        return self.context.engine.closed_nodes.is_closed(node, needs.lock, needs.turn, serialized=needs.serialized)
+        return self.context.engine.closed_nodes.is_closed(
+            node, needs.lock, needs.plugin_key, serialized=needs.serialized
+        )
 
     def blocking_pod(self, node: str) -> str:
         """Return the name of a pod that may have any cards of a node, for it cannot be read; empty if there is none."""

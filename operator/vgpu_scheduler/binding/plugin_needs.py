@@ -29,14 +29,14 @@ class PluginNeeds:
     ambiguous
         Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
         vendors' plugins have to answer, and the first one ends it.
-    turn
+    plugin_key
         What the node side will know it by; empty if it has other ways.
     """
 
     lock: NodeLock | None
     serialized: bool
     ambiguous: bool
-    turn: str
+    plugin_key: str
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class PluginNeedsReader:
         needs = self._recent.get(key)
         if needs is None:
             needs = self._read(pod)
-            self._recent.put(key, needs, _NEEDS + len(needs.turn))
+            self._recent.put(key, needs, _NEEDS + len(needs.plugin_key))
         return needs
 
     def _read(self, pod: Pod) -> PluginNeeds:
@@ -115,4 +115,4 @@ class PluginNeedsReader:
         claims = self._engine.cycle.classes.claims(pod)
         lock, serialized = side.lock(claims), side.serializes(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
-        return PluginNeeds(lock, serialized, len(vendors) > 1 or (serialized and lock is None), side.turn(claims))
+        return PluginNeeds(lock, serialized, len(vendors) > 1 or (serialized and lock is None), side.plugin_key(claims))

@@ -70,12 +70,12 @@ class UnservedPod:
     ----------
     node
         Where.
-    turn
-        Which one; see :meth:`NodeSide.turn`.
+    plugin_key
+        Which one; see :meth:`NodeSide.plugin_key`.
     """
 
     node: str
-    turn: str
+    plugin_key: str
 
 
 class NodeSide(Protocol):
@@ -112,7 +112,7 @@ class NodeSide(Protocol):
         The next pod is then bound only when this one has its devices; so it is with a lock, too.
         """
 
-    def turn(self, claims: PodClaims) -> str:
+    def plugin_key(self, claims: PodClaims) -> str:
         """Return what a node side without a lock knows a pod by, in the words of what pods ask for.
 
         Of the pods of a node with the same turn it serves the oldest. Empty where it has other ways.

@@ -181,10 +181,10 @@ class JoinedNodeSide(NodeSide):
         side = self._by_name.get(dialect_of(claims))
         return side is not None and side.serializes(claims)
 
-    def turn(self, claims: PodClaims) -> str:
+    def plugin_key(self, claims: PodClaims) -> str:
         """Return what the node side of the claims' dialect knows a pod by."""
         side = self._by_name.get(dialect_of(claims))
-        return "" if side is None else side.turn(claims)
+        return "" if side is None else side.plugin_key(claims)
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the turn that a node side still has for a pod which will not take it; of several the first one's."""

@@ -58,7 +58,7 @@ class UnservedPods:
         freed = self.forget(pod.uid)
         if lost is not None:
             self._lost[pod.uid] = lost
-            self._pods.setdefault(lost.turn, {}).setdefault(lost.node, {})[pod.uid] = None
+            self._pods.setdefault(lost.plugin_key, {}).setdefault(lost.node, {})[pod.uid] = None
         return freed
 
     def forget(self, uid: str) -> bool:
@@ -66,26 +66,26 @@ class UnservedPods:
         lost = self._lost.pop(uid, None)
         if lost is None:
             return False
-        nodes = self._pods[lost.turn]
+        nodes = self._pods[lost.plugin_key]
         del nodes[lost.node][uid]
         if nodes[lost.node]:
             return False
         del nodes[lost.node]
         if not nodes:
-            del self._pods[lost.turn]
+            del self._pods[lost.plugin_key]
         return True
 
-    def nodes(self, turn: str) -> Collection[str]:
+    def nodes(self, plugin_key: str) -> Collection[str]:
         """Return the nodes at which a turn is blocked."""
-        return self._pods.get(turn, _NOWHERE).keys()
+        return self._pods.get(plugin_key, _NOWHERE).keys()
 
-    def pods(self, node: str, turn: str) -> Collection[str]:
+    def pods(self, node: str, plugin_key: str) -> Collection[str]:
         """Return the UIDs of the pods that block a turn at a node, the first one first."""
-        return self._pods.get(turn, _NOWHERE).get(node, _NOBODY)
+        return self._pods.get(plugin_key, _NOWHERE).get(node, _NOBODY)
 
     def turns(self, node: str) -> Iterator[str]:
         """Return the turns that are blocked at a node."""
-        return (turn for turn, nodes in self._pods.items() if node in nodes)
+        return (plugin_key for plugin_key, nodes in self._pods.items() if node in nodes)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the nodes at which any turn is blocked."""
@@ -147,14 +147,14 @@ class NodeClosure:
     value
         The value of that lock, or the UID of the pod that the plugin has not answered, or that may be there; the name
         of one that cannot be read.
-    turn
+    plugin_key
         The turn of the pods that are kept away, where others have lost it; there is neither lock nor value then.
     """
 
     cause: Cause
     lock: str
     value: str
-    turn: str = ""
+    plugin_key: str = ""
 
 
 class ClosedNodes:
@@ -224,33 +224,33 @@ class ClosedNodes:
     def closures(self, node: str) -> tuple[NodeClosure, ...]:
         """Return why a node is closed; empty if it is not, or is not known."""
         blocked = self.unserved_pods.turns(node) if self._state.node(node) is not None else ()
-        lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", turn) for turn in blocked)
+        lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", plugin_key) for plugin_key in blocked)
         return (*self._closures.get(node, _NONE).values(), *lost)
 
-    def closed_to(self, lock: NodeLock | None, turn: str = "", *, serialized: bool) -> Mapping[str, Cause]:
+    def closed_to(self, lock: NodeLock | None, plugin_key: str = "", *, serialized: bool) -> Mapping[str, Cause]:
         """Return the nodes that are closed to the pods with cards that need a lock, or none, and why.
 
         Parameters
         ----------
         lock
             The lock.
-        turn
+        plugin_key
             Which turn they need, where the node side goes by that.
         serialized
             Whether they are served in turn.
         """
-        found = dict.fromkeys(self.unserved_pods.nodes(turn), Cause.DEVICES_NOT_TAKEN) if serialized else {}
+        found = dict.fromkeys(self.unserved_pods.nodes(plugin_key), Cause.DEVICES_NOT_TAKEN) if serialized else {}
         for node, closures in self._closures.items():
             closure = _first(closures, lock, serialized=serialized)
             if closure is not None:
                 found[node] = closure.cause
         return found
 
-    def is_closed(self, node: str, lock: NodeLock | None, turn: str = "", *, serialized: bool) -> bool:
+    def is_closed(self, node: str, lock: NodeLock | None, plugin_key: str = "", *, serialized: bool) -> bool:
         """Tell whether a node is closed to such pods; see :meth:`closed_to`."""
         if _first(self._closures.get(node, _NONE), lock, serialized=serialized) is not None:
             return True
-        return serialized and node in self.unserved_pods.nodes(turn)
+        return serialized and node in self.unserved_pods.nodes(plugin_key)
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""

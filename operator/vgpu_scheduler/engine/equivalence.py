@@ -117,7 +117,7 @@ class ResolvedClaims:
         Those of the pod that may be followed.
     warnings
         What of the pod's annotations and policies is not followed, and why.
-    apart
+    peer_keys
         What the pods have in common that share no card.
     """
 
@@ -128,7 +128,7 @@ class ResolvedClaims:
     annotations: dict[str, str]
     warnings: tuple[str, ...]
 
-    apart: tuple[PeerKeys, ...] = ()
+    peer_keys: tuple[PeerKeys, ...] = ()
 
     @property
     def dialect(self) -> str:
@@ -137,9 +137,9 @@ class ResolvedClaims:
 
     def peers(self, pod: Pod) -> tuple[Peers, ...]:
         """Return the pods with which one of the pods that ask this shares no card."""
-        if not self.apart:
+        if not self.peer_keys:
             return ()
-        return tuple(peers for keys in self.apart if (peers := keys.of(pod)) is not None)
+        return tuple(peers for keys in self.peer_keys if (peers := keys.of(pod)) is not None)
 
 
 class NodeColumns:

@@ -124,7 +124,7 @@ class NodeParts:
             None for a pod that asks for no such amount, of which all nodes are known already, or where amounts are held
             against anything but cards.
         """
-        if remainders or claimed.apart or self._parts.get((claimed, remainders, ())) in self._kept:
+        if remainders or claimed.peer_keys or self._parts.get((claimed, remainders, ())) in self._kept:
             return None
         if not claimed.dialect or claimed.policy.limits != NO_POD_LIMITS:
             return None
@@ -209,14 +209,14 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
     except ClaimError as error:
         return Refused(policy, str(error))
     choice, scorers = policy.choice, policy.scorers
-    apart: tuple[PeerKeys, ...] = ()
+    peer_keys: tuple[PeerKeys, ...] = ()
     if claims_devices(claims):
         of_policies = (PeerKeys(labels=keys) for keys in policy.apart)
-        apart = tuple(filter(None, (*of_policies, dialect.claims.apart_from(annotations))))
+        peer_keys = tuple(filter(None, (*of_policies, dialect.claims.apart_from(annotations))))
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd), apart)
+    return ResolvedClaims(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd), peer_keys)
 
 
 def _odd(
@@ -270,10 +270,10 @@ def make_node_part(
             dialect = dialects[claimed.dialect]
             bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
-            apart = tuple(
+            peer_cards = tuple(
                 state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod)
             )
-            choice = replace(claimed.choice, limits=limits, remainders=remainders, apart=apart)
+            choice = replace(claimed.choice, limits=limits, remainders=remainders, peer_cards=peer_cards)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))

@@ -161,7 +161,7 @@ class OnNode:
         side, claims = self._dialects.node_side, pod_class.claimed.claims
         if pod_class.node.allocator is not None:
             serialized = side.serializes(claims)
-            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), serialized=serialized)
+            closed |= self._closed_nodes.closed_to(side.lock(claims), side.plugin_key(claims), serialized=serialized)
         return closed
 
     def open_to(self, pod_class: SchedulableClass, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:

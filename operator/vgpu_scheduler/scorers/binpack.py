@@ -52,8 +52,8 @@ class BinpackScorer:
 
     A resource is counted on the node where the node offers it. Where it does not, and the resource stands for amounts
     of devices (``ScoredPod.resources``), it is counted over the node's devices of that vendor, healthy or not: what
-    they have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device). A
-    claim in percent takes that percent of the node's average card. A resource that is counted in percent has 100 per
+    they have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device).
+    A claim in percent takes that percent of the node's average card. A resource that is counted in percent has 100 per
     card, and a claim's amount is brought to percent of the average card; all are cut to whole percent.
 
     Attributes

@@ -47,7 +47,7 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, size=0)
 
     @property
-    def apart(self) -> Hashable:
+    def partition(self) -> Hashable:
         """Claims that differ in this never want the same volume."""
         return self.class_name, self.volume_mode, self.attributes_class
 

@@ -72,7 +72,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         """Tell whether any container claims cards: the plugin takes the oldest pod of its node."""
         return claims_devices(claims)
 
-    def turn(self, claims: PodClaims) -> str:
+    def plugin_key(self, claims: PodClaims) -> str:
         """Return the resource of cards, with the number that the pod claims where the plugin looks at that."""
         return self._turn(sum(claim.count for container in claims for claim in container.claims))
 

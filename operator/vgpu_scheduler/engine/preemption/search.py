@@ -125,8 +125,8 @@ class VictimSearch:
         """Search the victims that cost least; nodes on which none can cost less are left out.
 
         Where more is short than a card, at most so many nodes are compared as :class:`.CandidateComparison` says are
-        enough: those first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or a
-        tenth of all. As many are compared where nobody has to be evicted.
+        enough: those first where the lowest priorities are enough, then by name. kube-scheduler compares a hundred, or
+        a tenth of all. As many are compared where nobody has to be evicted.
 
         Parameters
         ----------

@@ -243,7 +243,7 @@ class _Binding(VolumeFilter):
                 matched[claim.key] = self._kept_reached(kept, rows)
             else:
                 wanted = VolumeRequirement.by(claim)
-                others.setdefault(wanted.apart, []).append((claim, wanted))
+                others.setdefault(wanted.partition, []).append((claim, wanted))
         for group in others.values():
             counts = [self._free(wanted, rows, len(group)) for _, wanted in group]
             if len({wanted.of_any_size for _, wanted in group}) == 1:
