@@ -79,7 +79,9 @@ def keep_some_room(rng: np.random.Generator, engine: Engine) -> bool:
     return True
 
 
-def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -> tuple[float, ...] | None:
+def cheapest(
+    engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget], *, exceed: bool
+) -> tuple[float, ...] | None:
     """Return what the cheapest set of pods costs without which a pod fits on the node, of all sets; None for none."""
     known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
     lower = [each for each in known if each is not None and each.priority < asked.priority]
@@ -88,8 +90,8 @@ def cheapest(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) ->
     for gone in sets:
         if engine.cycle.on_node.fits_without(asked, "n", [each.uid for each in gone]) is not None:
             ordered = by_importance(gone)
-            evicted = [each for each in ordered if each.uid not in waiting and not each.deleting]
-            costs.append(Victims("n", tuple(ordered), len(violating_budgets(evicted, budgets)), waiting).cost)
+            counted = [each for each in ordered if each.uid not in waiting and (exceed or not each.deleting)]
+            costs.append(Victims("n", tuple(ordered), len(violating_budgets(counted, budgets)), waiting, exceed).cost)
     return min(costs, default=None)
 
 
@@ -107,8 +109,9 @@ def test_nobody_who_costs_less_would_do(seeds: range) -> None:
             engine.state.observe_pod(asked, {})
             if engine.cycle.on_node.fits_without(asked, "n", ()) is not None:
                 continue
-            best = found(engine, asked, *budgets).best
-            least = cheapest(engine, asked, budgets)
+            exceed = bool(rng.integers(0, 2))
+            best = found(engine, asked, *budgets, exceed=exceed).best
+            least = cheapest(engine, asked, budgets, exceed=exceed)
             costs = [each.cost for each in best]
             if room_is_kept:  # what the end of one frees may depend on who ends with it: nobody is asked about all sets
                 assert bool(costs) is (least is not None), seed
@@ -123,11 +126,11 @@ def test_nobody_who_costs_less_would_do(seeds: range) -> None:
     assert with_room_kept
 
 
-def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -> Victims | None:
+def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget], *, exceed: bool) -> Victims | None:
     """Return whom kube-scheduler would choose on the node, where everything is asked about anew each time.
 
-    Those that only wait to be bound get their places back last, and before them those that end already, which
-    kube-scheduler treats as all others.
+    Those that only wait to be bound get their places back last, and before them those that end already; these are
+    treated as all others where budgets may be exceeded.
     """
     known = (engine.state.pod(held.uid) for held in engine.state.reservations("n"))
     lower = by_importance(each for each in known if each is not None and each.priority < asked.priority)
@@ -135,13 +138,16 @@ def reprieved(engine: Engine, asked: Pod, budgets: Sequence[DisruptionBudget]) -
     if not lower or fits(asked, "n", gone) is None:
         return None
     waiting = unbound(engine)
-    evicted = [one for one in lower if one.uid not in waiting and not one.deleting]
-    violating = {each.uid for each in violating_budgets(evicted, budgets)}
-    for each in sorted(lower, key=lambda each: (each.uid in waiting, each.deleting, each.uid not in violating)):
+    ending = {each.uid for each in lower if each.deleting and not exceed}
+    counted = [one for one in lower if one.uid not in waiting and one.uid not in ending]
+    violating = {each.uid for each in violating_budgets(counted, budgets)}
+    for each in sorted(lower, key=lambda each: (each.uid in waiting, each.uid in ending, each.uid not in violating)):
         left = [uid for uid in gone if uid != each.uid]
         gone = gone if fits(asked, "n", left) is None else left
     victims = tuple(each for each in lower if each.uid in gone)
-    return Victims("n", victims, len(violating.intersection(gone)), waiting.intersection(gone)) if victims else None
+    if not victims:
+        return None
+    return Victims("n", victims, len(violating.intersection(gone)), waiting.intersection(gone), exceed)
 
 
 @pytest.mark.parametrize("seeds", WORLDS, ids=str)
@@ -159,7 +165,9 @@ def test_where_more_than_one_card_matters_the_victims_are_those_of_a_naive_repri
             engine.state.observe_pod(asked, {})
             if engine.cycle.on_node.fits_without(asked, "n", ()) is not None:
                 continue
-            naive, best = reprieved(engine, asked, budgets), found(engine, asked, *budgets).best
+            exceed = bool(rng.integers(0, 2))
+            naive = reprieved(engine, asked, budgets, exceed=exceed)
+            best = found(engine, asked, *budgets, exceed=exceed).best
             if cards_asked > 1 or naive is None:
                 assert best == ([] if naive is None else [naive]), seed
                 equal += naive is not None
@@ -202,8 +210,9 @@ def test_nobody_who_costs_less_would_do_on_a_card_that_many_share(tenants: int, 
         free = 8000 - sum(amounts[1] for amounts in on_the_card(engine))
         asked = pod("asked", asks(1, free + int(rng.integers(2, 12)) * 100), priority=int(rng.integers(3, 6)))
         engine.state.observe_pod(asked, {})
-        costs = [each.cost for each in found(engine, asked, *budgets).best]
-        least = cheapest(engine, asked, budgets)
+        exceed = bool(rng.integers(0, 2))
+        costs = [each.cost for each in found(engine, asked, *budgets, exceed=exceed).best]
+        least = cheapest(engine, asked, budgets, exceed=exceed)
         assert costs == ([] if least is None else [least]), seed
         compared += least is not None
     assert compared > worlds // 2
@@ -238,15 +247,19 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
         for held in list(engine.state.reservations()):
             if rng.random() < 0.2:
                 engine.confirmed(held.uid)
+            known = engine.state.pod(held.uid)
+            if known is not None and not known.deleting and rng.random() < 0.05:
+                end(engine, known)
         resources = asks(int(rng.integers(1, 3)), int(rng.choice([2000, 4000, 7900])), int(rng.choice([0, 60, 100])))
         asked = pod(f"asked{number}", resources, priority=int(rng.integers(1, 7)))
         engine.state.observe_pod(asked, {})
         pod_class = engine.cycle.classes.of(asked)
         assert isinstance(pod_class, SchedulableClass)
         question = Preemptor(asked, pod_class.node, pod_class.cluster)
-        every = found(engine, asked).best
+        exceed = bool(rng.integers(0, 2))
+        every = found(engine, asked, exceed=exceed).best
         filtered = engine.cycle.filter(asked, pod_class)
-        best = search(engine).best(question, filtered, (), order)
+        best = search(engine, exceed=exceed).best(question, filtered, (), order)
         cheapest = min(every, key=lambda each: (each.given_back, each.node), default=None)
         assert best.victims == cheapest
         compared += bool(every)

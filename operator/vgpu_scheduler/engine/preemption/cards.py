@@ -42,13 +42,24 @@ class CardSearch:
         The name of the node.
     gone
         What pods hold there that are gone anyway.
+    counts_terminating
+        Whether pods that end already cost what others do.
     """
 
-    def __init__(self, state: State, preemptor: Preemptor, node: str, gone: Sequence[Reservation] = ()) -> None:
+    def __init__(
+        self,
+        state: State,
+        preemptor: Preemptor,
+        node: str,
+        gone: Sequence[Reservation] = (),
+        *,
+        counts_terminating: bool = False,
+    ) -> None:
         row, allocator = state.nodes.row(node), preemptor.node.allocator
         assert row is not None
         assert allocator is not None
         self.state = state
+        self.counts_terminating = counts_terminating
         self._allocator = allocator
         self._dialect = preemptor.node.dialect
         self._matrix = state.matrix(self._dialect)
@@ -123,7 +134,7 @@ class CardSearch:
         pods = pods_of(card.gone(best.tolist()))
         waiting = unbound(self.state, pods)
         violating = violating_budgets((pod for pod in pods if pod.uid not in waiting), budgets)
-        return _OnCard(Victims(self._node, pods, len(violating), waiting), card.number)
+        return _OnCard(Victims(self._node, pods, len(violating), waiting, self.counts_terminating), card.number)
 
     def fits(self, cards: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell on which cards the pod fits with so much in use of each, shape (n, dimensions)."""
@@ -189,7 +200,10 @@ class _Card:
 
     def reprieved(self, node: str, budgets: Sequence[DisruptionBudget]) -> _OnCard | None:
         """Return the pods that nobody can reprieve one by one; None if the card does not do without all of them."""
-        victims = reprieve(node, self.units, budgets, self, unbound=self._unbound) if self._does() else None
+        if not self._does():
+            return None
+        counts = self._search.counts_terminating
+        victims = reprieve(node, self.units, budgets, self, unbound=self._unbound, counts_terminating=counts)
         return None if victims is None else _OnCard(victims, self.number)
 
     def put_back(self, unit: Unit) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import Unit, costs_nothing, pods_of, unbound
+from vgpu_scheduler.engine.preemption.victims import Unit, costs_nothing, pods_of, unbound, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.state import State
 
@@ -24,7 +24,8 @@ class PossibleVictims:
     may_end
         Tells whether a pod of lower priority may be a victim.
     exceed
-        Whether victims may end against their disruption budgets.
+        Whether victims may end against their disruption budgets; then those that end already count, as they do with
+        kube-scheduler.
     disruption
         Tells which pods end together, and by which priority.
     """
@@ -66,9 +67,10 @@ class PossibleVictims:
         return unbound(self._state, pods_of(units))
 
     def costing_nothing(self, units: Iterable[Unit]) -> list[Unit]:
-        """Return those of which nobody has to be evicted."""
+        """Return those that cost nothing: they wait to be bound, or end already and are not counted as victims."""
         held = ((unit, self._state.reservation(unit[0].uid)) for unit in units)
-        return [unit for unit, there in held if there is not None and costs_nothing(unit[0], there)]
+        is_free = waits_to_be_bound if self._exceed else costs_nothing
+        return [unit for unit, there in held if there is not None and is_free(unit[0], there)]
 
     def _allowed(self, pod: Pod, unit: Unit) -> Unit | None:
         """Return pods that end together if each of them may, and is of lower priority than another pod; else None."""

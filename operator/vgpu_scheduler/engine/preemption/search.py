@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.possible import PossibleVictims
-from vgpu_scheduler.engine.preemption.victims import Preemptor, Unit, Victims, pods_of, reprieve
+from vgpu_scheduler.engine.preemption.victims import Preemptor, ReprieveTarget, Unit, Victims, pods_of, reprieve
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import CardReason
@@ -77,7 +77,8 @@ class VictimSearch:
     may_end
         Tells whether a pod of lower priority may be a victim.
     exceed
-        Whether victims may end against their disruption budgets.
+        Whether victims may end against their disruption budgets; then those that end already count, as they do with
+        kube-scheduler.
     within_limits
         Tells whether so many pods may be evicted now.
     disruption
@@ -257,10 +258,13 @@ class VictimSearch:
         rejection = self.rejection(preemptor, node, pods_of(lower))
         if rejection is not None:
             return rejection
+        room: ReprieveTarget = (
+            _NodeAlone(self._state, preemptor, node, lower)
+            if self._depends_on_node_alone(preemptor, node)
+            else _NodeAmongOthers(self, preemptor, node, lower)
+        )
         unbound = self._possible.unbound(lower)
-        if self._depends_on_node_alone(preemptor, node):
-            return reprieve(node, lower, budgets, _NodeAlone(self._state, preemptor, node, lower), turns, unbound)
-        return reprieve(node, lower, budgets, _NodeAmongOthers(self, preemptor, node, lower), turns, unbound)
+        return reprieve(node, lower, budgets, room, turns, unbound, counts_terminating=self._exceed)
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""
@@ -313,7 +317,7 @@ class VictimSearch:
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
         evicted = [unit for unit in lower if unit not in free]
-        found = CardSearch(state, preemptor, node, gone).cheapest(evicted, budgets)
+        found = CardSearch(state, preemptor, node, gone, counts_terminating=self._exceed).cheapest(evicted, budgets)
         if found is None or not free:
             return found
         chosen = [unit for unit in evicted if unit[0] in found.pods]

@@ -82,14 +82,16 @@ class Victims:
     violations
         How many of them end against a disruption budget.
     unbound
-        The UIDs of those that only wait to be bound: they give their places back, and cost nothing. Neither do those
-        that end already, for which the pod waits.
+        The UIDs of those that only wait to be bound: they give their places back, and cost nothing.
+    counts_terminating
+        Whether those that end already cost what others do, as with kube-scheduler; else they cost nothing.
     """
 
     node: str
     pods: tuple[Pod, ...]
     violations: int
     unbound: frozenset[str] = frozenset()
+    counts_terminating: bool = False
 
     @property
     def evicted(self) -> list[Pod]:
@@ -103,13 +105,13 @@ class Victims:
         Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of
         the pods of the highest priority.
         """
-        evicted = self.evicted
-        if not evicted:
+        counted = [pod for pod in self.pods if pod.uid not in self.unbound] if self.counts_terminating else self.evicted
+        if not counted:
             return NOTHING
-        highest = evicted[0].priority
-        earliest = min(started(pod) for pod in evicted if pod.priority == highest)
-        total = sum(pod.priority - LOWEST_PRIORITY for pod in evicted)
-        return self.violations, highest, total, len(evicted), -earliest
+        highest = counted[0].priority
+        earliest = min(started(pod) for pod in counted if pod.priority == highest)
+        total = sum(pod.priority - LOWEST_PRIORITY for pod in counted)
+        return self.violations, highest, total, len(counted), -earliest
 
     @property
     def given_back(self) -> tuple[int, ...]:
@@ -153,6 +155,8 @@ def reprieve(
     room: ReprieveTarget,
     turns: Mapping[str, int] | None = None,
     unbound: Collection[str] = (),
+    *,
+    counts_terminating: bool = False,
 ) -> Victims | None:
     """Return the victims of a node on which a pod fits once all of lower priority are gone; None if none need go.
 
@@ -166,18 +170,21 @@ def reprieve(
         In which turn pods are given back, by the UID of the first that ends with each, those first that are not named;
         in each as is said above.
     unbound
-        The UIDs of those that only wait to be bound: they are the last in their turn, after those that end already.
-        Neither of these violate a budget.
+        The UIDs of those that only wait to be bound: they are the last in their turn, and violate no budget.
+    counts_terminating
+        Whether those that end already are treated as all others, as by kube-scheduler; else they are the last before
+        those that wait to be bound, and violate no budget.
     """
     gone, turns = units_by_importance(lower), turns or {}
-    evicted = (pod for pod in pods_of(gone) if pod.uid not in unbound and not pod.deleting)
-    violating = {pod.uid for pod in violating_budgets(evicted, budgets)}
+    ending = {pod.uid for pod in pods_of(gone) if pod.deleting and not counts_terminating}
+    counted = (pod for pod in pods_of(gone) if pod.uid not in unbound and pod.uid not in ending)
+    violating = {pod.uid for pod in violating_budgets(counted, budgets)}
     in_turn = sorted(
         gone,
         key=lambda unit: (
             turns.get(unit[0].uid, 0),
             unit[0].uid in unbound,
-            unit[0].deleting,
+            unit[0].uid in ending,
             all(pod.uid not in violating for pod in unit),
         ),
     )
@@ -187,7 +194,7 @@ def reprieve(
     victims = pods_of(units_by_importance(left))
     violations = sum(pod.uid in violating for pod in victims)
     waiting = frozenset(pod.uid for pod in victims if pod.uid in unbound)
-    return Victims(node, victims, violations, waiting)
+    return Victims(node, victims, violations, waiting, counts_terminating)
 
 
 def waits_to_be_bound(pod: Pod, held: Reservation) -> bool:
