@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from .cards import A100_PROFILES, CATALOGUE, Card, CardModel, MigProfile, equip, registration
 from .cluster import DevCluster
-from .ecosystems import Ecosystem, Koordlet, VolcanoPlugin
+from .ecosystems import Ecosystem
 from .faults import Fault
+from .koordlet import Injection, Koordlet, device_object, injected
 from .log import WRITES, OnRequest, RequestKey, RequestLog
 from .nodeside import BEHAVIOUR, Behaviour, NodeSide
 from .resources import Resource
 from .vendors import ASCEND_910B3, CAMBRICON, ENFLAME_DRS, HYGON, MTHREADS, NVIDIA, Vendor, made_cards
+from .volcano import VolcanoPlugin
 
 __all__ = [
     "A100_PROFILES",
@@ -33,6 +35,7 @@ __all__ = [
     "DevCluster",
     "Ecosystem",
     "Fault",
+    "Injection",
     "Koordlet",
     "MigProfile",
     "NodeSide",
@@ -42,7 +45,9 @@ __all__ = [
     "Resource",
     "Vendor",
     "VolcanoPlugin",
+    "device_object",
     "equip",
+    "injected",
     "made_cards",
     "registration",
 ]

@@ -26,7 +26,7 @@ async def served(
     settings = Settings(dialects=("volcano",), volcano={"plugin_version": version}, **more)
     async with (
         bench(folder, engine=engine_of(*make_dialects(settings))) as b,
-        VolcanoPlugin(b.cluster.url, by_number=version == "v1.12", delay=0.0) as plugin,
+        VolcanoPlugin(b.cluster.url, version=version, delay=0.0) as plugin,
     ):
         await plugin.register("v", memory=memory, groups=groups or {})
         await b.learn()
