@@ -36,8 +36,8 @@ $(VENV)/dev: $(VENV)/ready
 demo: $(VENV)/ready ## show placements on an embedded cluster (ARGS=--once: a check without a show; ARGS=--keep: it goes on)
 	@$(BIN)/vgpu-scheduler demo $(ARGS)
 
-assets: ## build what the tests run beside the operator, once: the real API server, kubectl, Helm, controllers of jobs, Kueue (17 minutes; needs Go)
-	@tests/apiserver/build.sh kubernetes helm controllers kueue > /dev/null || [ $$? = 3 ]
+assets: ## build what the tests run beside the operator, once: the real API server, kubectl, Helm, controllers of jobs, Kueue, koordlet's hooks (20 minutes; needs Go)
+	@tests/apiserver/build.sh kubernetes helm controllers kueue koordlet > /dev/null || [ $$? = 3 ]
 
 debian-image: ## run the Dockerfile on Debian's packages, once for each state of it, for its tests (4 minutes; needs root)
 	@.ci/debian-image.sh > /dev/null || [ $$? = 3 ]

@@ -56,7 +56,9 @@ SELECTIONS = {
         Part(_PURE, "not apiserver and not e2e and not browser and not long", _PARALLEL),
         Part(_REAL, "(apiserver or e2e or browser) and not long", _TWO),
     ),
-    "pure": (Part(_PURE, "not apiserver and not e2e and not browser and not helm and not long", _PARALLEL),),
+    "pure": (
+        Part(_PURE, "not apiserver and not e2e and not browser and not helm and not koordlet and not long", _PARALLEL),
+    ),
     "long": (
         Part(f"{_PURE}, at length", "not apiserver and not e2e and long", _PARALLEL),
         Part("faults, on the real and on the embedded API server", "faults and long", ("--numprocesses=2",)),

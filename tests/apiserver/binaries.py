@@ -1,4 +1,4 @@
-"""The binaries of the control plane, Helm, controllers of jobs, Kueue: found where ``make assets`` has put them."""
+"""The binaries of the control plane, Helm, controllers of jobs, Kueue, koordlet: where ``make assets`` has put them."""
 
 from __future__ import annotations
 
@@ -60,6 +60,17 @@ def kueue() -> Path:
         If it was not built.
     """
     return _found("kueue")
+
+
+def koordlet_hooks() -> Path:
+    """Return the path of the program that does with pods what koordlet does; see ``koordlet/main.go``.
+
+    Raises
+    ------
+    AssetsUnavailableError
+        If it was not built.
+    """
+    return _found("koordlet") / "koordlet-hooks"
 
 
 def _found(module: str) -> Path:

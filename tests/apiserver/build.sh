@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl, Helm, controllers of jobs, Kueue.
+# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl, Helm, controllers of jobs,
+# Kueue, what koordlet does with a pod.
 #
 # `build.sh MODULE…` builds modules and prints their folders; with Go, that takes minutes the first time:
 #   kubernetes  etcd, kube-apiserver, kubectl, kube-controller-manager, kube-scheduler
 #   helm        Helm
 #   controllers the controllers of JobSet and LeaderWorkerSet, with the folders config of their modules
 #   kueue       Kueue, with the folder config of its module
+#   koordlet    koordlet-hooks: what koordlet gives the containers of pods (koordlet/main.go)
 #   older       an API server of a version that does less, beside the same etcd and kubectl
 # `build.sh --find MODULE` builds nothing and prints the module's folder.
 #
@@ -34,10 +36,12 @@ describe() { # sets what is known of a module
     helm) folder=helm requirement=helm.sh/helm/v4 name=helm minutes=3 binaries=(helm) ;;
     controllers) folder=controllers requirement=sigs.k8s.io/jobset name=controllers minutes=3 binaries=(jobset lws) ;;
     kueue) folder=kueue requirement=sigs.k8s.io/kueue name=kueue minutes=4 binaries=(kueue) ;;
+    koordlet) folder=koordlet requirement=github.com/koordinator-sh/koordinator name=koordlet minutes=4 binaries=(koordlet-hooks) ;;
     *) echo "build.sh: there is no module $1" >&2; exit 2 ;;
   esac
   version=$(required "$requirement")
   if [ "$1" = controllers ]; then version="$version-$(required sigs.k8s.io/lws)"; fi
+  if [ "$1" = koordlet ]; then version="$version-$(sha256sum "$here/koordlet/main.go" | head -c 8)"; fi
   assets="$cache/$name-$version"
 }
 
@@ -45,13 +49,25 @@ complete() {
   for binary in "${binaries[@]}"; do [ -x "$assets/$binary" ] || return 1; done
 }
 
+without_perf() { # copies koordlet's module but for the counters of its performance, which need a library in C
+  local module=github.com/koordinator-sh/koordinator copy=$assets/.module counters=pkg/koordlet/util/perf_group
+  rm -rf "$copy"
+  (cd "$here/koordlet" && go mod download && cp -r "$(go list -m -f '{{.Dir}}' $module)" "$copy") >&2
+  chmod -R u+w "$copy"
+  rm "$copy/$counters/perf_group_linux.go"
+  sed -i '/^\/\/ *+build\|^\/\/go:build/d' "$copy/$counters/perf_group_unsupported.go"
+  cp "$here/koordlet/go.sum" "$assets/.koordlet.sum"
+  cp "$here/koordlet/go.mod" "$assets/.koordlet.mod"
+  go mod edit -replace "$module=$copy" "$assets/.koordlet.mod"
+}
+
 compile() {
-  local flags major minor pkg number=0
+  local flags major minor pkg number=0 more=()
   IFS=. read -r major minor _ <<<"${version#v}"
   pkg=k8s.io/component-base/version
   flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=$major -X $pkg.gitMinor=$minor"
   if [ "$1" = helm ]; then flags="-s -w -X helm.sh/helm/v4/internal/version.version=$version"; fi
-  if [ "$1" = controllers ] || [ "$1" = kueue ]; then flags="-s -w"; fi
+  if [ "$1" = controllers ] || [ "$1" = kueue ] || [ "$1" = koordlet ]; then flags="-s -w"; fi
   mkdir -p "$assets"
   exec 9>"$cache/build.lock"
   if ! flock --nonblock 9; then
@@ -72,8 +88,14 @@ compile() {
       if [ "$binary" = lws ]; then package=$package/cmd; fi
       if [ "$binary" = kueue ]; then package=$package/cmd/kueue; fi
     fi
-    (cd "$here/$folder" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") 9>&- >&2
+    if [ "$1" = koordlet ]; then
+      package=.
+      without_perf
+      more=(-modfile "$assets/.koordlet.mod")
+    fi
+    (cd "$here/$folder" && CGO_ENABLED=0 go build "${more[@]}" -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") 9>&- >&2
     mv "$assets/.$binary" "$assets/$binary"
+    rm -rf "$assets/.module"
   done
   exec 9>&-
   echo "$name $version ready after ${SECONDS} s: $assets" >&2
