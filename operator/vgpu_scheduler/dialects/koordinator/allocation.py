@@ -12,6 +12,7 @@ from vgpu_scheduler.dialects.koordinator.codec import AllocatedDevice, decode_al
 from vgpu_scheduler.dialects.koordinator.names import (
     ALLOCATED_ANNOTATION,
     DIMENSIONS,
+    ISOLATION_LABEL,
     MEMORY,
     RATIO,
     TYPE_OF,
@@ -83,12 +84,17 @@ class KoordinatorAllocation(Allocation):
         return Usage({}, claims, problem)
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
-        """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
-        del pod  # every key that the node side reads is written
+        """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices.
+
+        koordlet limits an isolated pod on all of its GPUs to what the first of them has, and nowhere if that one is
+        taken with all of its memory. So the first one is that with the least of it where GPUs of a node differ.
+        """
         del unix_time
         if not placement.vendors():
             return {}
         assignments = [assignment for container in placement.containers for assignment in container]
+        if pod is not None and pod.labels.get(ISOLATION_LABEL):
+            assignments.sort(key=lambda assignment: (assignment.amounts[MEMORY], assignment.amounts[RATIO]))
         return {ALLOCATED_ANNOTATION: encode_allocated(assignments)}
 
 

@@ -33,7 +33,7 @@ _MOST_AMOUNT = 2**44
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HONOUR = "Honor"
 _VENDOR = "nvidia"
-"""Whose GPUs are found by the allocation annotation alone; koordlet leaves the label out for them."""
+"""Whose GPUs are found by the allocation annotation alone; without the label they are taken for these."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
 
 
