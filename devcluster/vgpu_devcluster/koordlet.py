@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from .ecosystems import WHOLE, Amounts, Ecosystem, Object, sums
+from .ecosystems import NONE, WHOLE, Amounts, Ecosystem, Object, sums
 from .quantities import canonical, parse
 
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
@@ -95,11 +95,11 @@ class Koordlet(Ecosystem):
 
     DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 
-    async def register(self, name: str, cards: int = 2, memory: int = 16) -> None:
+    async def register(self, name: str, cards: int = 2, memory: int = 16, labels: Mapping[str, str] = NONE) -> None:
         """Create a ready node with cards of so many GiB, not listed yet: so it offers none."""
         size = memory * 2**30
         self._totals[name] = {f"{minor}/GPU-{name}-{minor}": (WHOLE, size, WHOLE) for minor in range(cards)}
-        await self._register(name, {}, {}, _LABELS)
+        await self._register(name, {}, {}, {**_LABELS, **labels})
 
     async def list_devices(self, name: str) -> None:
         """Create the object that lists the cards of a node, and have the node offer them."""

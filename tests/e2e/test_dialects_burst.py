@@ -20,6 +20,9 @@ pytestmark = pytest.mark.long
 Obj = dict[str, Any]
 EACH = 200
 """Pods of each dialect."""
+WHOLE = 5
+"""How many of them ask for a whole card."""
+ISOLATED = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
 NODES, CARDS = 4, 8
 """Nodes of each, and the cards of a node."""
 
@@ -39,7 +42,7 @@ async def sides(cluster: Cluster) -> AsyncIterator[tuple[VolcanoPlugin, Koordlet
             koordlet = await stack.enter_async_context(Koordlet(plane.url, **access))
             for number in range(NODES):
                 await plugin.register(f"volcano-{number}", CARDS)
-                await koordlet.register(f"koordinator-{number}", CARDS)
+                await koordlet.register(f"koordinator-{number}", CARDS, labels=ISOLATED if number % 2 else {})
                 await koordlet.list_devices(f"koordinator-{number}")
             yield plugin, koordlet
     finally:
@@ -48,14 +51,26 @@ async def sides(cluster: Cluster) -> AsyncIterator[tuple[VolcanoPlugin, Koordlet
 
 
 def mixed(number: int) -> tuple[Obj, Obj, Obj]:
-    """Return a pod of each dialect: most ask for a share of a card, some for shares of two, some for more of one."""
+    """Return a pod of each dialect.
+
+    The first ones ask for whole cards, most others for a share of a card, some for shares of two, some for more of one;
+    every other one of Koordinator's for an isolated share.
+    """
+    if number < WHOLE:
+        return (
+            slice_pod(f"h-{number}", gpu=1, gpucores=100),
+            asking(f"v-{number}", **{NUMBER: "1", PERCENT: "100"}),
+            asking(f"k-{number}", **{CORE: "100", RATIO: "100"}),
+        )
     two = 2 if number % 8 == 0 else 1
     size = 1 + number % 3
     hami = slice_pod(f"h-{number}", gpu=two, gpumem=512 * size, gpucores=3 * size)
     volcano = asking(f"v-{number}", **{NUMBER: str(two), MEMORY: str(1000 * size), PERCENT: str(3 * size)})
     share = {CORE: str(3 * size * two), RATIO: str(3 * size * two)}
     shared = {"koordinator.sh/gpu.shared": "2"} if two == 2 else {}
-    return hami, volcano, asking(f"k-{number}", **share, **shared)
+    koordinator = asking(f"k-{number}", **share, **shared)
+    koordinator["metadata"]["labels"] = ISOLATED if number % 2 else {}
+    return hami, volcano, koordinator
 
 
 def handed_out(side: VolcanoPlugin | Koordlet, prefix: str) -> dict[str, Any]:
@@ -87,7 +102,8 @@ async def test_the_books_are_those_of_all_plugins_after_the_leader_was_killed_in
 
         await cluster.until(one_leads, "one of them to lead")
         leader, standby = replicas if await leads(replicas[0]) else replicas[::-1]
-        await cluster.create(*chain.from_iterable(map(mixed, range(EACH))))
+        await cluster.create(*chain.from_iterable(map(mixed, range(WHOLE))))
+        await cluster.create(*chain.from_iterable(map(mixed, range(WHOLE, EACH))))
 
         def served() -> int:
             return cluster.nodes.counts["running"] + len(plugin.started) + len(koordlet.started)
