@@ -36,7 +36,7 @@ $(VENV)/dev: $(VENV)/ready
 demo: $(VENV)/ready ## show placements on an embedded cluster (ARGS=--once: a check without a show; ARGS=--keep: it goes on)
 	@$(BIN)/vgpu-scheduler demo $(ARGS)
 
-assets: ## build what the tests run beside the operator, once: the real API server, kubectl, Helm, controllers of jobs, Kueue, koordlet's hooks (20 minutes; needs Go)
+assets: ## build what the tests run beside the operator, once: the real API server, kubectl, Helm, controllers of jobs, Kueue, koordlet's hooks (21 minutes; needs Go)
 	@tests/apiserver/build.sh kubernetes helm controllers kueue koordlet > /dev/null || [ $$? = 3 ]
 
 debian-image: ## run the Dockerfile on Debian's packages, once for each state of it, for its tests (4 minutes; needs root)
