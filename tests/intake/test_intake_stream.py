@@ -192,6 +192,13 @@ async def test_an_answer_that_cannot_be_read_changes_nothing(watcher: Watcher) -
     assert known.resource_version == 2
 
 
+async def test_an_answer_that_shows_nothing_new_wakes_nobody(watcher: Watcher) -> None:
+    """Who waits at a node may read it meanwhile, and would be woken by what it reads itself."""
+    for version in (2, 2, 1, 3):
+        watcher.observer.observe_answer(NODES, json.dumps(node_object("a", version=version)).encode())
+    assert watcher.moved == ["a", "a"]
+
+
 @pytest.mark.parametrize("way", ["observed", "gone", "swept"])
 async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_on(
     watcher: Watcher, way: str, monkeypatch: pytest.MonkeyPatch

@@ -46,8 +46,8 @@ class ObservedKind(Generic[_Value]):
     missing: Callable[[Collection[Any], int], Iterable[_Value]]
     forget_versions: Callable[[], None]
     identify: Callable[[ObjectIdentity], str] = lambda identity: identity.uid
-    version: Callable[[str], int] | None = None
-    confirm: Callable[[str, float], None] = lambda _key, _now: None
+    version: Callable[[Any], int] | None = None
+    confirm: Callable[[Any, float], None] = lambda _key, _now: None
 
 
 class Sweep(Generic[_Value]):

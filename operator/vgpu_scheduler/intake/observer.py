@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -103,21 +103,27 @@ class Observer:
 
     def confirm(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
         """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
+        return self._confirm(kind, self.engine.kinds[kind.name].identify(identity), identity.resource_version)
+
+    def _confirm(self, kind: Kind[Any], key: Hashable, version: int) -> bool:
         observed = self.engine.kinds[kind.name]
-        key = observed.identify(identity)
-        if observed.version is None or not 0 < identity.resource_version <= observed.version(key):
+        if observed.version is None or not 0 < version <= observed.version(key):
             return False
         observed.confirm(key, self.monotonic())
         return True
 
     def observe_answer(self, kind: Kind[_Value], answer: Encoded) -> None:
-        """Take in an object that the answer to a request shows; one that cannot be read is left out."""
+        """Take in an object that the answer to a request shows; one that cannot be read is left out.
+
+        One that is known in that version wakes nobody: who waits and reads it meanwhile would wake itself each time.
+        """
         try:
             found = read(kind, answer)
         except DecodeError as error:
             self.undecodable(error)
             return
-        self.observe(kind, found)
+        if not self._confirm(kind, self.engine.kinds[kind.name].key(found), found.resource_version):
+            self.observe(kind, found)
 
     def undecodable(self, error: DecodeError) -> None:
         """Count an object that cannot be read, and log why; it is left out."""
