@@ -15,8 +15,8 @@ from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordina
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.dialects.hami import format_lock, format_time
-from vgpu_scheduler.engine import ANY_CARD, Cause, QueueName
-from vgpu_scheduler.kube import Pod, podspecs
+from vgpu_scheduler.engine import ANY_CARD, Cause, LockStatus, QueueName
+from vgpu_scheduler.kube import Pod, Versioned, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta, WireOwner
 from vgpu_scheduler.model import allocated_pod, allocation_token
 
@@ -117,6 +117,40 @@ async def test_a_binding_that_came_after_all_is_counted(tmp_path: Path) -> None:
         assert first is not None
         assert second is not None
         assert not first.uses["hami"].charges.keys() & second.uses["hami"].charges.keys()
+
+
+class Heard:
+    """What was observed of pods, as whoever records it hears of it."""
+
+    def __init__(self) -> None:
+        self.pods: list[tuple[str, str]] = []
+
+    def seen(self, kind: str, value: Versioned) -> None:
+        """Note a pod and its node."""
+        if isinstance(value, Pod):
+            self.pods.append((value.name, value.node_name))
+
+    def gone(self, kind: str, value: Versioned) -> None:
+        """Nothing goes here."""
+
+    def departed(self, uid: str) -> None:
+        """Nothing goes here."""
+
+
+@pytest.mark.parametrize("lock", [False, True], ids=["for the token", "for the lock"])
+async def test_what_is_read_before_a_node_is_claimed_is_observed_as_all_else_is(tmp_path: Path, *, lock: bool) -> None:
+    """No stream shows that version once more: who records what happens would never hear of it."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        await b.annotate_node("node-a", {LOCK: taken("frozen", 5.0)} if lock else {TOKEN: frozen.uid})
+        await b.learn()
+        assert await bind_late(b, frozen, "node-a") == 201
+        heard = b.observer.listener = Heard()
+        if lock:
+            assert await b.binder.locker.status(b.binder.locker.find("node-a", LOCK)) is LockStatus.HELD
+        else:
+            assert await b.binder.locker.make_sure("node-a")
+        assert heard.pods == [("frozen", "node-a")]
 
 
 async def test_a_pod_that_changes_after_it_was_decided_on_is_decided_anew_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.simulation.world import REACHED, World
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
-from vgpu_scheduler.intake import NODES
+from vgpu_scheduler.intake import NODES, PODS
 from vgpu_scheduler.model import LAST_ALLOCATED, Placement
 
 _TIMEOUT: Final = 1.0
@@ -113,7 +113,7 @@ class LeadersWorld(World):
             None,  # type: ignore[arg-type]
             SimClock(self),
             lambda _: True,
-            lambda *_: None,
+            lambda _, answer: self.observer.observe_answer(PODS, answer),
         )
         self.fence = AllocationFence(context, _TIMEOUT)
 

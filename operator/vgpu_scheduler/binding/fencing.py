@@ -18,7 +18,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError, pod_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts, rfc3339
+from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_whereabouts, rfc3339
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod, allocation_token
 
 __all__ = ["AllocationFence", "new_version"]
@@ -109,13 +109,13 @@ class AllocationFence:
             if answer.ok:
                 self.held_off += 1
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
-                self._observe(answer.body)
+                self.context.observe("Pod", answer.body)
                 return True
             if answer.status != HTTPStatus.NOT_FOUND:
                 answer = await self._request("GET", path)
             if not answer.ok:
                 return answer.status == HTTPStatus.NOT_FOUND
-            self._observe(answer.body)
+            self.context.observe("Pod", answer.body)
             current = decode_whereabouts(answer.body)
         except (ApiUnreachableError, DecodeError) as error:
             log.warning("pod %s: %s", pod.key, error)
@@ -151,20 +151,11 @@ class AllocationFence:
             log.warning("pods of node %s: %s", node, error)
             return False
         for pod in pods:
-            self._observe(pod)
+            self.context.observe("Pod", pod)
         hidden = [name for pod in pods if (name := self._hidden(pod, uid))]
         if hidden:
             self._in_the_way[node] = hidden[0]
         return not hidden
-
-    def _observe(self, pod: Encoded) -> None:
-        """Take in a pod; one that cannot be is named and left out, as everywhere: the others count."""
-        try:
-            self.context.engine.observe_pod(decode_pod(pod), self.context.clock.monotonic())
-        except DecodeError as error:
-            log.warning("%s", error)
-        except Exception:  # an error of ours must not keep all others from the node
-            log.exception("a pod could not be taken in")
 
     def _hidden(self, pod: Encoded, uid: str) -> str:
         """Return the name of a bound pod that may be that of a token, and was not taken in; empty if it is another."""

@@ -170,8 +170,6 @@ class NodeLocker:
         if not name or (pod and pod.key == f"{namespace}/{name}"):
             return None
         owner = await self._read_pod(namespace, name)
-        if owner:
-            self.context.engine.observe_pod(owner, self.context.clock.monotonic())
         return owner if taker is None or (owner and owner.uid == taker.uid) else None
 
     def _taker(self, lock: FoundLock) -> Pod | None:
@@ -309,9 +307,11 @@ class NodeLocker:
         response = await self.context.api.request("GET", pod_path(namespace, name), timeout=self.timeout)
         if response.ok:
             try:
-                return decode_pod(response.body)
+                found = decode_pod(response.body)
             except DecodeError as error:
                 raise ApiUnreachableError(str(error)) from error
+            self.context.observe("Pod", response.body)
+            return found
         if response.status == HTTPStatus.NOT_FOUND:
             return None
         raise ApiUnreachableError(f"pod {namespace}/{name}: {response.message}")
