@@ -94,9 +94,7 @@ class HypotheticalUsage:
 
     def _charge_devices(self, dialect: str, row: int, held: Reservation, sign: int, columns: DeviceColumns) -> None:
         matrix = self._matrices[dialect]
-        for uuid, amounts in held.device_charges(dialect, matrix.devices(row)).items() if held.uses else ():
-            device = matrix.position(row, uuid)
-            assert device is not None
+        for device, amounts in held.charges_on(dialect, matrix, row):
             matrix.charge(device, amounts, sign, columns)
 
     def _charged(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,6 +177,10 @@ class DeviceMatrix:
     def numbers(self, uuid: str) -> list[int]:
         """Return the numbers of the devices that have a UUID, wherever they are."""
         return [self._positions[row][uuid] for row in self._rows_of.get(uuid, ())]
+
+    def numbers_on(self, row: int) -> Mapping[str, int]:
+        """Return the numbers of the devices of a node row, by their UUIDs."""
+        return self._positions.get(row, {})
 
     def position(self, row: int, uuid: str) -> int | None:
         """Return the number of a device of a node row, or None if it is not listed there."""

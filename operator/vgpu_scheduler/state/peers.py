@@ -207,9 +207,6 @@ class HeldCards:
         )
 
     def _on(self, devices: DeviceMatrix, row: int, held: Reservation) -> Iterator[int]:
-        listed = devices.devices(row)
-        cards = {device.uuid for device in listed if device.vendor in self._vendors}
-        for uuid in held.device_charges(self._dialect, listed).keys() & cards:
-            number = devices.position(row, uuid)
-            assert number is not None
-            yield number
+        for number, _ in held.charges_on(self._dialect, devices, row):
+            if devices.listed(row, number).vendor in self._vendors:
+                yield number

@@ -287,7 +287,5 @@ class ReservationLedger:
     def _charge(self, dialect: str, row: int, reservation: Reservation, sign: int) -> None:
         """Add (``sign`` = 1) or give back (-1) what a reservation holds of the devices of one dialect."""
         matrix = self._indexes.matrices[dialect]
-        for uuid, amounts in reservation.device_charges(dialect, matrix.devices(row)).items():
-            device = matrix.position(row, uuid)
-            assert device is not None
+        for device, amounts in reservation.charges_on(dialect, matrix, row):
             matrix.charge(device, amounts, sign)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -129,6 +129,13 @@ class Reservation:
                 if blanket:
                     result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
         return result
+
+    def charges_on(self, dialect: str, matrix: DeviceMatrix, row: int) -> Sequence[tuple[int, Amounts]]:
+        """Return what the pod is charged on the devices that its node's row lists, by their numbers in the matrix."""
+        if dialect not in self.uses:
+            return ()
+        numbers = matrix.numbers_on(row)
+        return [(numbers[uuid], amounts) for uuid, amounts in self.device_charges(dialect, matrix.devices(row)).items()]
 
 
 def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:

@@ -5,7 +5,7 @@ Every set of the pods on a card is asked about, for up to :data:`MOST_SETS` of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -152,15 +152,12 @@ class CardSearch:
                     occupants[-1][1][: len(amounts)] += amounts
         return on_card
 
-    def _charges(self, pod: Pod) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield what a pod holds of each device of the node."""
+    def _charges(self, pod: Pod) -> Sequence[tuple[int, Sequence[int]]]:
+        """Return what a pod holds of each device of the node."""
         held = self.state.reservation(pod.uid)
         if held is None or held.node != self._node:
-            return
-        for uuid, amounts in held.device_charges(self._dialect, self._matrix.devices(self._row)).items():
-            card = self._matrix.position(self._row, uuid)
-            assert card is not None
-            yield card, amounts
+            return ()
+        return held.charges_on(self._dialect, self._matrix, self._row)
 
 
 _Occupants = list[tuple[Unit, NDArray[np.int64]]]

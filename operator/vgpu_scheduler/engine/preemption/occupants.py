@@ -125,16 +125,14 @@ class OccupantTable:
     def _entries(self, row: int) -> Iterator[tuple[int, tuple[int, float, str, int], Sequence[int]]]:
         """Yield position, importance and amounts of each pod on each device of a node."""
         state, matrix = self._state, self._matrix
-        devices, first = matrix.devices(row), int(matrix.columns.first[row])
+        first = int(matrix.columns.first[row])
         for held in state.reservations(state.nodes.name(row)):
             pod = state.pod(held.uid)
             if pod is None or not is_evictable(pod, held):
                 continue
             priority, costless = _priorities(self._disruption.with_group_priority(pod), held)
             importance = -priority, started(pod), pod.key, costless
-            for uuid, amounts in held.device_charges(self._dialect, devices).items():
-                device = matrix.position(row, uuid)
-                assert device is not None
+            for device, amounts in held.charges_on(self._dialect, matrix, row):
                 yield device - first, importance, amounts
 
 
