@@ -265,9 +265,14 @@ def test_a_question_leaves_what_is_kept_as_it_is(fleet: Fleet) -> None:
     fleet.come(whole("big"))
     fleet.tried(0.0)
     fleet.tried(AFTER)
+    fleet.end("b1", AFTER)  # what it leaves is charged as kept
+    fleet.tried(AFTER)
+    returned = fleet.engine.state.wakes.returned
+    assert returned == set()
     with fleet.engine.preemptions.supposing():
         fleet.engine.preemptions.withdraw("uid-big")
         assert fleet.kept_for() == {}
+    assert returned == set(), "nobody is to be woken by a question"
     assert fleet.kept_for() == {"big": "b"}
     assert "uid-big" in fleet.engine.preemptions.held_without_eviction
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import placement_usage
@@ -15,28 +15,12 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, Placement
-from vgpu_scheduler.state import Hold, Phase, Reservation, State
+from vgpu_scheduler.state import Phase, Reservation, State, StateBeforeRollback
 
-__all__ = ["MOST_MOVES", "AssumedPlacements", "Reserver", "StateBeforeRollback"]
+__all__ = ["MOST_MOVES", "AssumedPlacements", "Reserver"]
 
 MOST_MOVES: Final = 3
 """How often a pod is moved away from a slow node."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateBeforeRollback:
-    """What placements that are taken back must leave as it was.
-
-    Attributes
-    ----------
-    holds
-        The room that is kept for pods.
-    returned
-        The namespaces whose pods have given devices back, which nobody was woken for yet.
-    """
-
-    holds: tuple[Hold, ...]
-    returned: frozenset[str]
 
 
 class Reserver:
@@ -68,17 +52,14 @@ class Reserver:
 
     def before(self) -> StateBeforeRollback:
         """Return what placements that may be taken back have to leave as it is."""
-        return StateBeforeRollback(tuple(self._state.holds), frozenset(self._state.wakes.returned))
+        return StateBeforeRollback(self._state)
 
     def undo(self, placed: Sequence[Decision], before: StateBeforeRollback) -> None:
         """Take placements back that were reserved since; nobody is woken by that."""
         for decision in reversed(placed):
             self._state.undo(decision.uid)
-        for hold in before.holds:
-            if self._state.holds.get(hold.uid) is None:
-                self._state.keep(hold)
+        before.restore()
         self._preemptions.not_consumed(decision.uid for decision in placed)
-        self._state.wakes.returned.intersection_update(before.returned)
 
 
 class _Basis(NamedTuple):

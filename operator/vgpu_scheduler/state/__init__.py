@@ -14,6 +14,7 @@ from vgpu_scheduler.state.peers import HeldCards, PeerKeys, Peers
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
+from vgpu_scheduler.state.rollback import StateBeforeRollback
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.state import State, UsedAmounts
 from vgpu_scheduler.state.storage import STORAGE_KINDS
@@ -41,6 +42,7 @@ __all__ = [
     "ResidentTerm",
     "SelectingObjects",
     "State",
+    "StateBeforeRollback",
     "UsedAmounts",
     "VolumeRequirement",
     "Volumes",

@@ -25,7 +25,7 @@ from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
-from vgpu_scheduler.state import Reservation
+from vgpu_scheduler.state import Reservation, StateBeforeRollback
 
 __all__ = ["GroupPlan", "GroupPlanner", "Member"]
 
@@ -165,8 +165,7 @@ class _Planning:
     @contextmanager
     def undone(self) -> Iterator[None]:
         """Have everything be afterwards as it is now, with nobody woken by it."""
-        state, holds = self._state, tuple(self._state.holds)
-        returned = frozenset(state.wakes.returned)
+        state, before = self._state, StateBeforeRollback(self._state)
         try:
             yield
         finally:
@@ -175,10 +174,7 @@ class _Planning:
                     state.undo(uid)
             for back in self._gone.values():
                 back.close()
-            for hold in holds:
-                if state.holds.get(hold.uid) is not hold:
-                    state.keep(hold)
-            state.wakes.returned.intersection_update(returned)
+            before.restore()
 
     def place(self, pod: Pod) -> PreemptionResult | None:
         """Find a node for one more pod, with as few others as possible that have to end; say why there is none."""

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.queued_pods import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, Victim, peak
 from vgpu_scheduler.policy import NO_PREEMPTION, Policies, PreemptionRules
-from vgpu_scheduler.state import Hold, Phase, Reservation
+from vgpu_scheduler.state import Hold, Phase, Reservation, StateBeforeRollback
 
 __all__ = ["Preemptions"]
 
@@ -94,18 +94,13 @@ class Preemptions:
 
         Placements that were assumed meanwhile must have been taken back by then.
         """
-        state, limits = self._state, self.evaluator.limits
-        holds, under_way, decided = {hold.uid: hold for hold in state.holds}, dict(self._under_way), limits.reserved()
+        before, limits = StateBeforeRollback(self._state), self.evaluator.limits
+        under_way, decided = dict(self._under_way), limits.reserved()
         held_without_eviction = dict(self.held_without_eviction)
         try:
             yield
         finally:
-            for hold in list(state.holds):
-                if holds.get(hold.uid) is not hold:
-                    state.give_up(hold.uid)
-            for uid, hold in holds.items():
-                if state.holds.get(uid) is None:
-                    state.keep(hold)
+            before.restore()
             self._under_way, self.held_without_eviction = under_way, held_without_eviction
             limits.restore(decided)
 
