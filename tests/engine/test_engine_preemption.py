@@ -43,8 +43,7 @@ def found(
     rows = engine.state.nodes.rows()
     pod_class.node.refresh(engine.state, rows)
     filtered = Filtered(pod_class.node, pod_class.cluster, asked, rows)
-    searching = search(engine, *budgets, spared=spared, exceed=exceed)
-    question = Preemptor(asked, pod_class.node, pod_class.cluster)
+    searching, question = search(engine, *budgets, spared=spared, exceed=exceed), Preemptor(asked, pod_class)
     return all_candidates(searching, engine.state, question, filtered, budgets)
 
 

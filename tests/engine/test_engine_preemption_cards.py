@@ -255,8 +255,7 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
         engine.state.observe_pod(asked, {})
         pod_class = engine.cycle.classes.of(asked)
         assert isinstance(pod_class, SchedulableClass)
-        question = Preemptor(asked, pod_class.node, pod_class.cluster)
-        exceed = bool(rng.integers(0, 2))
+        question, exceed = Preemptor(asked, pod_class), bool(rng.integers(0, 2))
         every = found(engine, asked, exceed=exceed).best
         filtered = engine.cycle.filter(asked, pod_class)
         best = search(engine, exceed=exceed).best(question, filtered, (), order)

@@ -51,7 +51,7 @@ def test_the_lowest_priority_that_is_enough_is_found_after_any_changes(seed: int
         assert isinstance(pod_class, SchedulableClass)
         full = [name for name in ("a", "b", "m") if engine.cycle.on_node.fits_without(asked, name, ()) is None]
         rows = np.array([engine.state.nodes.row(name) for name in full], dtype=np.int64)
-        batches = list(levels.lowest(Preemptor(asked, pod_class.node, pod_class.cluster), rows))
+        batches = list(levels.lowest(Preemptor(asked, pod_class), rows))
         found = {
             engine.state.nodes.name(row): priority
             for batch in batches

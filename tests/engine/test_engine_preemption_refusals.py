@@ -46,7 +46,7 @@ def filtered(engine: Engine, asked: Pod) -> tuple[Preemptor, Filtered]:
     pod_class.node.refresh(engine.state, rows)
     found = Filtered(pod_class.node, pod_class.cluster, asked, rows)
     engine.cycle.nominated.reject(asked, pod_class.node, pod_class.cluster, found)
-    return Preemptor(asked, pod_class.node, pod_class.cluster), found
+    return Preemptor(asked, pod_class), found
 
 
 def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> None:

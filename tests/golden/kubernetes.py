@@ -23,7 +23,7 @@ from tests.golden.kubernetes_preemption import (
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
-from vgpu_scheduler.engine.equivalence import NodePart
+from vgpu_scheduler.engine.equivalence import NodePart, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import ClusterParts
 from vgpu_scheduler.engine.preemption import Preemptor
 from vgpu_scheduler.engine.preferences import Filtered
@@ -114,7 +114,8 @@ def decide(case: dict[str, Any]) -> Answer:
         rejected[name] = (rejection.plugin, status, frozenset(rejection.texts))
     message, preemption = "", None
     if len(rejected) == len(nodes):
-        preemption = preempt(case, state, Preemptor(pod, node, cluster), found)
+        pod_class = SchedulableClass(None, node, cluster)  # type: ignore[arg-type]  # no claims, under no policy
+        preemption = preempt(case, state, Preemptor(pod, pod_class), found)
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = found.pre_filter_reason.text if found.pre_filter_reason else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)

@@ -30,7 +30,7 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import Decision, Outcome, Placement, Preemption, TopologyConstraint, Victim, counted
+from vgpu_scheduler.model import Decision, Outcome, Placement, TopologyConstraint, Victim, counted
 from vgpu_scheduler.state import Hold, Phase, Reservation
 
 __all__ = ["HELD_FOR", "WaitingHolds"]
@@ -234,20 +234,12 @@ class RoomOnceOthersEnd:
         if isinstance(pod_class, Refused):
             return PreemptionResult(reason=pod_class.reason)
         ranked = msgspec.structs.replace(pod, priority=beside.priority)
-        preemptor = Preemptor(ranked, pod_class.node, pod_class.cluster, pod_class.limited)
+        preemptor = Preemptor(ranked, pod_class)
         may_end = partial(self._ends_by_itself, self._key_of(pod.uid))
         search = VictimSearch(self._state, self._cycle.nominated, self.budgets, may_end)
         found = self._cycle.filter(pod, pod_class, beside.rows)
-        closed = self._cycle.on_node.closed_to(pod_class, pod)
-        best = search.best(preemptor, found, closed, self._evaluator.order).victims
-        if best is None:
-            return PreemptionResult()
-        gone = {each.uid: each for each in (*best.pods, *beside.leaving)}
-        there = [held for uid in gone if (held := self._state.reservation(uid)) is not None]
-        placement = self.fits_once_gone(ranked, best.node, there)
-        if placement is None:
-            return PreemptionResult()
-        return PreemptionResult(Preemption(best.node, placement, self.victims(best)))
+        best = self._evaluator.cheapest(search, preemptor, found).victims
+        return PreemptionResult() if best is None else self._evaluator.placed(preemptor, best)
 
     def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
         """Return what a pod gets of a node once some pods are gone."""

@@ -146,7 +146,7 @@ def _warm_up_preemption(engine: Engine) -> None:
         pod_class = engine.cycle.classes.of(pod)
         assert isinstance(pod_class, SchedulableClass)
         order, rows = engine.preemptions.evaluator.order, engine.state.nodes.rows()
-        preemptor = Preemptor(pod, pod_class.node, pod_class.cluster)
+        preemptor = Preemptor(pod, pod_class)
         list(order.by_cards(preemptor, rows) if cards == "1" else order.by_level(preemptor, rows))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused, SchedulableClass
+from vgpu_scheduler.engine.preemption.candidates import CheapestVictims
 from vgpu_scheduler.engine.preemption.eligible import EvictionLimits, VictimFilter, created_at
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
@@ -195,11 +196,11 @@ class Evaluator:
         left_behind = [each for each in search.left_behind(preemptor, found.pods) if each not in found.pods]
         whole = replace(found, pods=(*found.pods, *left_behind))
         if all(each in ending for each in found.pods):
-            return self._placed(preemptor, pod_class, whole)
+            return self.placed(preemptor, whole)
         others = [each for each in found.evicted if each not in ending]
         respects = pod_class.claimed.policy.preemption.budgets is DisruptionBudgetMode.RESPECT
         is_protected = respects and violating_budgets(others, self.budgets())
-        return PreemptionResult() if is_protected else self._answer(preemptor, pod_class, whole, now)
+        return PreemptionResult() if is_protected else self._answer(preemptor, whole, now)
 
     def waiting_since(self, pod: Pod) -> float:
         """Return since when a pod waits: since its scheduling gates went as far as that is known, else its creation."""
@@ -242,25 +243,29 @@ class Evaluator:
         refused = self._ineligible(pod, found) if beside is None else None
         if refused is not None:
             return refused
-        closed = self._cycle.on_node.closed_to(pod_class, pod)
         may_end = self._victim_filter(pod_class.claimed.policy.preemption, now)
         leaving = () if beside is None else beside.leaving
         search = self._victim_search(pod_class, now, may_end, leaving)
         preemptor = self._preemptor(pod, pod_class, None if beside is None else beside.priority)
-        best = search.best(preemptor, found, closed, self.order)
+        best = self.cheapest(search, preemptor, found)
         again_at = None if math.isinf(may_end.first_at) else may_end.first_at - self.unix_ahead
         helped_by = ClusterEvent.BUDGET
         if may_end.any_excluded:  # until its budgets say something else, be it that fewer pods may end
             helped_by |= ClusterEvent.BUDGET_TIGHTENED
         if best.victims is None and best.over_limit is not None:
-            answer = self._answer(preemptor, pod_class, best.over_limit, now, leaving)
+            answer = self._answer(preemptor, best.over_limit, now, leaving)
             return replace(answer, again_at=earliest(answer.again_at, again_at))
         if best.victims is not None:
-            answer = self._answer(preemptor, pod_class, best.victims, now, leaving)
+            answer = self._answer(preemptor, best.victims, now, leaving)
             return replace(answer, candidates=best.compared)
         counts = search.refusals(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
         return PreemptionResult(reason=reason, helped_by=helped_by, again_at=again_at)
+
+    def cheapest(self, search: VictimSearch, preemptor: Preemptor, found: Filtered) -> CheapestVictims:
+        """Return who has to end for a pod that fits nowhere, on those nodes that would serve it."""
+        closed = self._cycle.on_node.closed_to(preemptor.pod_class, preemptor.pod)
+        return search.best(preemptor, found, closed, self.order)
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not have others end for it now; None if it may."""
@@ -299,23 +304,20 @@ class Evaluator:
             self._state, self._policies, rules, self._scheduler_names, self._protected, moment, excluded
         )
 
-    def _answer(
-        self, preemptor: Preemptor, pod_class: SchedulableClass, best: Victims, now: float, leaving: Sequence[Pod] = ()
-    ) -> PreemptionResult:
+    def _answer(self, preemptor: Preemptor, best: Victims, now: float, leaving: Sequence[Pod] = ()) -> PreemptionResult:
         """Return how a pod gets the room of some victims, as others leave for others, or why it does not."""
-        policy = pod_class.claimed.policy
-        too_many = self._over_limit(policy.preemption, best.pods, now, leaving)
+        too_many = self._over_limit(preemptor.policy.preemption, best.pods, now, leaving)
         if too_many is not None:
             return too_many
-        return self._placed(preemptor, pod_class, best)
+        return self.placed(preemptor, best)
 
-    def _placed(self, preemptor: Preemptor, pod_class: SchedulableClass, best: Victims) -> PreemptionResult:
+    def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
         placement = self.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
-        source = pod_class.claimed.policy.source_of.get("preemption", "")
+        source = preemptor.policy.source_of.get("preemption", "")
         return PreemptionResult(Preemption(best.node, placement, self.victims(best), source))
 
     def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
@@ -379,8 +381,7 @@ class Evaluator:
         )
 
     def _preemptor(self, pod: Pod, pod_class: SchedulableClass, priority: int | None = None) -> Preemptor:
-        known = priority is not None
-        as_counted = (
-            msgspec.structs.replace(pod, priority=priority) if known else self.disruption.with_group_priority(pod)
-        )
-        return Preemptor(as_counted, pod_class.node, pod_class.cluster, pod_class.limited)
+        counted = self.disruption.with_group_priority(pod)
+        if priority is not None:
+            counted = msgspec.structs.replace(pod, priority=priority)
+        return Preemptor(counted, pod_class)

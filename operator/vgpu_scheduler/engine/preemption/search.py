@@ -270,8 +270,8 @@ class VictimSearch:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""
         state = self._state
         return (
-            preemptor.cluster is None
-            and not preemptor.limited
+            preemptor.pod_class.cluster is None
+            and not preemptor.pod_class.limited
             and not state.holds.on(node)
             and not state.nominations.on(node)
         )
@@ -290,12 +290,12 @@ class VictimSearch:
             )
         with state.counting([*without, *elsewhere], added):
             nominated = self._nominated.rejection_on(
-                node, preemptor.pod, preemptor.node, preemptor.cluster, without, added
+                node, preemptor.pod, preemptor.node, preemptor.pod_class.cluster, without, added
             )
             if nominated is not None:
                 return nominated
             alone = preemptor.node.ask(state, row, state.hypothetical.on(row, without, added))
-            return rejection_of(preemptor.pod, row, alone, preemptor.cluster)
+            return rejection_of(preemptor.pod, row, alone, preemptor.pod_class.cluster)
 
     def _on_cards(
         self, preemptor: Preemptor, node: str, lower: Sequence[Unit], budgets: Sequence[DisruptionBudget]

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol
 
-from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart
+from vgpu_scheduler.engine.equivalence import NodePart, SchedulableClass
 from vgpu_scheduler.kernels import LOWEST_PRIORITY
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
+from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.state import Phase, Reservation, State
 
 __all__ = [
@@ -52,22 +53,28 @@ The most important one is the first; those that only wait to be bound come after
 
 @dataclass(frozen=True, slots=True)
 class Preemptor:
-    """A pod that fits nowhere and may have others end, with the filters of its class.
+    """A pod that fits nowhere and may have others end.
 
     Attributes
     ----------
     pod
-        The pod.
-    node, cluster
-        What it asks of single nodes, and of more than one.
-    limited
-        Whether quotas of its namespace, or pods that it shares no card with, may keep it from some card.
+        The pod, with the priority that counts.
+    pod_class
+        Its class.
     """
 
     pod: Pod
-    node: NodePart
-    cluster: ClusterPart | None
-    limited: bool = False
+    pod_class: SchedulableClass
+
+    @property
+    def node(self) -> NodePart:
+        """What it asks of single nodes."""
+        return self.pod_class.node
+
+    @property
+    def policy(self) -> ResolvedPolicy:
+        """The policy in effect for it."""
+        return self.pod_class.claimed.policy
 
 
 @dataclass(frozen=True, slots=True)
