@@ -95,7 +95,7 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
-        self.earlier_nominations = EarlierNominations(self.state, self.groups, self.preemptions, names, self.waits)
+        self.earlier_nominations = EarlierNominations(self.cycle, self.groups, self.preemptions, names, self.waits)
         effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions

@@ -30,8 +30,8 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kernels import NEVER_BELOW
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.model import Decision, Outcome, Placement, TopologyConstraint, Victim, counted
-from vgpu_scheduler.state import Hold, Phase, Reservation
+from vgpu_scheduler.model import Decision, Outcome, TopologyConstraint, Victim, counted
+from vgpu_scheduler.state import Hold, Phase
 
 __all__ = ["HELD_FOR", "WaitingHolds"]
 
@@ -240,10 +240,6 @@ class RoomOnceOthersEnd:
         found = self._cycle.filter(pod, pod_class, beside.rows)
         best = self._evaluator.cheapest(search, preemptor, found).victims
         return PreemptionResult() if best is None else self._evaluator.placed(preemptor, best)
-
-    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
-        """Return what a pod gets of a node once some pods are gone."""
-        return self._evaluator.fits_once_gone(pod, node, gone)
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return those who have to leave."""

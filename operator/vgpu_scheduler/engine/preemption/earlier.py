@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
@@ -13,7 +14,6 @@ from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
 from vgpu_scheduler.engine.preemption.victims import by_importance
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Preemption
-from vgpu_scheduler.state import State
 
 __all__ = ["EarlierNominations"]
 
@@ -23,7 +23,7 @@ class EarlierNominations:
 
     Parameters
     ----------
-    state, groups, preemptions
+    cycle, groups, preemptions
         What it works with.
     scheduler_names
         Those of this scheduler.
@@ -33,13 +33,14 @@ class EarlierNominations:
 
     def __init__(
         self,
-        state: State,
+        cycle: Cycle,
         groups: PodGroups,
         preemptions: Preemptions,
         scheduler_names: Collection[str],
         waits: Callable[[Pod], bool],
     ) -> None:
-        self._state = state
+        self._cycle = cycle
+        self._state = cycle.state
         self._groups = groups
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
@@ -133,7 +134,7 @@ class EarlierNominations:
     def _of_member(self, pod: Pod, now: float, priority: int) -> Preemption | None:
         """Return what a pod of a group gets on its node; None if that is nothing."""
         node, ending = pod.nominated_node_name, self._ending(pod)
-        placement = self._evaluator.fits_once_gone(self._counted(pod), node, ())
+        placement = self._cycle.on_node.fits_once_gone(self._counted(pod), node, ())
         if placement is not None:
             return Preemption(node, placement, ())
         return self._evaluator.search_on(pod, node, now, ending, priority).preemption

@@ -22,10 +22,10 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, i
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import ClusterEvent, Placement, Preemption, Victim
+from vgpu_scheduler.model import ClusterEvent, Preemption, Victim
 from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
-from vgpu_scheduler.state import Phase, Reservation
+from vgpu_scheduler.state import Phase
 
 __all__ = ["Evaluator", "PartialGroupPlan", "PreemptionResult"]
 
@@ -314,22 +314,11 @@ class Evaluator:
     def placed(self, preemptor: Preemptor, best: Victims) -> PreemptionResult:
         """Return what a pod gets once some victims are gone."""
         there = [held for each in best.pods if (held := self._state.reservation(each.uid)) is not None]
-        placement = self.fits_once_gone(preemptor.pod, best.node, there)
+        placement = self._cycle.on_node.fits_once_gone(preemptor.pod, best.node, there)
         if placement is None:
             return PreemptionResult(reason=f"what the pod would get of node {best.node} cannot be written on it.")
         source = preemptor.policy.source_of.get("preemption", "")
         return PreemptionResult(Preemption(best.node, placement, self.victims(best), source))
-
-    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
-        """Return what a pod gets of a node once some pods are gone; what is kept for lower priorities is free for it.
-
-        Parameters
-        ----------
-        pod
-            With the priority that counts.
-        """
-        room = self._state.holds.open_to(node, pod.uid, pod.priority)
-        return self._cycle.on_node.fits_once_gone(pod, node, gone, room)
 
     def reserve(self, pod: Pod, victims: Iterable[str], now: float) -> None:
         """Count the victims of a pod towards the limits, as far as they have to be evicted."""

@@ -25,7 +25,7 @@ from vgpu_scheduler.engine.preemption.result import PreemptionResult
 from vgpu_scheduler.engine.preemption.victims import Unit, Victims, reprieve, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, Placement, Preemption, Victim
-from vgpu_scheduler.state import Reservation, StateBeforeRollback
+from vgpu_scheduler.state import StateBeforeRollback
 
 __all__ = ["GroupPlan", "GroupPlanner", "Member"]
 
@@ -89,9 +89,6 @@ class VictimSelection(Protocol):
 
     def search_beside_group(self, pod: Pod, now: float, beside: PartialGroupPlan) -> PreemptionResult:
         """Say how one more pod of a group gets room, or why it does not: who else has to leave."""
-
-    def fits_once_gone(self, pod: Pod, node: str, gone: Sequence[Reservation]) -> Placement | None:
-        """Return what a pod gets of a node once some pods are gone."""
 
     def victims(self, best: Victims) -> tuple[Victim, ...]:
         """Return what is said of pods that have to leave."""
@@ -250,7 +247,7 @@ class _Planning:
     def _where_it_is(self, member: Member) -> Placement | None:
         """Return what a pod gets of the node that it is on."""
         ranked = msgspec.structs.replace(member.pod, priority=self._priority)
-        return self._evaluator.fits_once_gone(ranked, member.placement.node, ())
+        return self._cycle.on_node.fits_once_gone(ranked, member.placement.node, ())
 
     def _return(self, members: Sequence[Member]) -> None:
         for each in members:
