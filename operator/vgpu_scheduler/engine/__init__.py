@@ -23,7 +23,7 @@ from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_from_event
-from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held
+from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "find_lock",
     "held_by_namespace",
     "most_memory",
+    "part_of_card",
     "pod_sums",
     "pools",
     "quotas_from_event",

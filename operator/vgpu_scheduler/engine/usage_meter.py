@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects import Dialects, Inventory
 from vgpu_scheduler.model import WHOLE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
-__all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held"]
+__all__ = ["PARTS", "HeldCard", "Metered", "UsageMeter", "cards_held", "part_of_card"]
 
 PARTS: Final = 1_000_000_000
 """Parts of a card: rates are whole numbers, so that what is added and taken away again leaves nothing."""
@@ -88,15 +88,15 @@ def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]
         if number is None:
             continue
         device = matrix.listed(row, number)
-        parts = [_part(inventory, device, amounts) for _, amounts in charges]
+        parts = [part_of_card(inventory, device, amounts) for _, amounts in charges]
         too_much = max(sum(parts), PARTS)
         for (reservation, amounts), part in zip(charges, parts, strict=True):
             memory = amounts[inventory.memory] * inventory.memory_unit
             yield HeldCard(reservation, device.type, memory, part * PARTS // too_much)
 
 
-def _part(inventory: Inventory, device: Device, amounts: Amounts) -> int:
-    """Return a pod's share of a card, in parts of one."""
+def part_of_card(inventory: Inventory, device: Device, amounts: Amounts) -> int:
+    """Return which part of a card amounts are: the largest of their parts of slots, memory and compute, in PARTS."""
     found = [
         amounts[dimension] * PARTS // device.total[dimension]
         for dimension in (_SLOTS, inventory.memory)
