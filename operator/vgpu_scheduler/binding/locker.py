@@ -15,7 +15,7 @@ from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.binding.plugin_needs import PluginNeeds, PluginNeedsReader
 from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
-from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
+from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock, taker_of
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
@@ -175,14 +175,11 @@ class NodeLocker:
     def _taker(self, lock: FoundLock) -> Pod | None:
         """Return the pod of ours that took a lock which names nobody, as far as that is certain.
 
-        The node's token is written with the lock. Another scheduler writes no token: its lock may have followed ours
-        only if a pod of the node waits for its plugin.
+        Another scheduler's lock may have followed ours only if a pod of the node waits for its plugin.
         """
         state = self.context.engine.state
-        pod = state.pod(lock.allocated)
-        if lock.parsed is None or lock.parsed.owner or pod is None or pod.node_name:
-            return None
-        if pod.scheduler_name not in self.context.engine.scheduler_names:
+        pod = taker_of(lock, state, self.context.engine.scheduler_names)
+        if pod is None:
             return None
         there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
         waits = any(other and self._needs.of(other).serialized and not self.is_served(other) for other in there)

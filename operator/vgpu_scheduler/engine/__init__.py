@@ -11,7 +11,7 @@ from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.lock_review import review_locks
-from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock, taker_of
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
@@ -86,5 +86,6 @@ __all__ = [
     "pools",
     "quotas_from_event",
     "review_locks",
+    "taker_of",
     "vendors_on_node",
 ]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide, UnservedPod
-from vgpu_scheduler.engine.locks import LockJudge
+from vgpu_scheduler.engine.locks import LockJudge, last_allocated
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import LAST_ALLOCATED, EventReason, allocated_pod
+from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.state import State
 
 __all__ = [
@@ -289,11 +289,8 @@ class ClosedNodes:
         return None if self.is_ours(node, parsed) else Cause.LOCK_HELD
 
     def is_ours(self, node: Node, value: LockValue) -> bool:
-        """Tell whether a lock of a node is that of a pod of ours which is known."""
-        if value.owner:
-            owner = self._state.find(value.namespace, value.name)
-        else:
-            owner = self._state.pod(allocated_pod(node.annotations.get(LAST_ALLOCATED, "")))
+        """Tell whether a lock of a node is that of a pod of ours which is known, be it bound: it is served perhaps."""
+        owner = self._state.find(value.namespace, value.name) if value.owner else self._state.pod(last_allocated(node))
         return owner is not None and owner.scheduler_name in self.judge.scheduler_names
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from vgpu_scheduler.engine.closed_nodes import Cause, NodeClosure
 from vgpu_scheduler.engine.engine import Engine
-from vgpu_scheduler.engine.locks import FoundLock, LockStatus, find_lock
+from vgpu_scheduler.engine.locks import FoundLock, LockStatus, find_lock, taker_of
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["review_locks"]
@@ -58,9 +58,7 @@ def _owner(engine: Engine, pods: Mapping[str, Pod], lock: FoundLock) -> Pod | No
     assert lock.parsed is not None
     if lock.parsed.owner:
         return pods.get(lock.parsed.owner)
-    taker = engine.state.pod(lock.allocated)
-    waits = taker is not None and not taker.node_name and taker.scheduler_name in engine.scheduler_names
-    return taker if waits else None
+    return taker_of(lock, engine.state, engine.scheduler_names)
 
 
 def _is_silent(engine: Engine, owner: Pod, age: timedelta) -> bool:

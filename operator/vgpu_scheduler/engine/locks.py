@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -9,6 +10,7 @@ from enum import Enum
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
+from vgpu_scheduler.state import State
 
 
 class LockStatus(Enum):
@@ -55,7 +57,24 @@ def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | No
         parsed = node_side.parse_lock(value)
     except ValueError:
         parsed = None
-    return FoundLock(node.name, kind, value, parsed, allocated_pod(node.annotations.get(LAST_ALLOCATED, "")))
+    return FoundLock(node.name, kind, value, parsed, last_allocated(node))
+
+
+def last_allocated(node: Node) -> str:
+    """Return the UID of the pod that was last allocated on a node, as the node says; empty if it does not."""
+    return allocated_pod(node.annotations.get(LAST_ALLOCATED, ""))
+
+
+def taker_of(lock: FoundLock, state: State, scheduler_names: Collection[str]) -> Pod | None:
+    """Return the pod of ours that took a lock which names nobody; None if the lock names somebody, or none did.
+
+    The node's token is written with the lock. Once the pod is bound that says nothing any more: its plugin may have
+    released the lock, and another scheduler, which writes no token, may have taken the next one.
+    """
+    pod = None if lock.parsed is None or lock.parsed.owner else state.pod(lock.allocated)
+    if pod is None or pod.node_name or pod.scheduler_name not in scheduler_names:
+        return None
+    return pod
 
 
 @dataclass(frozen=True, slots=True)
