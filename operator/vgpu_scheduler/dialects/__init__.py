@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError, UnsupportedError
 from vgpu_scheduler.dialects.inventory import Inventory, InventoryKind, InventoryObject
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
-from vgpu_scheduler.dialects.several import Dialects
+from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
     "Allocation",
@@ -21,6 +21,7 @@ __all__ = [
     "Inventory",
     "InventoryKind",
     "InventoryObject",
+    "LimitedResource",
     "LockValue",
     "LocklessNodeSide",
     "NodeLock",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from vgpu_scheduler.dialects.allocation import stamped
 from vgpu_scheduler.dialects.dialect import Dialect
@@ -11,9 +12,25 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import InventoryKind
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of, internal_error, quoted
+from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, Uses, dialect_of, internal_error, quoted
 
 _NOTHING: Uses = {}
+
+
+class LimitedResource(NamedTuple):
+    """A resource that quotas limit.
+
+    Attributes
+    ----------
+    dialect
+        Whose name it is.
+    unit
+        The unit of its dimension.
+    """
+
+    resource: QuotaResource
+    dialect: str
+    unit: str
 
 
 class Dialects:
@@ -36,6 +53,8 @@ class Dialects:
         Resource names that the Kubernetes resource filter must leave alone.
     pod_annotations, pod_labels
         What of a pod the claims of any dialect depend on.
+    quota_resources
+        The resources that quotas limit, by name: of the first dialect that knows it.
 
     Raises
     ------
@@ -54,6 +73,11 @@ class Dialects:
         for dialect in listed:
             for name in dialect.claims.resources:
                 self._owners.setdefault(name, dialect)
+        self.quota_resources: dict[str, LimitedResource] = {}
+        for dialect in listed:
+            for name, resource in dialect.allocation.quota_resources.items():
+                unit = dialect.inventory.dimensions[resource.dimension].unit
+                self.quota_resources.setdefault(name, LimitedResource(resource, dialect.name, unit))
         self.node_side: NodeSide = listed[0].node_side if self._alone else JoinedNodeSide(listed)
         self.unknown_to_kubelet = frozenset(n for d in listed for n in d.inventory.unknown_to_kubelet)
         self.pod_annotations = tuple(dict.fromkeys(n for d in listed for n in d.claims.pod_annotations))

@@ -81,15 +81,8 @@ class Quotas:
     ) -> None:
         self._wakes = WakeSet() if wakes is None else wakes
         self._suspicions = usage_warnings or UsageWarnings(dialects)
-        self._resources: dict[str, QuotaResource] = {}
-        self._dialects: dict[str, str] = {}
+        self._resources = dialects.quota_resources
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
-        self._units: dict[str, str] = {}
-        for dialect in dialects:
-            for name, resource in dialect.allocation.quota_resources.items():
-                if name not in self._resources:
-                    self._resources[name], self._dialects[name] = resource, dialect.name
-                    self._units[name] = dialect.inventory.dimensions[resource.dimension].unit
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
@@ -134,10 +127,10 @@ class Quotas:
         for called in self._names[namespace]:
             quota = self._store.get((namespace, called))
             assert quota is not None
-            for name in self._resources:
+            for name, limited in self._resources.items():
                 text = quota.hard.get(_PREFIX + name)
                 if text is not None:
-                    limit = _limit(text, self._resources[name]) or 0  # what cannot be read lets nothing in
+                    limit = _limit(text, limited.resource) or 0  # what cannot be read lets nothing in
                     limits[name] = min(limits.get(name, limit), limit)
         if limits != self._limits.get(namespace, {}):
             self._wakes.quotas.add(namespace)
@@ -148,9 +141,9 @@ class Quotas:
             self._limits.pop(namespace, None)
 
     def _unreadable(self, quota: ResourceQuota) -> Iterator[str]:
-        for name in self._resources:
+        for name, limited in self._resources.items():
             text = quota.hard.get(_PREFIX + name)
-            if text is not None and _limit(text, self._resources[name]) is None:
+            if text is not None and _limit(text, limited.resource) is None:
                 yield (
                     f"spec.hard[{_PREFIX}{name}]: {text} is no whole number of 0 or more: it counts as 0, so no pod "
                     "of the namespace gets such devices"
@@ -201,8 +194,8 @@ class Quotas:
         vendors = {claim.vendor for container in claims for claim in container.claims}
         found: dict[tuple[str, int], int] = {}
         for name, limit in limits.items():
-            resource = self._resources[name]
-            if resource.vendor not in vendors or self._dialects[name] != dialect_of(claims):
+            resource, dialect, _ = self._resources[name]
+            if resource.vendor not in vendors or dialect != dialect_of(claims):
                 continue
             left = limit - self._used(state, namespace, name)
             least, most = self._bounds(claims, resource, state)
@@ -253,8 +246,8 @@ class Quotas:
         What is asked in percent, or is the whole of a card, counts as nothing here: that depends on the card.
         """
         about = self._resources.get(resource)
-        ours = about is not None and bool(claims) and self._dialects[resource] == dialect_of(claims)
-        return self._peak(claims, about) if about is not None and ours else 0
+        ours = about is not None and bool(claims) and about.dialect == dialect_of(claims)
+        return self._peak(claims, about.resource) if about is not None and ours else 0
 
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of those that a resource is one of.
@@ -263,16 +256,17 @@ class Quotas:
         """
         about = self._resources.get(resource)
         return about is not None and any(
-            claim.vendor == about.vendor and container.dialect == self._dialects[resource]
+            claim.vendor == about.resource.vendor and container.dialect == about.dialect
             for container in claims
             for claim in container.claims
         )
 
     def depends_on_card(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether how much of a limited resource a pod counts for is another amount on another card."""
-        about = self._resources.get(resource)
-        if about is None or not self.concerns(resource, claims):
+        limited = self._resources.get(resource)
+        if limited is None or not self.concerns(resource, claims):
             return False
+        about = limited.resource
         number = about.dimension
         ours = [claim for each in claims for claim in each.claims if claim.vendor == about.vendor]
         named = [(claim.percent[number], claim.amounts[number]) for claim in ours]
@@ -290,11 +284,11 @@ class Quotas:
             limit = limits.get(name)
             if limit is None:
                 continue
-            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit, self._units[name])
+            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit, self._resources[name].unit)
 
     def _used(self, state: State, namespace: str, name: str) -> int:
         """Return what a namespace holds of a resource, in the unit of its limits."""
-        resource, dialect = self._resources[name], self._dialects[name]
+        resource, dialect, _ = self._resources[name]
         vendor = (dialect, resource.vendor)
         if not resource.of_card:
             return state.quotas.used(namespace, vendor, resource.dimension)

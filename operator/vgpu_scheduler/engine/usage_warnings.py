@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, LimitedResource
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
-from vgpu_scheduler.model import DECISION, MIB, BoundedCache, QuotaResource, bytes_of, closest
+from vgpu_scheduler.model import DECISION, MIB, BoundedCache, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -42,10 +42,7 @@ class UsageWarnings:
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
         written = (name for dialect in dialects for name in dialect.allocation.written)
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), DECISION, *written))
-        self._quotas: dict[str, tuple[QuotaResource, str]] = {}
-        for dialect in dialects:
-            for name, resource in dialect.allocation.quota_resources.items():
-                self._quotas.setdefault(name, (resource, dialect.inventory.dimensions[resource.dimension].unit))
+        self._quotas = dialects.quota_resources
         self._domains = frozenset(map(_domain, (*self._resources, *self._annotations)))
         self._about: BoundedCache[str, str] = BoundedCache(_MOST_BYTES)
         self._named: BoundedCache[str, str] = BoundedCache(_MOST_BYTES)
@@ -73,7 +70,7 @@ class UsageWarnings:
             name = key.removeprefix(prefix)
             says = ""
             if name in self._quotas and prefix != _REQUESTS:
-                says = _odd_limit(text, *self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
+                says = _odd_limit(text, self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
             elif name in self._resources and prefix != _REQUESTS:
                 says = f"limits nothing: write {_REQUESTS}{name}"
             elif prefix and name not in self._resources and _domain(name) in self._domains:
@@ -101,11 +98,12 @@ class UsageWarnings:
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
 
 
-def _odd_limit(text: str, resource: QuotaResource, unit: str) -> str:
+def _odd_limit(text: str, limited: LimitedResource) -> str:
     """Say what a limit counts as that is written in bytes, or is more than there is; empty for any other.
 
     API servers hand out 2000 as 2k, so that units of thousands say nothing.
     """
+    resource, _, unit = limited
     try:
         limit = to_exact_int(text)
     except QuantityError:
