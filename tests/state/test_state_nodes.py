@@ -117,7 +117,7 @@ def test_charge_and_discharge() -> None:
     assert nodes.version[0] > version
     assert nodes.static_version[0] == static
     nodes.charge(0, {"cpu": 1}, pods=0)
-    nodes.discharge(0, {"cpu": 1501, "memory": 1 << 30})
+    nodes.charge(0, {"cpu": 1501, "memory": 1 << 30}, sign=-1)
     assert not nodes.used.any()
 
 
@@ -139,7 +139,7 @@ def test_pods_cannot_make_the_table_wider() -> None:
     assert set(nodes.resources.columns) == {"cpu", "memory", "ephemeral-storage", "pods"}
     nodes.upsert(make(allocatable={"example.com/r7": "3"}))
     assert amounts(nodes, "n")["example.com/r7"] == (3, 2)
-    nodes.discharge(0, {"example.com/r7": 2, "example.com/r8": 2}, pods=2)
+    nodes.charge(0, {"example.com/r7": 2, "example.com/r8": 2}, pods=2, sign=-1)
     assert amounts(nodes, "n")["example.com/r7"] == (3, 0)
     nodes.resources.column("example.com/r8")
     nodes.resources.column("example.com/r9")
@@ -154,7 +154,7 @@ def test_absurd_requests_do_not_wrap_round() -> None:
         nodes.charge(0, {"memory": 2**63 - 1})
     assert amounts(nodes, "n")["memory"][1] > 0
     for _ in range(1000):
-        nodes.discharge(0, {"memory": 2**63 - 1})
+        nodes.charge(0, {"memory": 2**63 - 1}, sign=-1)
     assert not nodes.used.any()
 
 
@@ -266,7 +266,7 @@ def test_incremental_equals_rebuilt(steps: list[tuple[str, str, Any]]) -> None:
             nodes.charge(row, value)
             charged.setdefault(name, []).append(value)
         elif row is not None and charged.get(name):
-            nodes.discharge(row, charged[name].pop(0))
+            nodes.charge(row, charged[name].pop(0), sign=-1)
         check_versions(nodes, versions)
 
     rebuilt = NodeTable()

@@ -336,6 +336,5 @@ class KeptRoom:
         at, row = self._indexes, self._indexes.nodes.row(kept.node)
         at.quotas.charge(kept.namespace, kept.counted_uses, sign, kept.node)
         if row is not None:
-            charge = at.nodes.charge if sign > 0 else at.nodes.discharge
-            charge(row, kept.requests, kept.pods, kept.ports)
+            at.nodes.charge(row, kept.requests, kept.pods, kept.ports, sign)
             self._charge_devices(row, kept, sign)

@@ -156,8 +156,10 @@ class NodeTable:
 
     # Resources -------------------------------------------------------------------------------------------------------
 
-    def charge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
-        """Count a pod on a node.
+    def charge(
+        self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = (), sign: int = 1
+    ) -> None:
+        """Count a pod on a node (``sign`` = 1), or take back exactly what was counted (-1).
 
         Parameters
         ----------
@@ -170,15 +172,9 @@ class NodeTable:
         ports
             The host ports that it takes.
         """
-        self.resources.charge(row, requests, pods, 1)
+        self.resources.charge(row, requests, pods, sign)
         self._tick(row)
-        self.ports.charge(row, ports, 1)
-
-    def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
-        """Take back exactly what :meth:`charge` counted."""
-        self.resources.charge(row, requests, pods, -1)
-        self._tick(row)
-        self.ports.charge(row, ports, -1)
+        self.ports.charge(row, ports, sign)
 
     # Changing --------------------------------------------------------------------------------------------------------
 

@@ -85,15 +85,7 @@ class ReservationLedger:
             self.note_change(reservation.uid)
         if reservation.closes_cards:
             self.closing[reservation.uid] = None
-        at = self._indexes
-        at.quotas.charge(reservation.namespace, reservation.counted_uses, 1, reservation.node)
-        row = at.nodes.row(reservation.node)
-        event = self._count(reservation)
-        if row is not None:
-            at.nodes.charge(row, reservation.requests, ports=reservation.ports)
-            self._charge_devices(row, reservation, 1)
-        self.room.follow(reservation.uid)
-        return event
+        return self._book(reservation, 1)
 
     def take_off(self, uid: str) -> ClusterEvent:
         """Take a reservation off the books; return events for pods with inter-pod terms that this may help."""
@@ -107,14 +99,18 @@ class ReservationLedger:
         if not on_node:
             del self._on_node[reservation.node]
             self._starting.pop(reservation.node, None)
+        return self._book(reservation, -1)
+
+    def _book(self, reservation: Reservation, sign: int) -> ClusterEvent:
+        """Charge a reservation in every index (``sign`` = 1), or give it back there (-1); return what that may help."""
         at = self._indexes
-        at.quotas.charge(reservation.namespace, reservation.counted_uses, -1, reservation.node)
+        at.quotas.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
         row = at.nodes.row(reservation.node)
-        event = self._uncount(reservation)
+        event = self._count(reservation) if sign > 0 else self._uncount(reservation)
         if row is not None:
-            at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
-            self._charge_devices(row, reservation, -1)
-        self.room.follow(uid)
+            at.nodes.charge(row, reservation.requests, ports=reservation.ports, sign=sign)
+            self._charge_devices(row, reservation, sign)
+        self.room.follow(reservation.uid)
         return event
 
     def release(self, uid: str) -> ClusterEvent:
