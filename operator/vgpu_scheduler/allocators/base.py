@@ -314,7 +314,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
     def _name_peers(self, columns: DeviceColumns, rows: NDArray[np.int64], into: FitColumns) -> None:
         """Count the cards that were passed over because of peers under a reason of their own."""
         unfit, held = rows[~into.fits[rows]], self._held
-        held = held[columns.healthy[held] & columns.explained[held] & ~columns.cordoned[held]]
+        held = held[columns.in_service(held) & columns.explained[held]]
         there = np.searchsorted(held, columns.last[unfit]) - np.searchsorted(held, columns.first[unfit])
         denied = into.counts[unfit, CardReason.CardDeniedByPolicy]
         moved = np.minimum(there, denied).astype(denied.dtype)

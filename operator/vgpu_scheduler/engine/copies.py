@@ -72,7 +72,7 @@ def _of_cards(devices: DeviceMatrix, allocator: Allocator, most: int) -> Iterato
     need, columns = allocator.need(), devices.columns
     if need is None:
         return
-    usable = allocator.may_use(devices) & columns.healthy & ~columns.cordoned
+    usable = allocator.may_use(devices) & columns.in_service()
     usable &= columns.vendor == devices.vendor_number(need.vendor)
     for dimension, (amount, percent) in enumerate(zip(need.amounts, need.percent, strict=True)):
         if not amount and not percent:

@@ -59,7 +59,7 @@ def nearest_miss(
     owner = np.repeat(lacking, cards)
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
     devices = columns.first[owner] + offset
-    usable = columns.healthy[devices] & ~columns.cordoned[devices] & allocator.may_use(devices_of)[devices]
+    usable = columns.in_service(devices) & allocator.may_use(devices_of)[devices]
     if not usable.all():
         owner, devices = owner[usable], devices[usable]
     relative, dimension, asked, free = allocator.shortfall(columns, devices)

@@ -80,7 +80,7 @@ def _pools_of(matrix: DeviceMatrix, dialect: Dialect) -> Iterator[Pool]:
     of_kind = np.array([places[model] for _, model, _ in matrix.models], dtype=np.int64)
     columns = matrix.columns
     model, healthy = of_kind[columns.model[numbers]], columns.healthy[numbers]
-    ready = healthy & ~columns.cordoned[numbers]
+    ready = columns.in_service(numbers)
 
     def summed(values: NDArray[Any]) -> list[float]:
         sums: list[float] = np.bincount(model, weights=values, minlength=len(names)).tolist()

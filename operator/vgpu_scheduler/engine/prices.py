@@ -148,7 +148,7 @@ class PriceLearner:
             may_go[rows] = request.predicates.may_go(rows)
             numbers, row_of = devices.listed_numbers()
             columns, may_use = devices.columns, request.allocator.may_use(devices)
-            usable = columns.healthy[numbers] & ~columns.cordoned[numbers] & may_use[numbers] & may_go[row_of]
+            usable = columns.in_service(numbers) & may_use[numbers] & may_go[row_of]
             request.reach = np.bincount(columns.model[numbers[usable]], minlength=len(devices.models))
             request.version = version
         return request.reach

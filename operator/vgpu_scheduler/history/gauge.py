@@ -68,8 +68,8 @@ class Gauge:
         for dialect in self._dialects:
             matrix = self._state.matrix(dialect.name)
             for device, (_, used) in zip(matrix.devices(row), matrix.usage(row), strict=True):
-                if not device.healthy or device.cordoned:
-                    continue  # out of service, and whoever holds it gets nothing of it
+                if not device.in_service:
+                    continue  # whoever holds it gets nothing of it
                 part = part_of_card(dialect.inventory, device, used)
                 cards += PARTS
                 given += part

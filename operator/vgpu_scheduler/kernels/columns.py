@@ -65,3 +65,8 @@ class DeviceColumns(NamedTuple):
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
     pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
     roles: NDArray[np.int64]  # (schemas, roles) see Role
+
+    def in_service(self, numbers: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.bool_]:
+        """Tell of devices by their numbers which may be given to pods; not for kernels."""
+        usable: NDArray[np.bool_] = self.healthy[numbers] & ~self.cordoned[numbers]
+        return usable

@@ -151,9 +151,14 @@ class Device:
     place: str = ""
 
     @property
+    def in_service(self) -> bool:
+        """Whether it may be given to pods."""
+        return self.healthy and not self.cordoned
+
+    @property
     def state(self) -> str:
-        """Whether it is in service: ``ready``, ``unhealthy`` or ``cordoned``."""
-        return "unhealthy" if not self.healthy else "cordoned" if self.cordoned else "ready"
+        """Whether it is in service, or why not: ``ready``, ``unhealthy`` or ``cordoned``."""
+        return "ready" if self.in_service else "cordoned" if self.healthy else "unhealthy"
 
     def compute_percent(self, cores: int, total: int) -> float:
         """Return what an amount of compute is in percent of the device, of which it has ``total``."""

@@ -147,7 +147,7 @@ class _Fleet:
         self.names = devices.models
         columns, count = devices.columns, len(devices.models)
         numbers, self._row_of = devices.listed_numbers()
-        usable = columns.healthy[numbers] & ~columns.cordoned[numbers]
+        usable = columns.in_service(numbers)
         numbers, self._row_of = numbers[usable], self._row_of[usable]
         self._model = columns.model[numbers]
         self._left = _percent_left(columns, numbers)

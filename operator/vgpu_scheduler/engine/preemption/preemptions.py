@@ -340,7 +340,7 @@ class Preemptions:
     def _cards_in_service(self, dialect: str, node: str) -> set[str]:
         row = self._state.nodes.row(node)
         devices = () if row is None else self._state.matrix(dialect).devices(row)
-        return {device.uuid for device in devices if device.healthy and not device.cordoned}
+        return {device.uuid for device in devices if device.in_service}
 
     def node_gone(self, node: str) -> None:
         """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""

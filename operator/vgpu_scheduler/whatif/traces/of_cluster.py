@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vgpu_scheduler.kube import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PODS, Node
-from vgpu_scheduler.model import MIB, Device
+from vgpu_scheduler.model import MIB
 from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
 from vgpu_scheduler.whatif.world import World
 
@@ -45,12 +45,8 @@ def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
     """Return the models of the cards of a node, and MiB of each, so that a percent of it is a whole number."""
     for dialect in world.engine.dialects:
         inventory = dialect.inventory
-        devices = [device for device in world.devices(node, dialect.name) if _usable(device)]
+        devices = [device for device in world.devices(node, dialect.name) if device.in_service]
         if devices:
             most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // MIB
             return tuple(device.type for device in devices), max(-(-most // 100), 1) * 100
     return (), 0
-
-
-def _usable(device: Device) -> bool:
-    return device.healthy and not device.cordoned
