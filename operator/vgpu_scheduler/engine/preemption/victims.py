@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from vgpu_scheduler.engine.equivalence import NodePart, SchedulableClass
 from vgpu_scheduler.kernels import LOWEST_PRIORITY
 from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
-from vgpu_scheduler.policy import ResolvedPolicy
+from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.state import Phase, Reservation, State
 
 __all__ = [
@@ -72,7 +72,7 @@ class Preemptor:
         return self.pod_class.node
 
     @property
-    def policy(self) -> ResolvedPolicy:
+    def policy(self) -> EffectivePolicy:
         """The policy in effect for it."""
         return self.pod_class.claimed.policy
 
