@@ -1,7 +1,7 @@
 """The worked numbers of the source documents.
 
 An example passes when the rule, read literally, and the product both give what the document says. Where a decision
-(C-01 ...) overrides the document, the example says what is ours: it counts as decided when the literal rule gives the
+of ours overrides the document, the example says what is ours: it counts as decided when the literal rule gives the
 document's number and the product ours.
 
 Examples of the checks below are run. The others are statements, which are prose for the reader.

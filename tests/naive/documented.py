@@ -1,4 +1,7 @@
-"""The rules of the source documents, read literally, for the worked examples; no decision of ours in them."""
+"""The rules of the source documents, read literally, for the worked examples; no decision of ours in them.
+
+Numbers such as D0-07 are the ids of the examples in ``tests/vectors/documented.json``, by document.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How scorers combine (C-03)."""
+"""How scorers combine."""
 
 from __future__ import annotations
 

@@ -111,11 +111,11 @@ async def test_a_tenant_sees_its_own_hours_and_no_address() -> None:
     told = PrometheusReading([HeldHours("default", "A", 3.0, 0.5), HeldHours("other", "A", 1.0, 0.25)])
     current = current_of(objects())
 
-    async def page_for(sight: Visibility) -> NamespacesPage:
-        return await current.ask(lambda world, _: namespaces_page(world, "", sight, NamespaceQuery(NOW, told)))
+    async def page_for(visibility: Visibility) -> NamespacesPage:
+        return await current.ask(lambda world, _: namespaces_page(world, "", visibility, NamespaceQuery(NOW, told)))
 
-    for sight, seen in ((Visibility(), ["default", "other"]), (Visibility(frozenset({"default"})), ["default"])):
-        page = await page_for(sight)
+    for visibility, seen in ((Visibility(), ["default", "other"]), (Visibility(frozenset({"default"})), ["default"])):
+        page = await page_for(visibility)
         assert [each.namespace for each in page.hours] == seen
         assert [row.namespace for row, _ in page.whole] == seen
     broken = NamespaceQuery(NOW, PrometheusReading(trouble="--prometheus http://internal: no"))

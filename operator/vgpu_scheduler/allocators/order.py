@@ -1,7 +1,7 @@
 """The order in which the cards of a node are tried: policy words to sort keys.
 
 A card order is a list of keys, most significant first, that sorts the cards ascending; the LAST card is tried first.
-Two generations exist. The documented order (D0-15 to D0-17) has the NUMA node first, then the score; HAMi 2.10 sorts
+Two generations exist. The documented order has the NUMA node first, then the score; HAMi 2.10 sorts
 by score first, unless the pod binds to a NUMA node.
 
 Policies know one word more than HAMi's annotations: ``bestFit`` tries the card of which the claim would leave least.
@@ -33,7 +33,7 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
     ----------
     policy
         ``binpack``, ``spread``, ``mutex``, ``numa``, ``topology-aware`` or a comma-separated list; anything else
-        orders like ``spread`` (D0-18). The single words are compared exactly, those of a list trimmed. ``bestFit``,
+        orders like ``spread``. The single words are compared exactly, those of a list trimmed. ``bestFit``,
         which is not HAMi's and counts only alone, orders by what the claim would leave of a card: memory, then cores,
         each in the unit of its dimension; the later card in canonical order is tried first where both are equal.
     kind

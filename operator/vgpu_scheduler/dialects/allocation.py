@@ -34,7 +34,7 @@ class Allocation(Protocol):
         return {}
 
     def usage(self, pod: Pod) -> Usage:
-        """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
+        """Return what a pod uses on the node that it is bound to."""
 
     def announced_node(self, pod: Pod) -> str:
         """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""

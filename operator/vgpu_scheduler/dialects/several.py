@@ -134,7 +134,7 @@ class Dialects:
         return carriers or owners
 
     def uses(self, pod: Pod) -> Uses:
-        """Return what a pod uses on the node that it is bound to, by dialect (design section 4, "who counts")."""
+        """Return what a pod uses on the node that it is bound to, by dialect."""
         if not pod.node_name or pod.terminal:
             return _NOTHING
         found = ((dialect.name, _usage(dialect, pod)) for dialect in self._readers(pod))

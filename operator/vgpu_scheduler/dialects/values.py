@@ -13,7 +13,7 @@ INT32 = 2**31 - 1
 
 
 def amount_text(container: Container, resource: str) -> str | None:
-    """Look a resource up in the limits, then in the requests (D3-22)."""
+    """Look a resource up in the limits, then in the requests."""
     value = container.limits.get(resource)
     return container.requests.get(resource) if value is None else value
 

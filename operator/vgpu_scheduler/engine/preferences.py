@@ -3,7 +3,7 @@
 That may be the pod, the taints of nodes, or the pods that are there.
 
 Where nobody does, the node part's score decides alone. Where somebody does, that score is brought to 0 to 100 points,
-by the scale that each scorer has for being combined (C-03), and is one plugin among kube-scheduler's; the sum of the
+by the scale that each scorer has for being combined, and is one plugin among kube-scheduler's; the sum of the
 points, each times the weight of its plugin, decides. Nodes with equal sums are ranked by their score, then by name:
 so the order of the score is kept wherever likes and dislikes are the same, and where they are the same on all nodes,
 the score decides alone, too. The scale is absolute: what is small between two nodes does not weigh as much as a wish

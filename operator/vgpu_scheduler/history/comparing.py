@@ -209,7 +209,7 @@ def compared(before: Sequence[Course], after: Sequence[Course], seed: int = 0) -
 
     Returns
     -------
-    list of Compared
+    list
         The measures of all pods and of the cards first; then those of groups.
     """
     first, second = before[0], after[0]

@@ -1,6 +1,6 @@
 """Volcano's binpack: how full a node is after the pod, as a weighted mean over resources.
 
-The formula is D1-23 to D1-35. Amounts are added up as integers and divided once, in 64-bit floats, as Volcano does.
+The formula is Volcano's. Amounts are added up as integers and divided once, in 64-bit floats, as Volcano does.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def binpack_nodes(
     rows: NDArray[np.int64],
     score: NDArray[np.float64],
 ) -> None:
-    """Score nodes for a pod by Volcano's binpack, 0 to 100, without the global weight (C-03).
+    """Score nodes for a pod by Volcano's binpack, 0 to 100, without the global weight.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def binpack_nodes(
                 continue
             weight = resources.weight[r]
             weights += weight
-            if capacity == 0 or weight == 0.0:  # before the test of the overflow (D1-24)
+            if capacity == 0 or weight == 0.0:  # before the test of the overflow
                 continue
             if asked > capacity - taken:
                 total = 0.0

@@ -1,6 +1,6 @@
 """The first step of a fit: which cards of a node a claim could have, and what it would get of each.
 
-The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 and C-13).
+The order of the checks and the reason counters are HAMi 2.10's.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cl
         if reason == NO_REASON and bound and columns.numa[device] != numa:
             if _is_numa_node_enough(columns, request, scratch, here, found):
                 break
-            if not request.order.topology:  # as documented: candidates of other nodes are no picks (D2-39)
+            if not request.order.topology:  # as documented: candidates of other nodes are no picks
                 here.counts[reasons.OTHER_NUMA] += found
             if limited:
                 open_claim(columns, request, scratch, here)

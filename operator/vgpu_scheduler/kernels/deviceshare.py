@@ -1,6 +1,6 @@
 """Koordinator's DeviceShare score: how much of a set of devices is allocated once one instance of a pod is there.
 
-The formula is D4-17 to D4-25; one card and all cards of a node are the same to it. All of it is 64-bit integers, and
+The formula is Koordinator's; one card and all cards of a node are the same to it. All of it is 64-bit integers, and
 every division truncates.
 """
 
@@ -48,7 +48,7 @@ NO_SHARE = ShareTerms(
     dimension=np.zeros(0, dtype=np.int64),
     percent=np.zeros(0, dtype=np.bool_),
 )
-"""Terms that weigh nothing: every score is 0 (D4-18)."""
+"""Terms that weigh nothing: every score is 0."""
 
 _MOST_AMOUNT = 1 << 44  # a claim beyond this fits nowhere; held below it, no product leaves int64
 
@@ -108,9 +108,9 @@ def share_score(columns: DeviceColumns, first: int, used: NDArray[np.int64], ter
             else:
                 total += has
                 free += left
-        if total == 0:  # such a resource is skipped with its weight (D4-20)
+        if total == 0:  # such a resource is skipped with its weight
             continue
-        allocated = total  # more is free than there is: it counts as full, without the request (D4-21)
+        allocated = total  # more is free than there is: it counts as full, without the request
         if free <= total:
             allocated = total - free
             if terms.percent[r]:

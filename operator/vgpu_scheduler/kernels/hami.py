@@ -1,7 +1,7 @@
 """HAMi's two-level scoring and Fit, for many nodes in one call.
 
 Rules and their source: the checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.collect`); the
-card score counts the claim itself on every card of the vendor (C-24); the node score is the load before the pod (C-02).
+card score counts the claim itself on every card of the vendor; the node score is the load before the pod.
 Scores are 32-bit floats, computed in HAMi's order of operations, so that ties fall where HAMi's fall.
 """
 
@@ -39,7 +39,7 @@ _RUNNING, _OWN = 0, 1
 
 @kernel
 def _node_score(columns: DeviceColumns, row: int) -> np.float32:
-    """Score the node by its load before the pod, over all its cards (D0-25 to D0-28)."""
+    """Score the node by its load before the pod, over all its cards."""
     slots, cores, memory = _load(columns, row, SLOTS), _load(columns, row, CORES), _load(columns, row, MEMORY)
     if min(slots, cores, memory) == NO_LOAD:
         return np.float32(0.0)

@@ -25,7 +25,7 @@ from vgpu_scheduler.kernels.request import (
 
 @entry_kernel
 def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
-    """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
+    """Score every card of the node as if the whole container were placed on it.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here:
 
 @kernel
 def sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
-    """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
+    """Sort the cards in place, stably: what an earlier container left decides between equal cards."""
     for i in range(1, order.shape[0]):
         moving = order[i]
         j = i - 1

@@ -203,7 +203,7 @@ class FitResult(NamedTuple):
 
 @kernel
 def asked_of(amount: int, percent: int, total: int) -> int:
-    """Return an amount, or the percentage of a total that stands for it: multiplied before it is divided (C-10)."""
+    """Return an amount, or the percentage of a total that stands for it: multiplied before it is divided."""
     return amount if amount > 0 else total * percent // WHOLE
 
 

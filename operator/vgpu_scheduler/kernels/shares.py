@@ -2,7 +2,7 @@
 
 The fit is Koordinator's: only what is asked is compared, only with what the device has at all, and devices of which
 nothing is left are passed over. Devices are tried in the order of the DeviceShare score, the highest first, then the
-lowest index; the claims of a container are scored as the container's begin (C-11). Where a claim has its devices chosen
+lowest index; the claims of a container are scored as the container's begin. Where a claim has its devices chosen
 by the topology tree, only those of one scope are tried; see :mod:`kernels.choose.scopes`.
 """
 
@@ -91,7 +91,7 @@ def score_devices(
     used: NDArray[np.int64],
     score: NDArray[np.int64],
 ) -> None:
-    """Score each device of the claim's vendor as if the claim were placed on it (D4-20, D4-21).
+    """Score each device of the claim's vendor as if the claim were placed on it.
 
     Parameters
     ----------

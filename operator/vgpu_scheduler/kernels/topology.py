@@ -1,6 +1,6 @@
 """Which of the candidates on a node are linked best: HAMi's topology-aware choice, by branch and bound.
 
-The rule (D2-41 to D2-48): a single card is the one with the lowest sum of pair scores to all other candidates, so that
+The rule: a single card is the one with the lowest sum of pair scores to all other candidates, so that
 well-linked ones stay free; several cards are the subset with the highest sum of pair scores inside it. Of equals, the
 first in the order of the walk, as an enumeration of all subsets would find it. HAMi does enumerate all of them; here
 copies of one card (placements of a MIG card) are one *group*, of which a subset takes so many, and groups of subsets

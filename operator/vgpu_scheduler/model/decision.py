@@ -67,7 +67,7 @@ class ScorePart:
     raw
         On the scorer's own scale.
     normalised
-        Brought to 0 to 100, where more is better; what counts when several scorers are combined (C-03).
+        Brought to 0 to 100, where more is better; what counts when several scorers are combined.
     value
         What it adds to the node's score: ``raw`` or ``normalised``, times ``weight``.
     within
@@ -226,7 +226,7 @@ class Decision:
     claims
         What the pod asks of devices, for those who carry the placement out.
     score
-        The winner's node score: on its scorer's own scale when there is one, else the weighted sum (C-03); where
+        The winner's node score: on its scorer's own scale when there is one, else the weighted sum; where
         somebody likes some nodes more than others, the sum of the points of all plugins.
     scores
         What each scorer said about each feasible node: about the winner always, about the others only when the caller

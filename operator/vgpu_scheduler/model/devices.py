@@ -118,10 +118,10 @@ class Device:
     schema
         What the dimensions after slots, memory and cores are.
     link_score
-        How good it is for the links of the node that as many of its devices are taken as its index says, and one: for a
-        policy that packs and for one that spreads; more is better.
+        How good it is for the links of the node that ``index + 1`` of its devices are taken: for a policy that packs,
+        and for one that spreads. More is better.
     link_score_beyond
-        The same of more devices than the node has: containers that run one after the other may take the same ones.
+        The same for more devices than the node has: containers that run one after the other may take the same ones.
     in_percent
         Occupants get compute in percent of the card, whatever ``total`` counts it in.
     compute
@@ -247,7 +247,7 @@ class Claim:
     mode: str | None = None
 
     def on(self, total: Amounts) -> Amounts:
-        """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided (C-10).
+        """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided.
 
         A device may have dimensions that the claim says nothing about; the amounts are about the claim's.
         """

@@ -154,7 +154,7 @@ class Usage:
         UUID to amounts.
     unreadable
         Claims charged on *every* card of their vendor, because the pod runs and nothing readable tells which card it
-        sits on (C-17, C-25).
+        sits on.
     problem
         What could not be read, for the event and the metric; empty when all is well.
     unlisted

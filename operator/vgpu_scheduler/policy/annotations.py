@@ -41,7 +41,7 @@ class PodAnnotationPolicy:
 
 
 def pod_annotation_policy(annotations: Mapping[str, str]) -> PodAnnotationPolicy:
-    """Read the annotations; unknown words fall back as documented, with a warning (C-21).
+    """Read the annotations; unknown words fall back as documented, with a warning.
 
     Raises
     ------

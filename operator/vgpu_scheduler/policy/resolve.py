@@ -54,12 +54,12 @@ _TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
 
 @dataclass(frozen=True, slots=True)
 class PolicyDefaults:
-    """What holds where nothing else is said (C-01, C-04).
+    """What holds where nothing else is said.
 
     Attributes
     ----------
     strict_annotations
-        Refuse odd values of annotations and odd amounts instead of following them with a warning (C-21).
+        Refuse odd values of annotations and odd amounts instead of following them with a warning.
     managed
         The nodes that pods are placed on, whatever policies say; None for all.
     device_weight
@@ -173,7 +173,7 @@ class Policies:
             return EffectivePolicy(refusal=f"PolicyNotReady: {internal_error(error)}", preemption=PROTECTED)
 
     def _numbered(self, resolved: EffectivePolicy) -> tuple[EffectivePolicy, int]:
-        """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them.
+        """Give equal resolutions equal numbers, so that equivalence classes survive changes that do not concern them.
 
         Numbers that are given out stay unique: one that is forgotten is only not found again.
 

@@ -37,7 +37,7 @@ class NodeRule:
     Attributes
     ----------
     share
-        The order of cards of ``deviceshare``, whose strategy is one for nodes and cards (C-04).
+        The order of cards of ``deviceshare``, whose strategy is one for nodes and cards.
     best_fit
         Whether ``fragmentation`` is in force, which goes with the best-fitting card.
     warnings
@@ -98,7 +98,7 @@ def _plain_scorer(entry: ScorerEntry) -> NodeScorer:
 
 
 def share_order(entry: ScorerEntry) -> ShareOrder:
-    """Return the strategy and weights of a ``deviceshare`` entry; documented ones where it is silent (D4-11)."""
+    """Return the strategy and weights of a ``deviceshare`` entry; documented ones where it is silent."""
     strategy = entry.scoring_strategy
     if strategy is None:
         return ShareOrder(Strategy.LEAST_ALLOCATED, DOCUMENTED_SHARE_WEIGHTS)

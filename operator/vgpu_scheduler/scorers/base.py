@@ -1,4 +1,4 @@
-"""What a scorer is: a value that ranks nodes for a pod, and its form compiled for one pod; and several together (C-03).
+"""What a scorer is: a value that ranks nodes for a pod, and its form compiled for one pod; and several together.
 
 One scorer alone orders by its own scale. When a policy combines several, each is brought to 0 to 100 first, multiplied
 by its weight, and added. A scorer of weight 0 is switched off.
@@ -116,7 +116,7 @@ class NodeScorer(Protocol):
         """Prepare the scorer for one pod."""
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bring raw scores to 0 to 100, where more is better (C-03)."""
+        """Bring raw scores to 0 to 100, where more is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class WeightedScorer:
     Attributes
     ----------
     weight
-        0 switches it off. Below 0 the order is inverted, as a negative ``binpack.weight`` does (D1-17).
+        0 switches it off. Below 0 the order is inverted, as a negative ``binpack.weight`` does.
     """
 
     scorer: NodeScorer

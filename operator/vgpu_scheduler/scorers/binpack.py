@@ -26,7 +26,7 @@ class BinpackArguments:
     Attributes
     ----------
     weight
-        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted (D1-17, D1-18).
+        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted.
     weights
         Weight per resource, sorted by name; ``cpu`` and ``memory`` are among them.
     warnings
@@ -46,9 +46,9 @@ ReadBinpackArguments = Callable[[Mapping[str, object]], BinpackArguments]
 class BinpackScorer:
     """100 x the weighted mean, over the resources that the pod requests, of (used + requested) / capacity.
 
-    Every rule is Volcano's (D1-23 to D1-35): a resource without a weight is left out; one that the node lacks, or whose
+    Every rule is Volcano's: a resource without a weight is left out; one that the node lacks, or whose
     weight is 0, adds nothing; one that would overflow makes the whole node 0. Volcano's global weight is the weight of
-    the scorer in its policy (C-03).
+    the scorer in its policy.
 
     A resource is counted on the node where the node offers it. Where it does not, and the resource stands for amounts
     of devices (``ScoredPod.resources``), it is counted over the node's devices of that vendor, healthy or not: what

@@ -14,7 +14,7 @@ from vgpu_scheduler.scorers.base import CompiledScorer, ScoredPod
 from vgpu_scheduler.state import DeviceMatrix, State
 
 DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
-"""What is weighed where nothing is said (D4-12)."""
+"""What is weighed where nothing is said."""
 KOORDINATOR_SHARE_WEIGHTS: Weights = (
     ("koordinator.sh/fpga", 1),
     ("koordinator.sh/gpu-memory", 1),
@@ -32,11 +32,11 @@ class DeviceShareScorer:
 
     The devices of a node are added up first, unhealthy ones left out, and one formula is applied to the sums; the
     scores of several types are added up. Every rule is Koordinator's: a resource that the node's devices lack is
-    skipped with its weight (D4-20); a weighted resource that the pod does not ask for counts what is used of it
-    (D4-23); divisions truncate (D4-25).
+    skipped with its weight; a weighted resource that the pod does not ask for counts what is used of it; divisions
+    truncate.
 
     The request that is added to what is used is that of *one instance*, however many devices the pod asks for, as
-    Koordinator has it (D4-17). Where several containers claim devices of one vendor, it is, per dimension, the
+    Koordinator has it. Where several containers claim devices of one vendor, it is, per dimension, the
     largest that any of them asks of one device. A claim in percent is seen by resources that are counted in percent;
     an amount is seen by both, brought to percent of the node's average card where need be.
 
@@ -73,7 +73,7 @@ class DeviceShareScorer:
         return CompiledDeviceShare(ShareOrder(self.strategy, self.weights), workload)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores as they are (C-03), cut at 100: those of several device types are added up."""
+        """Return the scores as they are, cut at 100: those of several device types are added up."""
         return np.minimum(raw, _MOST)
 
 

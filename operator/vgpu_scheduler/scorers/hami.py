@@ -1,4 +1,4 @@
-"""HAMi's node score: the load of the node before the pod is placed (D0-25 to D0-36)."""
+"""HAMi's node score: the load of the node before the pod is placed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HamiScorer(CompiledScorer):
         return -1.0 if self.policy is NodePolicy.SPREAD else 1.0
 
     def compile(self, workload: ScoredPod) -> HamiScorer:
-        """Return the scorer itself: the load before the pod does not depend on the pod (D0-27)."""
+        """Return the scorer itself: the load before the pod does not depend on the pod."""
         del workload
         return self
 

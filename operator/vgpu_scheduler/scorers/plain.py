@@ -1,4 +1,4 @@
-"""Nodes for pods that ask for no device (C-20)."""
+"""Nodes for pods that ask for no device."""
 
 from __future__ import annotations
 

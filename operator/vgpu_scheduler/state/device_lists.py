@@ -10,7 +10,7 @@ __all__ = ["canonical", "distinct"]
 
 
 def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
-    """Order devices by index, then UUID: plugins list them in random order (design section 4)."""
+    """Order devices by index, then UUID: plugins list them in random order."""
     return tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
 
 

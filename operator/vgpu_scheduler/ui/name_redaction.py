@@ -86,10 +86,10 @@ class Names:
         """Tell whether a namespace has this name."""
         return name in _all(self._homes.get(name, frozenset()))
 
-    def are_hidden(self, name: str, sight: Visibility) -> bool:
+    def are_hidden(self, name: str, visibility: Visibility) -> bool:
         """Tell whether nothing that is seen has a name, and something that is not seen has it."""
         known = self._homes.get(name)
-        return known is not None and name not in self._open and not any(map(sight.sees, _all(known)))
+        return known is not None and name not in self._open and not any(map(visibility.sees, _all(known)))
 
 
 class NameRedactor:
@@ -113,14 +113,14 @@ class NameRedactor:
     def __init__(
         self,
         names: Names,
-        sight: Visibility,
+        visibility: Visibility,
         own: Iterable[str] = (),
         echoed: Iterable[str] = (),
         refused: Iterable[str] = (),
         words: Callable[[], frozenset[str]] | None = None,
     ) -> None:
         self._names = names
-        self._sight = sight
+        self._sight = visibility
         self._refused = _names_in(refused)
         self._own = _names_in(own) | self._refused
         self._words = (words or words_of_messages)()

@@ -47,15 +47,15 @@ class PageSources:
     ----------
     current
         The world.
-    checkup
+    doctor_poller
         What the doctor has found; None where it does not look.
-    meter
+    prometheus_poller
         What Prometheus knows; None where nobody names one.
     """
 
     current: CurrentWorld
-    checkup: DoctorPoller | None
-    meter: PrometheusPoller | None = None
+    doctor_poller: DoctorPoller | None
+    prometheus_poller: PrometheusPoller | None = None
 
 
 BESIDE: web.AppKey[PageSources] = web.AppKey("beside", PageSources)

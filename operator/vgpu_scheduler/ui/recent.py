@@ -75,11 +75,11 @@ class LastHour:
     since: datetime | None
     happened: tuple[RecentEvent, ...]
 
-    def seen_by(self, sight: Visibility) -> LastHour:
+    def seen_by(self, visibility: Visibility) -> LastHour:
         """Return what somebody sees of it: all of nodes and cards, and what befell the pods that are seen."""
-        if sight.is_whole:
+        if visibility.is_whole:
             return self
-        seen = (each for each in self.happened if each.what not in _OF_PODS or sight.sees_pod(each.name))
+        seen = (each for each in self.happened if each.what not in _OF_PODS or visibility.sees_pod(each.name))
         return replace(self, happened=tuple(seen))
 
     def count(self, what: str) -> int:

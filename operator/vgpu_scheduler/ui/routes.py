@@ -92,45 +92,55 @@ class Page:
 
 
 def _now(request: web.Request, _: Query, visitor: Visitor) -> Make:
-    beside, sight = request.app[BESIDE], visitor.sight
-    checkup = beside.checkup if sight.is_whole and visitor.sees_findings else None
-    looks, found = checkup is not None, checkup.latest() if checkup else None
-    return lambda world, view: now_page(world, view.read_at, beside.current.recent, sight, looks=looks, found=found)
+    beside, visibility = request.app[BESIDE], visitor.visibility
+    doctor_poller = beside.doctor_poller if visibility.is_whole and visitor.sees_findings else None
+    looks, found = doctor_poller is not None, doctor_poller.latest() if doctor_poller else None
+    return lambda world, view: now_page(
+        world, view.read_at, beside.current.recent, visibility, looks=looks, found=found
+    )
 
 
 def _cards(_: web.Request, query: Query, visitor: Visitor) -> Make:
     shown = CardsView.of(query)
-    return lambda world, _: cards_page(world, shown, visitor.sight)
+    return lambda world, _: cards_page(world, shown, visitor.visibility)
 
 
 def _card(request: web.Request, _: Query, visitor: Visitor) -> Make:
     node, name = request.match_info["node"], request.match_info["card"]
-    return lambda world, _: card_page(world, node, name, visitor.sight)
+    return lambda world, _: card_page(world, node, name, visitor.visibility)
 
 
 def _waiting(_: web.Request, query: Query, visitor: Visitor) -> Make:
-    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"), visitor.sight)
+    return lambda world, view: waiting_page(world, view.read_at, query.get("namespace"), visitor.visibility)
 
 
 def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
     key = f"{request.match_info['namespace']}/{request.match_info['name']}"
     if query.get("edit"):
-        return lambda world, view: edited_page(world, view, key, query, visitor.sight)
-    return lambda world, view: pod_page(world, view, key, query.get("node"), visitor.sight)
+        return lambda world, view: edited_page(world, view, key, query, visitor.visibility)
+    return lambda world, view: pod_page(world, view, key, query.get("node"), visitor.visibility)
 
 
 def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
-    meter, name, values = request.app[BESIDE].meter, query.get("namespace"), query.choice("values", VALUES)
-    metered = None if meter is None else meter.latest() or PrometheusReading(trouble="Prometheus is being asked")
+    prometheus_poller, name, values = (
+        request.app[BESIDE].prometheus_poller,
+        query.get("namespace"),
+        query.choice("values", VALUES),
+    )
+    metered = (
+        None
+        if prometheus_poller is None
+        else prometheus_poller.latest() or PrometheusReading(trouble="Prometheus is being asked")
+    )
     return lambda world, view: namespaces_page(
-        world, name, visitor.sight, NamespaceQuery(view.read_at, metered, values)
+        world, name, visitor.visibility, NamespaceQuery(view.read_at, metered, values)
     )
 
 
 def _what_if(_: web.Request, query: Query, visitor: Visitor) -> Make:
     supposed = WhatIfQuery.of(query)
     if supposed.something:
-        return lambda world, view: what_if(world, view, supposed, visitor.sight)
+        return lambda world, view: what_if(world, view, supposed, visitor.visibility)
     return lambda world, _: what_if_form(world, supposed)
 
 
@@ -167,4 +177,4 @@ _OF_ALL: Final = frozenset(page.name for page in PAGES.values() if page.is_whole
 
 def titles_for(visitor: Visitor) -> dict[str, str]:
     """Return the pages that all others lead to, as far as they are for somebody."""
-    return {name: title for name, title in TITLES.items() if visitor.sight.is_whole or name not in _OF_ALL}
+    return {name: title for name, title in TITLES.items() if visitor.visibility.is_whole or name not in _OF_ALL}

@@ -54,7 +54,7 @@ _Kept = tuple[Visitor, str]
 """Who has asked, as far as that makes a difference, and for which address."""
 
 
-async def serve(window: PageSetup, port: int) -> tuple[web.AppRunner, str]:
+async def serve(setup: PageSetup, port: int) -> tuple[web.AppRunner, str]:
     """Serve the pages on the loopback address.
 
     Parameters
@@ -72,18 +72,18 @@ async def serve(window: PageSetup, port: int) -> tuple[web.AppRunner, str]:
     OSError
         If the port is taken.
     """
-    answering = _Answering(window)
+    answering = _Answering(setup)
     runner = answering.runner()
     await runner.setup()
     await web.TCPSite(runner, LOOPBACK, port).start()
-    deletable = window.deletable if window.current.view.live else None
+    deletable = setup.deletable if setup.current.view.live else None
     guard = LocalKeyGuard(int(runner.addresses[0][1]), deletable)
     answering.guard = guard
     return runner, guard.address
 
 
 async def serve_guarded(
-    window: PageSetup,
+    setup: PageSetup,
     guard: Guard,
     address: tuple[str, int],
     context: ssl.SSLContext | None,
@@ -110,7 +110,7 @@ async def serve_guarded(
     OSError
         If it cannot listen there.
     """
-    answering = _Answering(window, guard)
+    answering = _Answering(setup, guard)
     runner = answering.runner()
     await runner.setup()
     site = BoundedSite(runner, address, context, bounds or Bounds())
@@ -124,20 +124,20 @@ class _Answering:
 
     guard: Guard
 
-    def __init__(self, window: PageSetup, guard: Guard | None = None) -> None:
-        self._window = window
+    def __init__(self, setup: PageSetup, guard: Guard | None = None) -> None:
+        self._setup = setup
         if guard is not None:
             self.guard = guard
         self.asked: Callable[[asyncio.BaseTransport | None, int], None] = lambda _, __: None
-        self._streams = Streams(window.current, guard.stream_lasts if guard is not None else None)
+        self._streams = Streams(setup.current, guard.stream_lasts if guard is not None else None)
         self._supposing = WhatIfThread()
-        self._checkup = DoctorPoller(window.look, window.current.tell) if window.look is not None else None
-        self._meter = PrometheusPoller(window.held, window.current.tell) if window.held is not None else None
+        self._doctor_poller = DoctorPoller(setup.look, setup.current.tell) if setup.look is not None else None
+        self._prometheus_poller = PrometheusPoller(setup.held, setup.current.tell) if setup.held is not None else None
         self._kept: dict[_Kept, web.Response] = {}
         self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
-        self.app[BESIDE] = PageSources(window.current, self._checkup, self._meter)
+        self.app[BESIDE] = PageSources(setup.current, self._doctor_poller, self._prometheus_poller)
         self.app.on_response_prepare.append(self._add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():
@@ -163,7 +163,7 @@ class _Answering:
     async def _close(self, _: web.Application) -> None:
         await self._streams.close()
         self._supposing.close()
-        for each in (self._checkup, self._meter):
+        for each in (self._doctor_poller, self._prometheus_poller):
             if each is not None:
                 each.close()
 
@@ -242,11 +242,11 @@ class _Answering:
 
     def _age(self) -> tuple[int, int]:
         """Return what answers are kept for: as long as nothing changes, and not so long that ages are wrong."""
-        return self._window.current.generation, int(time.monotonic() / _KEPT_FOR)
+        return self._setup.current.generation, int(time.monotonic() / _KEPT_FOR)
 
     async def _made(self, page: Page, request: web.Request, query: Query) -> web.Response:
         visitor = _visitor(request)
-        sees_all = visitor.sight.is_whole
+        sees_all = visitor.visibility.is_whole
         if page.is_whole and not sees_all:
             raise RefusedError(HTTPStatus.FORBIDDEN, _ABOUT_ALL)
         make = page.make(request, query, visitor)
@@ -254,34 +254,34 @@ class _Answering:
         def ask(world: World, view: ClusterView) -> tuple[Any, list[str]]:
             return make(world, view), list(view_warnings(world, view)) if sees_all else []
 
-        current, generation = self._window.current, self._window.current.generation
+        current, generation = self._setup.current, self._setup.current.generation
         is_alone = page.is_alone(query)
         shown, warnings = await (self._alone(ask, visitor) if is_alone else current.ask(ask))
         if page.name == "pod":
             shown = shown.without_others(await self.guard.deletable(visitor, shown.told.namespaces))
             request[_OWN] = [shown.own]
-        veil = self._veil(request)
+        redactor = self._redactor(request)
         if query.wants_json:
-            text = await asyncio.to_thread(lambda: json.dumps(_veiled(shown.as_json(), veil), indent=2))
+            text = await asyncio.to_thread(lambda: json.dumps(_redacted(shown.as_json(), redactor), indent=2))
             return web.Response(text=f"{text}\n", content_type=_JSON)
         if query.wants_csv:
-            return web.Response(text=_veiled(shown.as_csv(), veil), content_type="text/csv")
+            return web.Response(text=_redacted(shown.as_csv(), redactor), content_type="text/csv")
         if query.wants_text:
-            return web.Response(text=_veiled(shown.as_text(), veil), content_type="text/plain", charset="utf-8")
+            return web.Response(text=_redacted(shown.as_text(), redactor), content_type="text/plain", charset="utf-8")
         values = {"page": page.name, "titles": titles_for(visitor), "shown": shown, "query": query}
         values |= {"generation": generation, "still": is_alone, "posted": request.method == "POST"}
         values |= {"warnings": warnings, "may_leave": visitor.may_leave, "sees_all": sees_all}
         values["trouble"] = current.trouble if sees_all else _OUT_OF_DATE if current.trouble else ""
         values["origin"] = current.view.origin or "the cluster"
-        text = await asyncio.to_thread(render, f"{page.name}.html", values, veil)
+        text = await asyncio.to_thread(render, f"{page.name}.html", values, redactor)
         return web.Response(text=text, content_type="text/html", charset="utf-8")
 
     async def _alone(self, ask: Question[_Shown], visitor: Visitor) -> _Shown:
         """Ask something of a world of its own."""
-        view = self._window.fresh()
+        view = self._setup.fresh()
         return await self._supposing.ask(lambda: ask(make_world(view), view), visitor.user and visitor.user.name)
 
-    def _veil(self, request: web.Request, *, is_refusal: bool = False) -> NameRedactor | None:
+    def _redactor(self, request: web.Request, *, is_refusal: bool = False) -> NameRedactor | None:
         """Return what goes over all that is told; None where all may be seen.
 
         Parameters
@@ -290,20 +290,22 @@ class _Answering:
             It is said what is wrong with the request, in its words, and nothing of the cluster.
         """
         visitor = request.get(_VISITOR)
-        if visitor is None or visitor.sight.is_whole:
+        if visitor is None or visitor.visibility.is_whole:
             return None
         assert self.guard.names is not None, "nobody hides what nobody knows"
         said = [request.path, *request.query.values(), *request.get(_FIELDS, ())]
-        return NameRedactor(self.guard.names, visitor.sight, request.get(_OWN, ()), said, said if is_refusal else ())
+        return NameRedactor(
+            self.guard.names, visitor.visibility, request.get(_OWN, ()), said, said if is_refusal else ()
+        )
 
     def _refused(self, request: web.Request, status: HTTPStatus, message: str) -> web.Response:
         """Return the answer that says why there is no other one."""
-        veil = self._veil(request, is_refusal=True)
+        redactor = self._redactor(request, is_refusal=True)
         if _JSON in request.headers.get("Accept", ""):
-            told = {"code": status.value, "message": _veiled(message, veil)}
+            told = {"code": status.value, "message": _redacted(message, redactor)}
             return web.Response(text=f"{json.dumps(told)}\n", status=status, content_type=_JSON)
         values = {"page": "", "titles": {}, "status": status, "message": message}
-        text = render("message.html", values, veil)
+        text = render("message.html", values, redactor)
         return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
 
     async def _add_headers(self, _: web.Request, answer: web.StreamResponse) -> None:
@@ -315,8 +317,8 @@ def _visitor(request: web.Request) -> Visitor:
     return request[_VISITOR]
 
 
-def _veiled(value: Any, veil: NameRedactor | None) -> Any:
-    return value if veil is None else veil.values(value)
+def _redacted(value: Any, redactor: NameRedactor | None) -> Any:
+    return value if redactor is None else redactor.values(value)
 
 
 def _again(answer: web.Response) -> web.Response:

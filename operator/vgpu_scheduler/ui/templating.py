@@ -45,15 +45,15 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-_VEIL: ContextVar[NameRedactor | None] = ContextVar("veil", default=None)
+_REDACTOR: ContextVar[NameRedactor | None] = ContextVar("redactor", default=None)
 
 
-def _veiled(value: Any) -> Any:
+def _redacted(value: Any) -> Any:
     """Return a value that is put into a template as it may be shown; what macros made of values was so already."""
-    veil = _VEIL.get()
-    if veil is None or isinstance(value, int | float | Markup | Undefined | RequestText):
+    redactor = _REDACTOR.get()
+    if redactor is None or isinstance(value, int | float | Markup | Undefined | RequestText):
         return value
-    return veil.text(str(value))
+    return redactor.text(str(value))
 
 
 _ENVIRONMENT: Final = Environment(
@@ -62,21 +62,21 @@ _ENVIRONMENT: Final = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-    finalize=_veiled,
+    finalize=_redacted,
 )
 _ENVIRONMENT.filters |= {"age": _age, "step": _step, "part": _part}
 
 
-def render(template: str, values: Mapping[str, Any], veil: NameRedactor | None = None) -> str:
+def render(template: str, values: Mapping[str, Any], redactor: NameRedactor | None = None) -> str:
     """Return a page.
 
     Parameters
     ----------
-    veil
+    redactor
         What every value goes through; None where all may be seen.
     """
-    before = _VEIL.set(veil)
+    before = _REDACTOR.set(redactor)
     try:
         return _ENVIRONMENT.get_template(template).render(values)
     finally:
-        _VEIL.reset(before)
+        _REDACTOR.reset(before)

@@ -69,7 +69,7 @@ class HamiAllocation:
         return {name: vendor for vendor in self.vendors for name in vendor.claims.counts}
 
     def usage(self, pod: Pod) -> Usage:
-        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+        """Return what a pod uses on the node that it is bound to.
 
         Its allocation annotations count if they name that node. A pod that has started without readable ones may sit
         on any card of the vendors in question; one that has not started holds nothing yet.

@@ -205,7 +205,7 @@ def decode_assignments(value: str) -> list[tuple[AssignedDevice, ...]]:
     ------
     CodecError
         If any device has fewer than four fields, or an amount that is not a non-negative 32-bit integer. A pod with
-        such an annotation counts as unreadable as a whole (C-17).
+        such an annotation counts as unreadable as a whole.
     """
     return [
         tuple(_assigned(device) for device in container.split(":") if "," in device) for container in value.split(";")

@@ -60,7 +60,7 @@ class HamiInventory:
 
     @cached_property
     def device_resources(self) -> Mapping[str, DeviceResource]:
-        """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
+        """HAMi's names and Koordinator's for the same amounts: a policy may weigh either."""
         return dict(_device_resources(self.vendors))
 
     @cached_property

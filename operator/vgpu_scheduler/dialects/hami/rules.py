@@ -35,7 +35,7 @@ class VendorRules:
     mode: str | None = None
 
     def allows_model(self, model: str, mode: str) -> bool:
-        """Tell whether a card of this model and mode may be used (check 2 of D2-10, and ``vgpu-mode``)."""
+        """Tell whether a card of this model and mode may be used (which takes in ``vgpu-mode``)."""
         lower = model.lower()
         if self.use_types and not any(part in lower for part in self.use_types):
             return False

@@ -38,7 +38,7 @@ class KoordinatorAllocation(Allocation):
     keys = written = frozenset({ALLOCATED_ANNOTATION})
 
     def usage(self, pod: Pod) -> Usage:
-        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+        """Return what a pod uses on the node that it is bound to.
 
         Its allocation annotation counts if the pod asks for devices at all. One that has started and whose annotation
         is missing, unreadable or silent about a type that it asks for may sit on any device of that type. Annotations

@@ -111,7 +111,7 @@ def claims_of(requests: Mapping[str, int], terms: ClaimDefaults = NO_DEFAULTS) -
 
 
 def normalise(requests: Mapping[str, int]) -> dict[str, int]:
-    """Bring what a pod asks for of GPUs to the names that GPUs are counted in (D4-03).
+    """Bring what a pod asks for of GPUs to the names that GPUs are counted in.
 
     Raises
     ------

@@ -168,7 +168,7 @@ def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
     Raises
     ------
     CodecError
-        If it is malformed; a pod with such an annotation counts as unreadable as a whole (C-17).
+        If it is malformed; a pod with such an annotation counts as unreadable as a whole.
     """
     try:
         by_type = json.loads(value)

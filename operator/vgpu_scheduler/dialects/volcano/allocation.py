@@ -64,7 +64,7 @@ class VolcanoAllocation(Allocation):
         }
 
     def usage(self, pod: Pod) -> Usage:
-        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+        """Return what a pod uses on the node that it is bound to.
 
         Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
         on any card; one that has not started holds nothing yet. An instance of a MIG card is charged on

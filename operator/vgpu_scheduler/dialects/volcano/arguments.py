@@ -1,4 +1,4 @@
-"""Volcano's arguments for its binpack plugin: names and parsing rules (D1-05 to D1-22).
+"""Volcano's arguments for its binpack plugin: names and parsing rules.
 
 They are what stands under ``arguments`` in ``volcano-scheduler.conf``, so that a policy can take them as they are.
 """
@@ -40,7 +40,7 @@ def parse_binpack_arguments(arguments: Mapping[str, object]) -> BinpackArguments
         key for key in arguments if key.startswith(_OF_RESOURCE) and key.removeprefix(_OF_RESOURCE) not in weights
     ]
     reader.warnings += [f"{key}: the resource is not listed in {RESOURCES} and is ignored" for key in sorted(unlisted)]
-    weights |= {CPU: cpu, MEMORY: memory}  # last: listing them changes nothing (D1-19)
+    weights |= {CPU: cpu, MEMORY: memory}  # last: listing them changes nothing
     return BinpackArguments(weight, tuple(sorted(weights.items())), tuple(reader.warnings))
 
 

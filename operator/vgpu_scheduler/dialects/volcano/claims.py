@@ -52,7 +52,7 @@ def card_claims(container: Container, names: VolcanoNames, terms: ClaimDefaults 
     """Return the container's claim on cards: one or none.
 
     A limit of cards makes it one, or a limit of memory, which then is of one card. Memory, its percentage and cores
-    are looked up in the limits, then in the requests; the percentage beats the absolute amount (C-09).
+    are looked up in the limits, then in the requests; the percentage beats the absolute amount.
     """
     if names.count in container.limits:
         count = whole_amount(container, names.count) or 0

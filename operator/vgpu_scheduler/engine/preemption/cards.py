@@ -204,7 +204,7 @@ class _Card:
         return None if victims is None else _OnCard(victims, self.number)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the card would not do then; see :class:`Room`."""
+        """Put pods back, unless the card would not do then; see :class:`.ReprieveTarget`."""
         number = self.units.index(unit)
         self._gone[number] = 0
         does = self._does()

@@ -225,7 +225,7 @@ class _Planning:
         return reprieve("", self._units, self._evaluator.budgets(), self, unbound=self._unbound)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless a pod of the group would not fit then where it is; see :class:`Room`."""
+        """Put pods back, unless a pod of the group would not fit then where it is; see :class:`.ReprieveTarget`."""
         nodes = {self._nodes[each.uid] for each in unit}
         concerned = [
             each for each in self.members.values() if each.placement.node in nodes or self._looks_beyond(each.pod)

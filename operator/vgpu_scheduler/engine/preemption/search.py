@@ -342,7 +342,7 @@ class _NodeAlone:
         self._in_use = state.hypothetical.on(row, list(self._held.values()))
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the other one would not fit then; see :class:`Room`."""
+        """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
         there = [self._held[pod.uid] for pod in unit if pod.uid in self._held]
         self._charge(there, 1)
         fits = bool(self._node.ask(self._state, self._row, self._in_use).feasible[self._row])
@@ -365,7 +365,7 @@ class _NodeAmongOthers:
         self._gone = list(gone)
 
     def put_back(self, unit: Unit) -> bool:
-        """Put pods back, unless the other one would not fit then; see :class:`Room`."""
+        """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
         left = [other for other in self._gone if other is not unit]
         fits = self._search.rejection(self._preemptor, self._node, pods_of(left)) is None
         if fits:

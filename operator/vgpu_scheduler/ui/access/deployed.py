@@ -43,7 +43,7 @@ _LIST_ROLES: Final = Right("list", "clusterroles", "rbac.authorization.k8s.io")
 _DELETE_PODS: Final = Right("delete", "pods")
 _AT_ONCE, _ONE_MORE_AFTER = 10, 3.0
 """Failed attempts that an address may have at once, and seconds after which it may have one more."""
-_NOBODY: Final = Visitor(sight=Visibility(frozenset()), sees_findings=False)
+_NOBODY: Final = Visitor(visibility=Visibility(frozenset()), sees_findings=False)
 _STRICT: Final = "max-age=31536000"
 _WRONG_HOST: Final = "this page is not served under this name: --host names those that it has"
 _REFUSED: Final = "the API server does not know this token"
@@ -154,7 +154,7 @@ class DeployedGuard(Guard):
         """Return in which of some namespaces a visitor may delete pods, among those that they see."""
         if visitor.user is None:
             return ()
-        seen = [name for name in namespaces if visitor.sight.sees(name)]
+        seen = [name for name in namespaces if visitor.visibility.sees(name)]
         return await self._reviews.allowed_in(visitor.user, _DELETE_PODS, seen)
 
     # Who it is ----------------------------------------------------------------------------------------------------

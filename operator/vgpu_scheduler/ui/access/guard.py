@@ -59,7 +59,7 @@ class Visitor:
     ----------
     user
         None on a laptop, where it is the one who started the page.
-    sight
+    visibility
         What they see.
     sees_findings
         Whether they see what the doctor has found, who may do what among it.
@@ -68,7 +68,7 @@ class Visitor:
     """
 
     user: User | None = None
-    sight: Visibility = EVERYTHING
+    visibility: Visibility = EVERYTHING
     sees_findings: bool = True
     may_leave: bool = False
 

@@ -30,12 +30,12 @@ class CardPage:
         return [usage.as_json(self.card)]
 
 
-def card_page(world: World, node: str, name: str, sight: Visibility = EVERYTHING) -> CardPage:
+def card_page(world: World, node: str, name: str, visibility: Visibility = EVERYTHING) -> CardPage:
     """Return a card by its node and its name.
 
     Parameters
     ----------
-    sight
+    visibility
         Which pods are named.
 
     Raises
@@ -52,4 +52,4 @@ def card_page(world: World, node: str, name: str, sight: Visibility = EVERYTHING
         raise NotFoundError(f"there is no card {node}/{name}")
     verb = "uncordon" if found[0].state == "cordoned" else "cordon"
     command = f"kubectl vgpu {verb} card {shlex.quote(str(place))}" if place.annotation else ""
-    return CardPage(sight.cards(found)[0], command)
+    return CardPage(visibility.cards(found)[0], command)

@@ -70,12 +70,12 @@ class CardsPage:
         return [usage.as_json(card) for card in self.cards]
 
 
-def cards_page(world: World, view: CardsView, sight: Visibility = EVERYTHING) -> CardsPage:
+def cards_page(world: World, view: CardsView, visibility: Visibility = EVERYTHING) -> CardsPage:
     """Return the cards that are asked for.
 
     Parameters
     ----------
-    sight
+    visibility
         Which pods are named.
 
     Raises
@@ -93,8 +93,8 @@ def cards_page(world: World, view: CardsView, sight: Visibility = EVERYTHING) ->
         raise BadQueryError(f"group: no node with cards has the label {view.group}")
     shown = [card for card in everything if _is_meant(card, view)]
     models = sorted({card.model for card in everything})
-    heat = heat_map(world, shown, view.by, view.group, named=sight.named)
-    return CardsPage(view, sight.cards(shown), heat, labels, models)
+    heat = heat_map(world, shown, view.by, view.group, named=visibility.named)
+    return CardsPage(view, visibility.cards(shown), heat, labels, models)
 
 
 def _is_meant(card: usage.CardUsage, view: CardsView) -> bool:

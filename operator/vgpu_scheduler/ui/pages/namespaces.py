@@ -95,7 +95,7 @@ def _worded(held: HeldHours | None) -> tuple[str, str]:
 
 
 def namespaces_page(
-    world: World, namespace: str = "", sight: Visibility = EVERYTHING, asked: NamespaceQuery | None = None
+    world: World, namespace: str = "", visibility: Visibility = EVERYTHING, asked: NamespaceQuery | None = None
 ) -> NamespacesPage:
     """Return the namespaces.
 
@@ -103,7 +103,7 @@ def namespaces_page(
     ----------
     namespace
         A part of their names; empty for all.
-    sight
+    visibility
         Which are seen.
     """
     asked = asked or NamespaceQuery()
@@ -113,10 +113,10 @@ def namespaces_page(
         found = list(asked.metered.hours)
 
     def is_meant(name: str) -> bool:
-        return namespace in name and sight.sees(name)
+        return namespace in name and visibility.sees(name)
 
     metered = asked.metered
-    if metered is not None and metered.trouble and not sight.is_whole:
+    if metered is not None and metered.trouble and not visibility.is_whole:
         metered = PrometheusReading(trouble=_NOT_ASKED)  # what it says may have names in it, and has its address
     rows = [row for row in usage.namespaces(world) if is_meant(row.namespace)]
     hours = [each for each in summed_by_namespace(found) if is_meant(each.namespace)]

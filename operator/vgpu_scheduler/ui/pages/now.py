@@ -84,7 +84,7 @@ def now_page(
     world: World,
     now: datetime | None,
     recent: RecentEvents,
-    sight: Visibility = EVERYTHING,
+    visibility: Visibility = EVERYTHING,
     *,
     looks: bool = False,
     found: DoctorResult | None = None,
@@ -95,15 +95,15 @@ def now_page(
     ----------
     recent
         What has happened to it.
-    sight
+    visibility
         Which pods are seen; amounts are of all.
     looks, found
         What the doctor has to say; see :class:`NowPage`.
     """
     cards = usage.cards(world)
     models = usage.models(world, cards)
-    reasons = waiting_page(world, now, sight=sight, most_asked=0).reasons
-    lately = recent.lately(world, now).seen_by(sight)
+    reasons = waiting_page(world, now, visibility=visibility, most_asked=0).reasons
+    lately = recent.lately(world, now).seen_by(visibility)
     return NowPage(_counts(cards), usage.summed(_ALL, cards), models, reasons, lately, looks, found)
 
 

@@ -98,7 +98,7 @@ class PodPage:
         return self.told.as_json()
 
 
-def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: Visibility = EVERYTHING) -> PodPage:
+def pod_page(world: World, view: ClusterView, key: str, node: str = "", visibility: Visibility = EVERYTHING) -> PodPage:
     """Return what is to be said of a pod that waits or runs.
 
     Parameters
@@ -107,7 +107,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: V
         Its namespace and name.
     node
         Show what the cards of this node say.
-    sight
+    visibility
         Which pods are seen.
 
     Raises
@@ -115,24 +115,26 @@ def pod_page(world: World, view: ClusterView, key: str, node: str = "", sight: V
     NotFoundError
         If there is no such pod, it is not seen, or there is no such node.
     """
-    _check(key, sight)
+    _check(key, visibility)
     if node and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     pods = [pod for pod in (*world.pending.values(), *world.bound.values()) if pod.key == key]
     if not pods:
-        raise _missing(key, sight, world.pods.get(key))
-    cards = sight.cards(card for card in usage.cards(world) if key in card.pods)
+        raise _missing(key, visibility, world.pods.get(key))
+    cards = visibility.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pods[0])
     told = explain_one(world, view.scheduler, pods[0], node)
     return PodPage(told, cards, fields_of(world, written), annotations_of(written), _own(written))
 
 
-def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: Visibility = EVERYTHING) -> PodPage:
+def edited_page(
+    world: World, view: ClusterView, key: str, query: Query, visibility: Visibility = EVERYTHING
+) -> PodPage:
     """Return what is to be said of a pod if it asked for something else; the world is another one afterwards.
 
     Parameters
     ----------
-    sight
+    visibility
         Which pods are seen.
 
     Raises
@@ -142,10 +144,10 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, sight: 
     BadQueryError
         If what it asks for cannot be understood.
     """
-    _check(key, sight)
+    _check(key, visibility)
     known = world.pods.get(key)
     if known is None or known.uid not in {*world.pending, *world.bound}:
-        raise _missing(key, sight, known)
+        raise _missing(key, visibility, known)
     if (node := query.get("node")) and not world.has_node(node):
         raise NotFoundError(f"there is no node {node}")
     changed = edited(world, world.written(known), query)
@@ -168,14 +170,14 @@ def _own(written: Object) -> str:
     return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
-def _check(key: str, sight: Visibility) -> None:
+def _check(key: str, visibility: Visibility) -> None:
     """Refuse what is not seen as if it were not there."""
-    if not sight.sees_pod(key):
-        raise _missing(key, sight)
+    if not visibility.sees_pod(key):
+        raise _missing(key, visibility)
 
 
-def _missing(key: str, sight: Visibility, known: Pod | None = None) -> NotFoundError:
+def _missing(key: str, visibility: Visibility, known: Pod | None = None) -> NotFoundError:
     if why := why_no_more(known):
         return NotFoundError(f"pod {key} {why}")
-    unseen = "" if sight.is_whole else ", or you may not see it"
+    unseen = "" if visibility.is_whole else ", or you may not see it"
     return NotFoundError(f"there is no pod {key} that waits or runs{unseen}")

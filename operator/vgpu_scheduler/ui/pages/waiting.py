@@ -109,7 +109,7 @@ def waiting_page(
     world: World,
     now: datetime | None,
     namespace: str = "",
-    sight: Visibility = EVERYTHING,
+    visibility: Visibility = EVERYTHING,
     most_asked: int = _MOST_ASKED,
 ) -> WaitingPage:
     """Return why pods wait that ask for cards, or that name this scheduler.
@@ -118,7 +118,7 @@ def waiting_page(
     ----------
     namespace
         Of this one only; empty for all.
-    sight
+    visibility
         Which pods are seen; places in the queue count all of them.
     most_asked
         Reasons of which the engine is asked what card came closest.
@@ -126,7 +126,7 @@ def waiting_page(
     found: dict[str, list[Pod]] = {}
     for pod in world.pending.values():
         counts = pod.scheduler_name == world.scheduler_name or world.engine.dialects.owners(pod)
-        if counts and namespace in {"", pod.namespace} and sight.sees(pod.namespace):
+        if counts and namespace in {"", pod.namespace} and visibility.sees(pod.namespace):
             found.setdefault(_reason(pod), []).append(pod)
     places = places_in_queue(world)
     first = sorted(found.items(), key=lambda reason: (-len(reason[1]), reason[0]))

@@ -185,12 +185,12 @@ def what_if_form(world: World, supposed: WhatIfQuery) -> WhatIfPage:
     return WhatIfPage(supposed, _nodes(world))
 
 
-def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visibility = EVERYTHING) -> WhatIfPage:
+def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility = EVERYTHING) -> WhatIfPage:
     """Return what would be; the world is another one afterwards.
 
     Parameters
     ----------
-    sight
+    visibility
         Which namespaces may be asked about, and whose pods are named.
 
     Raises
@@ -202,18 +202,18 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visib
     RefusedError
         If it takes too long, or is about what is not seen.
     """
-    _check(supposed, sight)
+    _check(supposed, visibility)
     nodes, said = _nodes(world), list[str]()
     cards = usage.cards(world)
-    heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=sight.named)
+    heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=visibility.named)
     before = State(heat, usage.summed("before", cards))
     with told():
-        policies = _change(world, view, supposed, sight)
-        asked = _asked(world, supposed, sight)
+        policies = _change(world, view, supposed, visibility)
+        asked = _asked(world, supposed, visibility)
         found = _count(world, view, asked, supposed, said) if supposed.copies else _place(world, view, asked, said)
         pods = [answer.pod for answer in found.answers] or found.counted
         for pod in pods:  # whatever made them
-            sight.check(pod.namespace)
+            visibility.check(pod.namespace)
         said += (text for policy in policies for text in matches_nothing(world, policy, pods))
         said += pod_warnings(world, pods, (answer.decision for answer in found.answers))
     page = WhatIfPage(supposed, nodes, view.read_at, found.shown, found.capacities, said, before)
@@ -221,7 +221,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visib
         return page
     left = _with_placed(usage.cards(world), found.answers)
     changed = _changed(cards, left)
-    heat = heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES, named=sight.named)
+    heat = heat_map(world, left, supposed.by, marked=changed, most=_MOST_TILES, named=visibility.named)
     after = State(heat, usage.summed("after", left))
     return replace(page, after=after, changed=len(changed))
 
@@ -271,38 +271,38 @@ def told() -> Iterator[None]:
         raise BadQueryError(TOO_DEEP) from None
 
 
-def _check(supposed: WhatIfQuery, sight: Visibility) -> None:
+def _check(supposed: WhatIfQuery, visibility: Visibility) -> None:
     """Refuse to suppose anything of pods that are not seen, whether they are there or not."""
-    if sight.is_whole:
+    if visibility.is_whole:
         return
     if supposed.waiting == "all":
         raise RefusedError(HTTPStatus.FORBIDDEN, "waiting: you may not see the pods of all namespaces")
     if supposed.waiting:
-        sight.check(supposed.namespace)
+        visibility.check(supposed.namespace)
     if supposed.pod:
-        sight.check(supposed.pod.partition("/")[0])
+        visibility.check(supposed.pod.partition("/")[0])
     for text in supposed.without:
         kind, _, name = text.partition("/")
         if kind != "node":
-            sight.check(name.partition("/")[0])
+            visibility.check(name.partition("/")[0])
 
 
-def _check_objects(objects: Sequence[FileObject], sight: Visibility) -> None:
+def _check_objects(objects: Sequence[FileObject], visibility: Visibility) -> None:
     """Refuse objects of namespaces that are not seen, and those of none."""
-    for obj in objects if not sight.is_whole else ():
+    for obj in objects if not visibility.is_whole else ():
         metadata = obj.get("metadata")
         if not isinstance(metadata, Mapping) or not is_at_home(obj):
             kind = quoted(str(obj.get("kind") or "(none)"))
             raise RefusedError(HTTPStatus.FORBIDDEN, f"you may suppose no object of kind {kind}: it is of no namespace")
-        sight.check(str(metadata.get("namespace") or ""))
+        visibility.check(str(metadata.get("namespace") or ""))
 
 
-def _change(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visibility) -> list[FileObject]:
+def _change(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: Visibility) -> list[FileObject]:
     """Change a world, and return the policies that are supposed."""
     policies: list[FileObject] = []
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
-        _check_objects(policies, sight)
+        _check_objects(policies, visibility)
         known = len(world.problems)
         world.add(policies)
         if wrong := world.problems[known:]:
@@ -314,11 +314,11 @@ def _change(world: World, view: ClusterView, supposed: WhatIfQuery, sight: Visib
     return policies
 
 
-def _asked(world: World, supposed: WhatIfQuery, sight: Visibility) -> SimulatedPods:
+def _asked(world: World, supposed: WhatIfQuery, visibility: Visibility) -> SimulatedPods:
     written: list[FileObject] = []
     if supposed.manifest:
         written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
-        _check_objects(written, sight)
+        _check_objects(written, visibility)
     if supposed.pod:
         known = world.pods.get(supposed.pod)
         if known is None:

@@ -113,7 +113,7 @@ class NvidiaCards:
         if card.mode != MODE_MIG:
             return whole
         allowed = self.names.mig_profiles(card.type)
-        templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # C-15: each by its registration
+        templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # each by its registration
         possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
         return cut(whole, pieces, possible)

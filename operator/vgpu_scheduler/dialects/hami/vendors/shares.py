@@ -18,7 +18,7 @@ from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, Claim, ClaimDefaults, 
 class ShareNames:
     """Resource names and defaults of a vendor's cards; an empty name is none.
 
-    The documented defaults hold (D3-21 to D3-29). What HAMi would drop in silence, and the API server would refuse
+    The documented defaults hold. What HAMi would drop in silence, and the API server would refuse
     anyway, is refused here with the field's name and the fix.
 
     Attributes

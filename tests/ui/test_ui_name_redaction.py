@@ -20,7 +20,7 @@ def named(kind: str, home: str, name: str, **more: Any) -> Object:
     return {"kind": kind, "metadata": metadata, **more}
 
 
-def veil(*objects: Object, own: tuple[str, ...] = (), **said: tuple[str, ...]) -> NameRedactor:
+def redactor(*objects: Object, own: tuple[str, ...] = (), **said: tuple[str, ...]) -> NameRedactor:
     names = Names()
     names.note_all(objects)
     return NameRedactor(names, MINE, own, **said)
@@ -55,7 +55,7 @@ HIDDEN = (
     ],
 )
 def test_names_of_what_is_not_seen_are_replaced(text: str, left: str) -> None:
-    assert veil(*HIDDEN).text(text) == left
+    assert redactor(*HIDDEN).text(text) == left
 
 
 def test_all_that_belongs_to_an_object_is_a_name() -> None:
@@ -66,7 +66,7 @@ def test_all_that_belongs_to_an_object_is_a_name() -> None:
         "serviceAccountName": "qaccount",
         "schedulingGroup": {"podGroupName": "qnative"},
     }
-    found = veil(
+    found = redactor(
         named("Pod", "qgreen", "qpod", metadata={"ownerReferences": [owner], "labels": labels}, spec=spec),
         named("PersistentVolume", "", "qvolume", spec={"claimRef": {"namespace": "qgreen"}}),
         named("ResourceQuota", "qgreen", "qquota"),
@@ -78,35 +78,35 @@ def test_all_that_belongs_to_an_object_is_a_name() -> None:
 
 def test_plain_values_and_what_maps_them_go_through() -> None:
     value = {"qgreen/train-0": [1, None, True, ("train-0", {"a": "train-0"})], "mine": 2.5}
-    assert veil(*HIDDEN).values(value) == {OTHERS: [1, None, True, [OTHERS, {"a": OTHERS}]], "mine": 2.5}
+    assert redactor(*HIDDEN).values(value) == {OTHERS: [1, None, True, [OTHERS, {"a": OTHERS}]], "mine": 2.5}
 
 
 def test_what_somebody_has_written_tells_them_nothing_new() -> None:
-    refusal = veil(*HIDDEN, refused=("/pods/qgreen/train-0",))
+    refusal = redactor(*HIDDEN, refused=("/pods/qgreen/train-0",))
     assert refusal.text("there is no pod qgreen/train-0") == "there is no pod qgreen/train-0"
     assert refusal.text("qgreen/other") == "qgreen/other"
-    own = veil(*HIDDEN, own=("app: train-0, of qgreen/train-0",))
+    own = redactor(*HIDDEN, own=("app: train-0, of qgreen/train-0",))
     assert own.text("app=train-0") == "app=train-0"
     assert own.text("kept for qgreen/train-0") == f"kept for {OTHERS}"
 
 
 def test_a_name_is_found_by_no_guess() -> None:
     guessed = "qgreen/train-0 train-0"
-    page = veil(*HIDDEN, echoed=(guessed,))
+    page = redactor(*HIDDEN, echoed=(guessed,))
     assert page.text(guessed) == guessed
     assert page.text("kept for pod qgreen/train-0") == f"kept for pod {OTHERS}"
     assert page.text("train-0") == OTHERS
 
 
 def test_objects_of_a_namespace_that_is_seen_are_named_whoever_else_has_the_name() -> None:
-    found = veil(*HIDDEN, named("Pod", "blue", "x"))
+    found = redactor(*HIDDEN, named("Pod", "blue", "x"))
     assert found.text("blue/train-0") == "blue/train-0"
 
 
 def test_nobody_blackens_the_pages_of_others() -> None:
     words = ("memory", "pods", "node", "free", "waits", "8", "16384", "ready")
     assert set(words[:5]) <= words_of_messages()
-    found = veil(*(named("Pod", "qgreen", word) for word in words))
+    found = redactor(*(named("Pod", "qgreen", word) for word in words))
     text = "8 pods: 16384 MiB memory free on no node; it waits and is ready"
     assert found.text(text) == text
     assert found.text("qgreen/memory") == OTHERS
@@ -119,7 +119,7 @@ def test_the_schedulers_are_named_to_those_who_use_them() -> None:
         "Pod", "vgpu-system", "vgpu-scheduler-7d9f-x", metadata={"ownerReferences": [owner], "labels": labels}
     )
     other = named("Pod", "qgreen", "qsched")
-    found = veil(theirs, other, named("Pod", "blue", "x", spec={"schedulerName": "qsched"}))
+    found = redactor(theirs, other, named("Pod", "blue", "x", spec={"schedulerName": "qsched"}))
     assert found.text("vgpu-scheduler of qsched, vgpu-scheduler-7d9f-x") == f"vgpu-scheduler of qsched, {OTHERS}"
 
 
@@ -138,13 +138,13 @@ def test_the_schedulers_are_named_to_those_who_use_them() -> None:
     ],
 )
 def test_whatever_objects_hold_is_no_error(obj: Object) -> None:
-    assert veil(obj).text("x") == "x"
+    assert redactor(obj).text("x") == "x"
 
 
 def test_a_template_shows_no_value_that_did_not_go_through() -> None:
     values = {"page": "", "titles": {}, "status": type("S", (), {"value": 404, "phrase": "qgreen"})()}
     values["message"] = "there is <b>train-0</b>"
-    text = render("message.html", values, veil(*HIDDEN))
+    text = render("message.html", values, redactor(*HIDDEN))
     assert "train-0" not in text
     assert "qgreen" not in text
     assert f"there is &lt;b&gt;{OTHERS}&lt;/b&gt;" in text
