@@ -48,7 +48,7 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     insufficient,
 )
-from vgpu_scheduler.predicates.scores import ScorePlugin, Scores, of_largest
+from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_largest
 from vgpu_scheduler.state import InUse, NodeTable, State
 
 __all__ = [
@@ -281,7 +281,7 @@ class CompiledPredicates:
         return named[rows]
 
 
-class PreferredNodesScore:
+class PreferredNodesScore(PodScore):
     """The weights of the preferred terms that a node satisfies, as shares of the largest sum.
 
     Parameters
@@ -304,11 +304,8 @@ class PreferredNodesScore:
             raw += weight * term(self._nodes, rows)
         return Scores(raw, of_largest(raw))
 
-    def close(self) -> None:
-        """Do nothing: nothing is kept for the score alone."""
 
-
-class SoftTaintsScore:
+class SoftTaintsScore(PodScore):
     """How many taints with the effect PreferNoSchedule a pod does not tolerate: the fewer the better.
 
     Parameters
@@ -329,9 +326,6 @@ class SoftTaintsScore:
         del pod
         raw = self._intolerable(self._column, rows)
         return Scores(raw, of_largest(raw, reverse=True)) if raw.any() else None
-
-    def close(self) -> None:
-        """Do nothing: nothing is kept for the score alone."""
 
     def _count(self, taints: tuple[Taint, ...]) -> int:
         return sum(

@@ -1,8 +1,8 @@
 """What a filter is that looks beyond a single node, or at objects of the pod's own."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,20 @@ class FilterError(Exception):
     """A filter cannot be evaluated, such as for an object that should exist; the attempt fails and is made again."""
 
 
-class ClusterFilter(Protocol):
+class ClusterFilter(ABC):
     """A filter for pods that ask the same of the cluster; its answers follow every later change of the state."""
 
     @property
+    @abstractmethod
     def rejections(self) -> Rejections:
         """What the codes of :meth:`evaluate` stand for."""
 
     def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return why no node need be tried for a pod now, whatever the nodes are; None if they are to be tried."""
+        """Return why no node need be tried for a pod now, whatever the nodes are; None, as here, if they are to be."""
+        del pod
+        return None
 
+    @abstractmethod
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """Filter nodes.
 
@@ -49,14 +53,15 @@ class ClusterFilter(Protocol):
             If that cannot be told.
         """
 
+    @abstractmethod
     def equivalence(self, pod: Pod) -> Hashable:
         """Return what of one of the pods, as things stand, its answers depend on.
 
         Pods with this filter for which it is equal get the same answers.
         """
 
-    def close(self) -> None:
-        """Give back what is kept for this filter alone; it is not used any more."""
+    def close(self) -> None:  # noqa: B027
+        """Give back what is kept for this filter alone, here nothing; it is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)

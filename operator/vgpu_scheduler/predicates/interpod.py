@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.reasons import (
     INTER_POD_AFFINITY,
     INTER_POD_ANTI_AFFINITY,
     INTER_POD_EXISTING,
-    Reason,
     Rejections,
 )
-from vgpu_scheduler.predicates.scores import ScorePlugin, Scores, of_range
+from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores, of_range
 from vgpu_scheduler.state import NodeCounts, State
 
 __all__ = ["INTER_POD_AFFINITY_PLUGIN", "INTER_POD_AFFINITY_SCORE", "InterPodTerms", "PreferredPodsScore"]
@@ -36,7 +35,7 @@ def _key(pod: Pod, state: State) -> Hashable | None:
     return (pod.namespace, spec.fingerprint, *(pod.labels.get(name) for term in terms for name in term.label_keys))
 
 
-class InterPodTerms:
+class InterPodTerms(ClusterFilter):
     """The required inter-pod terms of pods that have the same; the pods that they are about are counted from now on.
 
     Parameters
@@ -71,11 +70,6 @@ class InterPodTerms:
         for counter in (self._affinity, *(counter for _, counter in self._anti_affinity)):
             if counter is not None:
                 self._state.interpod.release(counter)
-
-    def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return None: nodes are always to be tried."""
-        del pod
-        return None
 
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """Filter nodes.
@@ -144,7 +138,7 @@ def _score_key(pod: Pod, state: State) -> Hashable | None:
     return (pod.namespace, spec.fingerprint, *labels)
 
 
-class PreferredPodsScore:
+class PreferredPodsScore(PodScore):
     """What a node's topologies are worth to a pod and to the pods that are there.
 
     Each pod that one of the pod's preferred terms is about adds the weight of the term, or takes it off; so does each

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod, PodSpec
-from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import ValueLookup
-from vgpu_scheduler.predicates.reasons import FEATURES, Reason, Rejections
+from vgpu_scheduler.predicates.reasons import FEATURES, Rejections
 from vgpu_scheduler.state import State
 
 __all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals"]
@@ -73,7 +73,7 @@ def _key(pod: Pod, state: State) -> Hashable | None:
     return pod.spec.required_features or None
 
 
-class FeaturesFilter:
+class FeaturesFilter(ClusterFilter):
     """The features that pods cannot run without; where a node declares none of them, they wait.
 
     Parameters
@@ -92,11 +92,6 @@ class FeaturesFilter:
             absent=False, accepts=frozenset(pod.spec.required_features).issubset
         )
 
-    def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return None: nodes are always to be tried."""
-        del pod
-        return None
-
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """Filter nodes; see :class:`ClusterFilter`."""
         del pod
@@ -107,9 +102,6 @@ class FeaturesFilter:
         """Return None: all of the pods get the same answers."""
         del pod
         return None
-
-    def close(self) -> None:
-        """Do nothing: nothing is kept for the filter alone."""
 
 
 NODE_DECLARED_FEATURES_PLUGIN: Final = ClusterPlugin("NodeDeclaredFeatures", _key, FeaturesFilter)

@@ -1,8 +1,9 @@
 """What a soft score is: what a pod, the taints of nodes and the pods that are there would like, in points per node."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,10 @@ class Scores(NamedTuple):
         return bool((self.normalised != self.normalised[0]).any())
 
 
-class PodScore(Protocol):
+class PodScore(ABC):
     """A score for pods that like the same; its answers follow every later change of the state."""
 
+    @abstractmethod
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> Scores | None:
         """Score nodes.
 
@@ -55,8 +57,8 @@ class PodScore(Protocol):
             none of them is concerned.
         """
 
-    def close(self) -> None:
-        """Give back what is kept for this score alone; it is not used any more."""
+    def close(self) -> None:  # noqa: B027
+        """Give back what is kept for this score alone, here nothing; it is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)

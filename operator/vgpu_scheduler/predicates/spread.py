@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint
-from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup, tolerates
-from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, Reason, Rejections
-from vgpu_scheduler.predicates.scores import MOST_POINTS, ScorePlugin, Scores
+from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, Rejections
+from vgpu_scheduler.predicates.scores import MOST_POINTS, PodScore, ScorePlugin, Scores
 from vgpu_scheduler.state import NodeTable, PodCounter, State
 
 __all__ = [
@@ -134,7 +134,7 @@ class CountedConstraint:
             self._state.interpod.release(self._counter)
 
 
-class SpreadFilter:
+class SpreadFilter(ClusterFilter):
     """The hard constraints of pods that have the same; the pods that they are about are counted from now on.
 
     Parameters
@@ -154,11 +154,6 @@ class SpreadFilter:
             CountedConstraint(constraint, constraint.selector(pod.labels), pod.namespace, state)
             for constraint in pod.spec.hard_spread
         ]
-
-    def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return None: nodes are always to be tried."""
-        del pod
-        return None
 
     def equivalence(self, pod: Pod) -> Hashable:
         """Return which of the constraints are about the pod itself."""
@@ -226,7 +221,7 @@ def system_defaults(selector: LabelSelector) -> SoftConstraints:
     )
 
 
-class SpreadScore:
+class SpreadScore(PodScore):
     """How few pods a node's domains have, domains of large topologies counting more.
 
     Parameters

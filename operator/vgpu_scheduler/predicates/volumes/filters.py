@@ -25,7 +25,7 @@ from vgpu_scheduler.kube import (
     Volume,
 )
 from vgpu_scheduler.model import BoundedCache, bytes_of
-from vgpu_scheduler.predicates.filters import ClusterPlugin, FilterError
+from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.lookups import TermLookup
 from vgpu_scheduler.predicates.reasons import (
     CLAIM_IN_USE,
@@ -118,8 +118,8 @@ class SelectedNodes:
         return selected
 
 
-class VolumeFilter:
-    """Base of the filters: nothing is kept for one of them alone, and nodes are to be tried unless it says otherwise.
+class VolumeFilter(ClusterFilter):
+    """Base of the filters by volumes.
 
     Parameters
     ----------
@@ -133,11 +133,6 @@ class VolumeFilter:
         del pod
         self._state = state
         self._selected = SelectedNodes(state.nodes)
-
-    def pre_filter(self, pod: Pod) -> Reason | None:
-        """Return why no node need be tried for a pod now; None if they are to be tried."""
-        del pod
-        return None
 
     def equivalence(self, pod: Pod) -> Hashable:
         """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
@@ -155,9 +150,6 @@ class VolumeFilter:
             )
             asked.append((claim.class_name, VolumeRequirement.by(claim)) if claim is not None and open_to_all else key)
         return pod.spec.disks, tuple(asked)
-
-    def close(self) -> None:
-        """Give back nothing."""
 
 
 _LIMIT_REJECTIONS: Final = Rejections((TOO_MANY_VOLUMES,))
