@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.preemption.victims import Unit, started, waits_to_be_bound
+from vgpu_scheduler.engine.preemption.victims import Unit, importance, waits_to_be_bound
 from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import State
@@ -91,5 +91,5 @@ class GroupDisruption:
         for pod in map(self.with_group_priority, self._groups.pods(key)):
             held = self._state.reservation(pod.uid)
             if held is not None and not pod.deleting:
-                found.append((waits_to_be_bound(pod, held), -pod.priority, started(pod), pod.key, pod))
-        return tuple(pod for *_, pod in sorted(found, key=lambda each: each[:4]))
+                found.append((waits_to_be_bound(pod, held), importance(pod), pod))
+        return tuple(pod for *_, pod in sorted(found, key=lambda each: each[:2]))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import costs_nothing, started
+from vgpu_scheduler.engine.preemption.victims import costs_nothing, importance, started
 from vgpu_scheduler.kernels import NEVER_BELOW, Occupants, PodRequests, stale_rows
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import NodeTable, Reservation, State
@@ -131,9 +131,9 @@ class OccupantTable:
             if pod is None or not is_evictable(pod, held):
                 continue
             priority, costless = _priorities(self._disruption.with_group_priority(pod), held)
-            importance = -priority, started(pod), pod.key, costless
+            entry = *importance(pod, priority), costless
             for device, amounts in held.charges_on(self._dialect, matrix, row):
-                yield device - first, importance, amounts
+                yield device - first, entry, amounts
 
 
 class RequestTable:

@@ -29,6 +29,7 @@ __all__ = [
     "Victims",
     "by_importance",
     "costs_nothing",
+    "importance",
     "pods_of",
     "reprieve",
     "started",
@@ -131,16 +132,23 @@ class Victims:
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Return pods by priority, of the same by the time for which they run, the most important first."""
-    return sorted(pods, key=_importance)
+    return sorted(pods, key=importance)
 
 
-def _importance(pod: Pod) -> tuple[int, float, str]:
-    return -pod.priority, started(pod), pod.key
+def importance(pod: Pod, priority: int | None = None) -> tuple[int, float, str]:
+    """Return what pods are ordered by of which some may have to end, the most important first; all orders agree in it.
+
+    Parameters
+    ----------
+    priority
+        Another priority that counts than its own.
+    """
+    return -(pod.priority if priority is None else priority), started(pod), pod.key
 
 
 def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     """Return what ends together by the most important pod of each, the most important first."""
-    return sorted(units, key=lambda unit: _importance(unit[0]))
+    return sorted(units, key=lambda unit: importance(unit[0]))
 
 
 def pods_of(units: Iterable[Unit]) -> tuple[Pod, ...]:
