@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from vgpu_scheduler.model import first_of
+
 PAGE = "docs/doctor.md"
 """Has a section for each diagnosis, whose anchor is its id."""
 _MOST_NAMED = 5
@@ -42,9 +44,7 @@ class ObjectRef:
 
 def listed_nodes(names: Collection[str]) -> str:
     """Return the names of nodes for a message: the first ones, and how many more there are."""
-    first = sorted(names)[:_MOST_NAMED]
-    more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
-    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(first)}{more}"
+    return f"{'node' if len(names) == 1 else 'nodes'} {first_of(sorted(names), _MOST_NAMED)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Namespace, Pod
+from vgpu_scheduler.model import first_of
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
 from vgpu_scheduler.policy.preemption import describe_preemption
 from vgpu_scheduler.scorers import ReadBinpackArguments
@@ -141,7 +142,7 @@ def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
         return ConditionReport(
             CONFLICTED, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank", status=False
         )
-    names = _listed([name for _, _, name in others])
+    names = first_of([name for _, _, name in others], _MOST_NAMED)
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
     return ConditionReport(CONFLICTED, PolicyReason.SAME_RANK, message, status=True)
 
@@ -151,7 +152,7 @@ def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments)
     if not found:
         return ConditionReport(WARNINGS, PolicyReason.NO_WARNINGS, "everything that it names is known", status=False)
     reasons = sorted({reason for reason, _ in found})
-    message = _listed([text for _, text in found], separator="; ")[:_LONGEST]
+    message = first_of([text for _, text in found], _MOST_NAMED, "; ")[:_LONGEST]
     return ConditionReport(WARNINGS, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message, status=True)
 
 
@@ -168,24 +169,19 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
         rule = translate.node_rule(spec.nodes, read)
         unknown = [name for name in translate.weighed_resources(spec.nodes, read) if name not in known.resources]
         if unknown:
-            found.append((PolicyReason.UNKNOWN_RESOURCE, f"spec.nodes: no node offers {_listed(unknown)}"))
+            named = first_of(unknown, _MOST_NAMED)
+            found.append((PolicyReason.UNKNOWN_RESOURCE, f"spec.nodes: no node offers {named}"))
         off = [entry.scorer.name for entry in rule.scorers if entry.weight == 0]
         if off:
-            found.append((PolicyReason.SCORER_OFF, f"spec.nodes: weight 0 switches off {_listed(off)}"))
+            found.append((PolicyReason.SCORER_OFF, f"spec.nodes: weight 0 switches off {first_of(off, _MOST_NAMED)}"))
         found += [(PolicyReason.IGNORED_ARGUMENT, f"spec.nodes: {warning}") for warning in rule.warnings]
     if spec.devices is not None and spec.devices.types is not None:
         for field, parts in (("allow", spec.devices.types.allow), ("deny", spec.devices.types.deny)):
             unknown = [part for part in parts or () if not any(part.lower() in model for model in known.models)]
             if unknown:
-                found.append(
-                    (PolicyReason.UNKNOWN_CARD_TYPE, f"spec.devices.types.{field}: no node has {_listed(unknown)}")
-                )
+                named = first_of(unknown, _MOST_NAMED)
+                found.append((PolicyReason.UNKNOWN_CARD_TYPE, f"spec.devices.types.{field}: no node has {named}"))
     return found
-
-
-def _listed(names: Sequence[str], separator: str = ", ") -> str:
-    more = len(names) - _MOST_NAMED
-    return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 DecisionBasis = tuple[int | str | None, ...]

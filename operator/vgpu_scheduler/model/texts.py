@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -42,6 +42,12 @@ def quoted(value: object) -> str:
 def counted(number: int, noun: str) -> str:
     """Return how many there are of what a noun names whose plural ends in s: 1 card, 2 cards."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return so many names at most for a message, and how many more there are: a, b and 3 more."""
+    more = len(names) - most
+    return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def internal_error(error: Exception) -> str:

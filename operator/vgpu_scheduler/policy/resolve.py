@@ -22,6 +22,7 @@ from vgpu_scheduler.model import (
     TopologyConstraint,
     WakeSet,
     bytes_of,
+    first_of,
     internal_error,
 )
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_annotation_policy
@@ -227,7 +228,7 @@ class Policies:
             preemption=preemption,
             overrides=draft.overrides,
             enforced=tuple(sorted(draft.enforced.items())),
-            sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
+            sources=tuple((section, first_of(sources, _NAMED)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),
             policies=_named(matching, draft.sources),
             strict=self._defaults.strict_annotations,
@@ -282,7 +283,7 @@ class Policies:
 
     def _apply_annotations(self, draft: _Draft, annotations: Mapping[str, str]) -> None:
         given = {key: annotations[key] for key in self.pod_annotations if key in annotations}
-        overrides_of, enforced = _joined(draft.sources.get("podOverrides", ())), tuple(draft.enforced.items())
+        overrides_of, enforced = first_of(draft.sources.get("podOverrides", ()), _NAMED), tuple(draft.enforced.items())
         denied = {
             key: why
             for word, key in OVERRIDES.items()
@@ -307,12 +308,6 @@ class Policies:
 def overruled(annotation: str, why: str) -> str:
     """Word the warning about an annotation that policies overrule."""
     return f"annotation {annotation} is not followed: {why}"
-
-
-def _joined(sources: Sequence[str]) -> str:
-    """Join the names of sources to a text, cut after the first few: it goes into annotations and events."""
-    more = len(sources) - _NAMED
-    return ", ".join(sources[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def holding(matching: Sequence[PolicyResource], section: str) -> list[tuple[PolicyResource, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from vgpu_scheduler.model import first_of
 from vgpu_scheduler.whatif import World, WorldError, card_name
 
 __all__ = ["CardPlace", "card_places", "find_card"]
@@ -67,9 +68,7 @@ def find_card(world: World, name: str) -> CardPlace:
         raise WorldError(f"there is no card {name}: `vgpu-scheduler top cards` shows what there is")
     candidates = list(dict.fromkeys(map(str, found)))
     if len(candidates) > 1:
-        shown = ", ".join(candidates[:_MOST_CANDIDATES])
-        more = f" and {len(candidates) - _MOST_CANDIDATES} more" if len(candidates) > _MOST_CANDIDATES else ""
-        raise WorldError(f"card {name} may be {shown}{more}: write more of it, or NODE/CARD")
+        raise WorldError(f"card {name} may be {first_of(candidates, _MOST_CANDIDATES)}: write more of it, or NODE/CARD")
     return next((place for place in found if place.annotation), found[0])
 
 

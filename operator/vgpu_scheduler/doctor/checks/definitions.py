@@ -10,6 +10,7 @@ from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.facts import DEFINITIONS
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.objects import Definition
+from vgpu_scheduler.model import first_of
 from vgpu_scheduler.policy import VERSION, crds
 
 _KIND = "CustomResourceDefinition"
@@ -63,8 +64,7 @@ def _compare(ref: ObjectRef, found: Definition, wanted: Mapping[str, Any]) -> It
     ours = next(v for v in wanted["spec"]["versions"] if v["name"] == VERSION)["schema"]["openAPIV3Schema"]
     lacking = sorted(_fields(ours) - _fields(version.schema.open_apiv3_schema))
     if lacking:
-        more = f" and {len(lacking) - _MOST_NAMED} more" if len(lacking) > _MOST_NAMED else ""
-        yield OUTDATED.of(ref, f"version {VERSION} has no {', '.join(lacking[:_MOST_NAMED])}{more}")
+        yield OUTDATED.of(ref, f"version {VERSION} has no {first_of(lacking, _MOST_NAMED)}")
 
 
 def _fields(schema: Any, path: str = "") -> set[str]:
