@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.assumed import Reserver
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.group_attempts import GroupAttempts, malformed, waits_for_group_members
+from vgpu_scheduler.engine.group_attempts import GroupAttempts, failed, malformed, waits_for_group_members
 from vgpu_scheduler.engine.group_standing import GroupStanding
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import PolicyTracker
@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.requeuing import Requeuer
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.waiting_holds import WaitingHolds
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, internal_error
+from vgpu_scheduler.model import ClusterEvent, Decision, Outcome
 
 __all__ = ["Attempts"]
 
@@ -161,7 +161,7 @@ class Attempts:
             decision = self._preemptions.post_filter(pod, decision, now)
             return self.waiting_holds.for_pod(pod, decision, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
-            return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
+            return failed(pod, error)
 
     def _group_with_preemption(self, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a group; if it fits nowhere, others may have to end for it, or room is kept for it as others end."""
@@ -173,8 +173,7 @@ class Attempts:
                 decisions = self.group_preemptions.post_filter(group, decisions, now)
             return self.waiting_holds.for_group(group, decisions, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
-            text = internal_error(error)
-            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
+            return tuple(failed(pod, error) for pod in group.waiting)
 
     def _attempt_group(self, pod: Pod, group: GroupStanding, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod together with others of its group."""
@@ -234,5 +233,5 @@ class Attempts:
             if decision.placement is not None:
                 self._state.wakes.events |= self.reserver.reserve(pod, decision)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
-            return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
+            return failed(pod, error)
         return decision

@@ -20,7 +20,7 @@ from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, TopologyConstraint, internal_error
 
-__all__ = ["GroupAttempts", "is_incomplete", "malformed", "waits_for_group_members"]
+__all__ = ["GroupAttempts", "failed", "is_incomplete", "malformed", "waits_for_group_members"]
 
 PLUGIN: Final = "PodGroup"
 """What rejects pods of groups that are not complete."""
@@ -83,8 +83,7 @@ class GroupAttempts:
                 self._policies.decided(pod)
             return self._in_some_domain(GroupMembers(self._cycle, group), explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
-            text = internal_error(error)
-            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in group.waiting)
+            return tuple(failed(pod, error) for pod in group.waiting)
 
     def _in_some_domain(self, members: GroupMembers, *, explain: bool) -> tuple[Decision, ...]:
         group, nodes = members.group, self._state.nodes
@@ -260,6 +259,11 @@ def malformed(pod: Pod, problem: str) -> Decision:
         pod.uid, pod.key, Outcome.REFUSED, message=problem, another_node_helps=False, rejected_by=(PLUGIN,),
         helped_by=ClusterEvent.POD,
     )  # fmt: skip
+
+
+def failed(pod: Pod, error: Exception) -> Decision:
+    """Return the decision about a pod that was not decided because of an error of ours."""
+    return Decision(pod.uid, pod.key, Outcome.ERROR, message=internal_error(error), error=error)
 
 
 def waits_for_group_members(pod: Pod, group: GroupStanding) -> Decision:
