@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding.rights import refused_user
 
 __all__ = ["DELETE", "EVICT", "MARK", "NOMINATE", "EvictionRight", "missing_right"]
 
@@ -20,7 +21,6 @@ _NARROWED: Final = re.compile(
     r"^([a-z]+ \"[^\"]*\" is forbidden: )?ValidatingAdmissionPolicy 'vgpu-scheduler-conditions'"
 )
 """What they say where the policy that narrows our own patches is not widened by a component."""
-_USER: Final = re.compile(r'User "([^"]+)" cannot ')
 
 
 class EvictionRight(NamedTuple):
@@ -56,6 +56,4 @@ def missing_right(right: EvictionRight, response: ApiResponse) -> str:
         response.status in {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY} and _NARROWED.match(said)
     ):
         return ""
-    found = _USER.search(said)
-    user = f'user "{found[1]}"' if found else "this scheduler"
-    return f"{user} cannot {right.verb} {right.resource}{f' ({right.field})' if right.field else ''}"
+    return f"{refused_user(said)} cannot {right.verb} {right.resource}{f' ({right.field})' if right.field else ''}"

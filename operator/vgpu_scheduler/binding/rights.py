@@ -16,6 +16,12 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _USER = re.compile(r'User "([^"]+)" cannot ')
 
 
+def refused_user(message: str) -> str:
+    """Name our own user as a refusal does: nothing else of it is for everybody to read, for it is about somebody's."""
+    found = _USER.search(message)
+    return f'user "{found[1]}"' if found else "this scheduler"
+
+
 class _Right(NamedTuple):
     """To patch a resource; where it has namespaces, in one of these, because a Role may grant it there alone."""
 
@@ -61,10 +67,7 @@ class VolumeRights:
             return
         if allowed or right in self._asking:
             return
-        # What was refused is somebody's; what all may read names only us and what we lack.
-        found = _USER.search(message)
-        user = f'user "{found[1]}"' if found else "this scheduler"
-        self._storage.deny(resource, f"binding volumes: {user} cannot {right}", namespace)
+        self._storage.deny(resource, f"binding volumes: {refused_user(message)} cannot {right}", namespace)
         task = asyncio.create_task(self._ask(right), name=f"right-{resource}-{namespace}")
         self._asking[right] = task
         task.add_done_callback(lambda _: self._asking.pop(right, None))
