@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from tests.naive.hami_values import Card, Wish
 from vgpu_scheduler.allocators import (
     CardChoice,
     CardLimits,
+    DeviceWish,
     FitColumns,
     HamiAllocator,
     ScopeOrder,
@@ -103,6 +104,7 @@ def _device(own: shares.Device) -> Device:
         healthy=own.healthy,
         cordoned=own.cordoned,
         group=own.switch,
+        labels=(("kind", own.label),) if own.label else (),
     )
 
 
@@ -120,7 +122,7 @@ def check(world: World) -> Counter[str]:
     )
     scopes = ScopeOrder("gpu", lambda claim: claim.amounts[3] >= 100, pod.scope) if pod.by_tree else None
     choice = CardChoice(idle_only=pod.idle, limits=limits)
-    allocator = ShareAllocator(claims, world.order(), choice, dimensions, scopes)
+    allocator = ShareAllocator(claims, world.order(), choice, dimensions, scopes, _wishes(pod))
     rows, columns = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     columns.counts[:] = 7  # what was there before must not show
     columns.cards[:] = 7
@@ -148,6 +150,18 @@ def check(world: World) -> Counter[str]:
         assert found == (expected.picks if expected.fits else None), name
         outcomes.update(reasons or ["fits"])
     return outcomes
+
+
+def _wishes(pod: shares.Pod) -> dict[str, DeviceWish]:
+    selected = dict(pod.selected)
+    return {
+        vendor: DeviceWish(_has_label(selected[vendor]) if vendor in selected else None, vendor in pod.every)
+        for vendor in (*selected, *pod.every)
+    }
+
+
+def _has_label(label: str) -> Callable[[Mapping[str, str]], bool]:
+    return lambda labels: labels.get("kind", "") == label
 
 
 def node_scores(world: World, state: State) -> dict[str, float]:
@@ -229,7 +243,18 @@ def random_share_world(rng: np.random.Generator) -> World:
     world = World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
     if rng.random() < 0.15:
         _set_modes(rng, world)
+    if rng.random() < 0.25:
+        _set_labels(rng, world)
     return world
+
+
+def _set_labels(rng: np.random.Generator, world: World) -> None:
+    """Have the pod want devices with a label, which not all have, or all that are no GPUs."""
+    for device in (device for node in world.nodes for device in node):
+        device.label = some(rng, "", "a")
+    selected = tuple((vendor, some(rng, "", "a")) for vendor in VENDORS if rng.random() < 0.6)
+    every = frozenset({"rdma"} if rng.random() < 0.5 else ())
+    world.pod = replace(world.pod, selected=selected, every=every)
 
 
 def _set_modes(rng: np.random.Generator, world: World) -> None:

@@ -36,6 +36,7 @@ class Device:
     numa: int = 0
     switch: int = -1  # unknown
     mode: str = ""
+    label: str = ""
 
     def held(self) -> Held:
         return Held(self.vendor, self.healthy, self.total, self.used)
@@ -68,6 +69,8 @@ class Pod:
     idle: bool = False
     by_tree: bool = False
     scope: int = 0  # how deep one must be that all cards are in
+    selected: tuple[tuple[str, str], ...] = ()  # by vendor, the label that devices must have
+    every: frozenset[str] = frozenset()  # vendors of whose devices the pod wants all that it selects
 
 
 @dataclass
@@ -91,11 +94,17 @@ def forbidden(device: Device, pod: Pod) -> bool:
     return named or large or (pod.exclusive and device.total[2] != 100)
 
 
+def selects(pod: Pod, device: Device) -> bool:
+    return dict(pod.selected).get(device.vendor, device.label) == device.label
+
+
 def why_not(device: Device, want: Want, pod: Pod) -> str:
     if not device.healthy:
         return "CardNotHealth"
     if device.cordoned:
         return "CardCordoned"
+    if not selects(pod, device):
+        return "CardTypeMismatch"
     if forbidden(device, pod):
         return "CardDeniedByPolicy"
     if want.mode is not None and device.mode != want.mode:
@@ -122,6 +131,8 @@ def place(devices: Sequence[Device], pod: Pod) -> Outcome:
         for want in container.wants:
             own = [device for device in group if device.vendor == want.vendor]
             result.choice = len(own)
+            if want.vendor in pod.every:
+                want = replace(want, count=max(sum(selects(pod, device) for device in own), 1))  # noqa: PLW2901
             if len(own) < want.count:
                 return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
             chosen, counts = choose(own, want, pod)

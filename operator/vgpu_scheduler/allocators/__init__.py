@@ -17,7 +17,7 @@ from vgpu_scheduler.allocators.order import (
     card_order,
 )
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
-from vgpu_scheduler.allocators.shares import ScopeOrder, ShareAllocator, ShareDimensions
+from vgpu_scheduler.allocators.shares import DeviceWish, ScopeOrder, ShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "CardOrder",
     "CardRules",
     "Check",
+    "DeviceWish",
     "FitColumns",
     "FitRules",
     "HamiAllocator",

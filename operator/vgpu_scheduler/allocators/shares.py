@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +15,19 @@ from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_MODE,
     BARRED_BY_POLICY,
+    BARRED_BY_SELECTOR,
     BY_SCORE,
     MACHINE,
     NO_CARD,
+    ChoiceTerms,
+    ChoosyRequest,
     DeviceColumns,
     FitResult,
-    ScopedRequest,
     ScopeTerms,
     ShareRequest,
     ShareScratch,
+    fit_choosy_shares,
     fit_shares,
-    fit_shares_in_scopes,
 )
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, CardReason, Claim, DeviceResource, PodClaims
 from vgpu_scheduler.state import DeviceMatrix
@@ -76,25 +79,44 @@ class ScopeOrder:
     required: int = BY_SCORE
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceWish:
+    """What a pod says of the devices of one vendor, beside how many and how much of each.
+
+    Attributes
+    ----------
+    selected
+        Tells by its labels whether it wants a device; None if it wants any.
+    every
+        It wants all of them that a node has, so that the number that it claims says nothing.
+    """
+
+    selected: Callable[[Mapping[str, str]], bool] | None = None
+    every: bool = False
+
+
+_NO_WISH = DeviceWish()
+
+
 def _fit(
     columns: DeviceColumns,
-    request: ShareRequest | ScopedRequest,
+    request: ShareRequest | ChoosyRequest,
     scratch: ShareScratch,
     rows: NDArray[np.int64],
     result: FitResult,
 ) -> None:
     """Fit by the kernel that the request is for: who has no tree pays for none."""
-    if isinstance(request, ScopedRequest):
-        fit_shares_in_scopes(columns, request, scratch, rows, result)
+    if isinstance(request, ChoosyRequest):
+        fit_choosy_shares(columns, request, scratch, rows, result)
     else:
         fit_shares(columns, request, scratch, rows, result)
 
 
-def _shares(request: ShareRequest | ScopedRequest) -> ShareRequest:
-    return request.shares if isinstance(request, ScopedRequest) else request
+def _shares(request: ShareRequest | ChoosyRequest) -> ShareRequest:
+    return request.shares if isinstance(request, ChoosyRequest) else request
 
 
-class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]):
+class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]):
     """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
 
     Only the amounts of a claim are compared. Its percentages say what is booked beside them and what limits are held
@@ -112,6 +134,8 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
         What the dialect says about amounts.
     scopes
         How devices are chosen by the topology tree, if they are.
+    wishes
+        What the pod says of the devices of each vendor; vendors of which it says nothing are left out.
     """
 
     def __init__(
@@ -121,16 +145,23 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
         choice: CardChoice,
         dimensions: ShareDimensions,
         scopes: ScopeOrder | None = None,
+        wishes: Mapping[str, DeviceWish] = MappingProxyType({}),
     ) -> None:
         super().__init__(claims, choice, _fit)
         self._order = order
         self._dimensions = dimensions
         self._scopes = scopes
+        self._wishes = wishes
+
+    @property
+    def takes_one_card(self) -> bool:
+        """Whether all that the pod claims is one device, and what is free of it decides; see :class:`Allocator`."""
+        return super().takes_one_card and not any(wish.every for wish in self._wishes.values())
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
         vendors = [devices.vendor_number(claim.vendor) for _, claim in self._flat]
-        return np.isin(devices.columns.vendor[within], vendors)
+        return np.isin(devices.columns.vendor[within], vendors) & ~self._not_selected(devices)[within]
 
     def need(self) -> None:
         """Say nothing of what some card must have free; see :class:`Allocator`."""
@@ -151,23 +182,23 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
                 shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
-    def _marks(self, request: ShareRequest | ScopedRequest) -> NDArray[np.int8]:
+    def _marks(self, request: ShareRequest | ChoosyRequest) -> NDArray[np.int8]:
         return _shares(request).device_barred
 
-    def _about(self, request: ShareRequest | ScopedRequest, cards: NDArray[np.int64]) -> ShareRequest | ScopedRequest:
+    def _about(self, request: ShareRequest | ChoosyRequest, cards: NDArray[np.int64]) -> ShareRequest | ChoosyRequest:
         shares = _shares(request)
         shares = shares._replace(device_barred=kept(shares.device_barred, cards))
-        return request._replace(shares=shares) if isinstance(request, ScopedRequest) else shares
+        return request._replace(shares=shares) if isinstance(request, ChoosyRequest) else shares
 
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
     ) -> Iterable[Assignment]:
         del row
-        for device in scratch.picks[number, : claim.count].tolist():
+        for device in scratch.picks[number, : scratch.picked[number]].tolist():
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
             yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
 
-    def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ScopedRequest:
+    def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ChoosyRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
         reasons[: len(self._dimensions.reasons)] = [int(reason) for reason in self._dimensions.reasons]
         request = ShareRequest(
@@ -177,30 +208,39 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
             idle=self._choice.idle_only,
             terms=share_terms(self._order, self._dimensions.resources, devices),
         )
-        scopes = self._scope_terms(devices)
-        return request if scopes is None else ScopedRequest(request, scopes)
+        by_tree = self._goes_by_tree(devices)
+        every = [self._wishes.get(claim.vendor, _NO_WISH).every for _, claim in self._flat]
+        if not by_tree and not any(every):
+            return request
+        return ChoosyRequest(request, ChoiceTerms(self._scope_terms(by_tree=by_tree), np.array(every, dtype=np.bool_)))
 
-    def _scope_terms(self, devices: DeviceMatrix) -> ScopeTerms | None:
-        """Say which claims go by the tree; none does where no node has one, and none is required."""
+    def _goes_by_tree(self, devices: DeviceMatrix) -> bool:
+        """Tell whether some claim may go by the tree; none does where no node has one, and none is required."""
         order = self._scopes
-        if order is None or not (order.required or (devices.columns.group >= 0).any()):
-            return None
+        return order is not None and (order.required != BY_SCORE or bool((devices.columns.group >= 0).any()))
+
+    def _scope_terms(self, *, by_tree: bool) -> ScopeTerms:
+        """Say which claims go by the tree."""
+        order, claims = self._scopes, [claim for _, claim in self._flat]
+        if order is None or not by_tree:
+            return ScopeTerms(np.full(len(claims), BY_SCORE), np.zeros(len(claims), dtype=np.bool_), required=False)
         levels = [
             order.required or (MACHINE if order.whole(claim) or claim.count == 1 else BY_SCORE)
             if claim.vendor == order.vendor
             else BY_SCORE
-            for _, claim in self._flat
+            for claim in claims
         ]
-        whole = [order.whole(claim) for _, claim in self._flat]
+        whole = [order.whole(claim) for claim in claims]
         return ScopeTerms(
             np.array(levels, dtype=np.int64), np.array(whole, dtype=np.bool_), required=order.required != BY_SCORE
         )
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
-        """Mark the devices that a policy leaves out, or that are shared otherwise; empty when none could be."""
+        """Mark the devices that pod or policy leave out, or that are shared otherwise; empty if none could be."""
         barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
         limits, columns, models = self._choice.limits, devices.columns, devices.models
         if not models or limits.none:
+            barred[self._not_selected(devices)] = BARRED_BY_SELECTOR
             return barred if barred.any() or self._choice.peer_cards else barred[:0]
         card = np.array([vendor in self._dimensions.cards for vendor, _, _ in models], dtype=np.bool_)
         denied = np.array([not limits.allows_model(model, mode) for _, model, mode in models], dtype=np.bool_)
@@ -210,7 +250,17 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
         if limits.exclusive:
             left_out |= columns.total[:, self._dimensions.cores] != WHOLE
         barred[left_out & card[columns.model]] = BARRED_BY_POLICY
+        barred[self._not_selected(devices)] = BARRED_BY_SELECTOR  # named first: it is the pod's own
         return barred
+
+    def _not_selected(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Mark the devices that the pod does not want by their labels."""
+        wanted = {vendor: wish.selected for vendor, wish in self._wishes.items() if wish.selected is not None}
+        if not wanted:
+            return np.zeros(devices.size, dtype=np.bool_)
+        label_sets, numbers = devices.label_sets
+        out = [vendor in wanted and not wanted[vendor](dict(labels)) for vendor, labels in label_sets]
+        return np.array(out or [False], dtype=np.bool_)[numbers]
 
     def _shared_otherwise(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Mark the devices that are in another mode than a claim of the pod on their vendor wants."""
@@ -227,4 +277,5 @@ class ShareAllocator(KernelAllocator[ShareRequest | ScopedRequest, ShareScratch]
             score=np.zeros(most, dtype=np.int64),
             tried=np.zeros(most, dtype=np.bool_),
             picks=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
+            picked=np.zeros(len(self._flat), dtype=np.int64),
         )

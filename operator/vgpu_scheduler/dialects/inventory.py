@@ -116,8 +116,8 @@ MOST_BYTES = 256 * 2**20
 
 Of nodes that are known nothing is held twice: their devices are the same objects.
 """
-_DEVICE, _LINK, _PIECE = 700, 120, 400
-"""About how many bytes a decoded device takes, and each of its links and pieces."""
+_DEVICE, _LINK, _PIECE, _LABEL = 700, 120, 400, 200
+"""About how many bytes a decoded device takes, and each of its links, pieces and labels."""
 
 
 class RememberedDevices:
@@ -150,6 +150,9 @@ class RememberedDevices:
         known = self._known.get(facts)
         if known is None:
             known = decode()
-            size = sum(_DEVICE + _LINK * len(device.links) + _PIECE * len(device.pieces) for device in known)
-            self._known.put(facts, known, bytes_of(facts) + size)
+            self._known.put(facts, known, bytes_of(facts) + sum(map(_size, known)))
         return known
+
+
+def _size(device: Device) -> int:
+    return _DEVICE + _LINK * len(device.links) + _PIECE * len(device.pieces) + _LABEL * len(device.labels)

@@ -24,6 +24,7 @@ from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, pri
 from vgpu_scheduler.kernels.request import (
     BARRED_BY_MODE,
     BARRED_BY_POLICY,
+    BARRED_BY_SELECTOR,
     BARRED_BY_UUID,
     KEY_CORES_LEFT,
     KEY_INDEX,
@@ -67,11 +68,12 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_VENDOR,
 )
 from vgpu_scheduler.kernels.shares import (
-    ScopedRequest,
+    ChoiceTerms,
+    ChoosyRequest,
     ShareRequest,
     ShareScratch,
+    fit_choosy_shares,
     fit_shares,
-    fit_shares_in_scopes,
     score_devices,
 )
 from vgpu_scheduler.kernels.topology import best_linked
@@ -92,6 +94,7 @@ from vgpu_scheduler.kernels.victims import (
 __all__ = [
     "BARRED_BY_MODE",
     "BARRED_BY_POLICY",
+    "BARRED_BY_SELECTOR",
     "BARRED_BY_UUID",
     "BY_SCORE",
     "CORES",
@@ -136,6 +139,8 @@ __all__ = [
     "CardPrices",
     "CardScratch",
     "Check",
+    "ChoiceTerms",
+    "ChoosyRequest",
     "ClaimOnNode",
     "ClaimRules",
     "DeviceColumns",
@@ -151,7 +156,6 @@ __all__ = [
     "Request",
     "Role",
     "ScopeTerms",
-    "ScopedRequest",
     "Scratch",
     "Selection",
     "SetScratch",
@@ -168,9 +172,9 @@ __all__ = [
     "cheapest_at_least",
     "deviceshare_nodes",
     "explain_devices",
+    "fit_choosy_shares",
     "fit_nodes",
     "fit_shares",
-    "fit_shares_in_scopes",
     "fragmentation_nodes",
     "is_explained",
     "latest_starts",

@@ -42,6 +42,7 @@ OTHER_MODE = 2
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
 BARRED_BY_MODE = 3
+BARRED_BY_SELECTOR = 4
 """Why single cards are left out."""
 
 

@@ -19,7 +19,7 @@ from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, ScopeTerms, has_tree, keep_scope
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
-from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, FitResult, PodDemand
+from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, BARRED_BY_SELECTOR, FitResult, PodDemand
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON
 from vgpu_scheduler.model import ContainerKind
 
@@ -30,17 +30,24 @@ class ShareRequest(NamedTuple):
     """What a fit is asked: the claims of one pod, and which devices are tried in which order."""
 
     claims: PodDemand
-    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_POLICY or BARRED_BY_MODE; (0,) when none is
+    device_barred: NDArray[np.int8]  # (D,) 0, or by policy, mode or selector (``BARRED_…``); (0,) when none is
     reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
     idle: bool  # only devices that nobody uses
     terms: ShareTerms  # the order
 
 
-class ScopedRequest(NamedTuple):
-    """What a fit is asked for which the topology trees of nodes matter."""
+class ChoiceTerms(NamedTuple):
+    """How the devices of each claim are chosen, where score and amounts are not all."""
+
+    scopes: ScopeTerms
+    every: NDArray[np.bool_]  # (C,) all devices that the pod selects, however many a node has
+
+
+class ChoosyRequest(NamedTuple):
+    """What a fit is asked for which more matters than the score and the amounts of devices."""
 
     shares: ShareRequest
-    scopes: ScopeTerms
+    terms: ChoiceTerms
 
 
 class ShareScratch(NamedTuple):
@@ -49,7 +56,8 @@ class ShareScratch(NamedTuple):
     used: NDArray[np.int64]  # (2, M, K): [0] of what is running, [1] an init container's own
     score: NDArray[np.int64]  # (M,)
     tried: NDArray[np.bool_]  # (M,) for the claim at hand
-    picks: NDArray[np.int64]  # (C, M) device numbers; NO_CARD where unused
+    picks: NDArray[np.int64]  # (C, M) device numbers
+    picked: NDArray[np.int64]  # (C,) how many of them each claim has
 
 
 @kernel
@@ -60,6 +68,8 @@ def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: 
     if columns.cordoned[device]:
         return reasons.CORDONED
     if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
+        if request.device_barred[device] == BARRED_BY_SELECTOR:
+            return reasons.OTHER_TYPE
         return reasons.DENIED if request.device_barred[device] == BARRED_BY_POLICY else reasons.OTHER_MODE
     return _why_no_room(request, claim, columns.total[device], used)
 
@@ -131,16 +141,15 @@ def _keep_scope(
     columns: DeviceColumns,
     request: ShareRequest,
     scopes: ScopeTerms,
-    here: tuple[int, int],
+    here: tuple[int, int, int],
     used: NDArray[np.int64],
     scratch: ShareScratch,
     counts: NDArray[np.int16],
 ) -> bool:
     """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
-    claim, base = here
+    claim, base, wanted = here
     tried = scratch.tried[: used.shape[0]]
     vendor = request.claims.vendor[claim]
-    wanted = request.claims.wanted[claim]
     known = has_tree(columns, vendor, base, used.shape[0])
     if not known and not scopes.required:
         return True
@@ -170,23 +179,24 @@ def _keep_scope(
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
-    scopes: ScopeTerms | None,
-    here: tuple[int, int],
+    terms: ChoiceTerms | None,
+    here: tuple[int, int, int],
     used: NDArray[np.int64],
     scratch: ShareScratch,
     counts: NDArray[np.int16],
 ) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
-    claim, base = here
+    claim, base, wanted = here
     tried = scratch.tried[: used.shape[0]]
     tried[:] = False
-    if scopes is not None:  # noqa: SIM102 - without scopes the compiler leaves all of it out
+    if terms is not None:  # without terms the compiler leaves all of it out
+        scopes = terms.scopes
         if scopes.level[claim] != BY_SCORE and not _keep_scope(columns, request, scopes, here, used, scratch, counts):
             return False
     picks = scratch.picks[claim]
     picked = 0
     position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
-    while position != NO_CARD and picked < request.claims.wanted[claim]:
+    while position != NO_CARD and picked < wanted:
         tried[position] = True
         reason = _why_not(columns, request, claim, base + position, used[position])
         if reason == NO_REASON:
@@ -195,10 +205,11 @@ def _fit_claim(
         else:
             counts[reason] += 1
         position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
-    if picked < request.claims.wanted[claim]:
+    if picked < wanted:
         if picked > 0:
             counts[reasons.TOO_FEW] = picked
         return False
+    scratch.picked[claim] = picked
     for i in range(picked):
         for dimension in range(used.shape[1]):
             used[picks[i] - base, dimension] += request.claims.amounts[claim, dimension]
@@ -206,10 +217,21 @@ def _fit_claim(
 
 
 @kernel
+def _selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: int, devices: int) -> int:
+    """Count the devices of a claim's vendor that the pod selects, whether it may have them or not."""
+    barred = request.device_barred
+    selected = 0
+    for device in range(base, base + devices):
+        if columns.vendor[device] == request.claims.vendor[claim]:
+            selected += int(barred.shape[0] == 0 or barred[device] != BARRED_BY_SELECTOR)
+    return selected
+
+
+@kernel
 def _fit_node(
     columns: DeviceColumns,
     request: ShareRequest,
-    scopes: ScopeTerms | None,
+    terms: ChoiceTerms | None,
     scratch: ShareScratch,
     row: int,
     counts: NDArray[np.int16],
@@ -239,10 +261,14 @@ def _fit_node(
             if columns.vendor[base + position] == request.claims.vendor[claim]:
                 choice += 1
         result.cards[row] = choice
-        if choice < request.claims.wanted[claim]:
+        wanted = request.claims.wanted[claim]
+        if terms is not None:  # noqa: SIM102 - see _fit_claim
+            if terms.every[claim]:
+                wanted = max(_selected(columns, request, claim, base, devices), 1)
+        if choice < wanted:
             counts[reasons.TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, scopes, (claim, base), used, scratch, counts):
+        if not _fit_claim(columns, request, terms, (claim, base, wanted), used, scratch, counts):
             return False
     counts[:] = 0
     return True
@@ -278,10 +304,10 @@ def fit_shares(
 
 
 @entry_kernel
-def fit_shares_in_scopes(
-    columns: DeviceColumns, request: ScopedRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
+def fit_choosy_shares(
+    columns: DeviceColumns, request: ChoosyRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:
-    """Fit a pod's claims on each of the given nodes, some of them from one scope of its topology tree.
+    """Fit a pod's claims on each of the given nodes, where more decides than the score and the amounts of devices.
 
     Parameters
     ----------
@@ -293,5 +319,5 @@ def fit_shares_in_scopes(
         counts = result.counts[row]
         counts[:] = 0
         result.cards[row] = 0
-        result.fits[row] = _fit_node(columns, request.shares, request.scopes, scratch, row, counts, result)
+        result.fits[row] = _fit_node(columns, request.shares, request.terms, scratch, row, counts, result)
         result.score[row] = 0.0

@@ -128,6 +128,8 @@ class Device:
         What ``total``, and what occupants get unless that is in percent, counts compute in.
     place
         What allocations call it that were written without its id; empty where there are none such.
+    labels
+        The labels that the node side gives it, sorted by name; pods may select devices by them.
     """
 
     uuid: str
@@ -149,6 +151,7 @@ class Device:
     in_percent: bool = False
     compute: Compute = Compute.PERCENT
     place: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def in_service(self) -> bool:

@@ -31,8 +31,11 @@ _PER_DEVICE = (
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
 """The fields of :class:`DeviceColumns` that they are."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set")
 _KINDS = tuple(Compute)
+
+LabelSet = tuple[str, tuple[tuple[str, str], ...]]
+"""A vendor, and the labels that a device of it has, sorted by name."""
 
 
 class DeviceMatrix:
@@ -64,6 +67,7 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
+        self._label_sets: dict[LabelSet, int] = {}
         self._schemas: dict[DimensionRoles, int] = {}
         self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
         self._schema_number(PLAIN_SCHEMA)
@@ -89,6 +93,7 @@ class DeviceMatrix:
         self._in_percent = np.zeros(rows, dtype=np.bool_)
         self._has_slices = np.zeros(rows, dtype=np.bool_)
         self._compute = np.zeros(rows, dtype=np.int8)
+        self._label_set = np.zeros(rows, dtype=np.int32)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -110,6 +115,11 @@ class DeviceMatrix:
     def models(self) -> Sequence[tuple[str, str, str]]:
         """Interned (vendor, type, mode), in the order of their numbers."""
         return tuple(self._models)
+
+    @property
+    def label_sets(self) -> tuple[Sequence[LabelSet], NDArray[np.int32]]:
+        """Interned (vendor, labels), in the order of their numbers, and the number of each device, shape (D,)."""
+        return tuple(self._label_sets), self._label_set
 
     def live_models(self) -> frozenset[str]:
         """Return the types of the devices that are listed now."""
@@ -272,6 +282,8 @@ class DeviceMatrix:
             self._vendor[number] = self.vendor_number(device.vendor)
             model = (device.vendor, device.type, device.mode)
             self._model[number] = self._models.setdefault(model, len(self._models))
+            label_set = (device.vendor, device.labels)
+            self._label_set[number] = self._label_sets.setdefault(label_set, len(self._label_sets))
             self._uuids.append(device.uuid)
         self._end += len(devices)
         self._live += len(devices)
