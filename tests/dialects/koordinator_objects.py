@@ -40,8 +40,13 @@ def gpu(minor: int, memory: str = "16Gi", **more: Any) -> Obj:
     return {"type": "gpu", "minor": minor, "id": f"GPU-{minor}", "health": True, "resources": resources, **more}
 
 
-def other(kind: str, minor: int) -> Obj:
-    return {"type": kind, "minor": minor, "id": f"{kind}{minor}", "health": True, "resources": {LONG[kind]: "100"}}
+def other(kind: str, minor: int, **more: Any) -> Obj:
+    resources = {LONG[kind]: "100"}
+    return {"type": kind, "minor": minor, "id": f"{kind}{minor}", "health": True, "resources": resources, **more}
+
+
+def functions(*buses: str, **labels: str) -> Obj:
+    return {"labels": labels, "vfs": [{"minor": -1, "busID": bus} for bus in buses]}
 
 
 def inventory(*devices: Obj, **labels: str) -> Obj:
@@ -101,7 +106,7 @@ def charge(state: State, name: str, amounts: tuple[int, ...]) -> None:
 
 
 def place(state: State, wanted: Pod, choice: CardChoice | None = None) -> Placement | None:
-    allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), choice or CardChoice())
+    allocator = DIALECT.claims.allocator(wanted.annotations, DIALECT.claims.read(wanted), choice or CardChoice())
     placed = allocator.place(state.devices, 0)
     return None if placed is None else Placement("node", placed, DIALECT.name)
 

@@ -125,7 +125,19 @@ def test_why_a_scope_is_not_found() -> None:
         ("{", "is not JSON"),
         ("[]", "it is not an object"),
         ('{"gpu":null}', "'gpu' is not an object"),
-        ('{"gpu":{"selector":{}}}', "'gpu'.'selector' is not followed by this version: remove it"),
+        (
+            '{"gpu":{"allocateStrategy":"ApplyForAll"}}',
+            "'gpu'.'allocateStrategy' is not followed by this version: remove",
+        ),
+        ('{"gpu":{"vfSelector":{}}}', "'gpu'.'vfSelector' is not followed: remove it"),
+        ('{"npu":{}}', "'npu' is not followed by this version: remove it"),
+        ('{"rdma":{"selector":{"matchLabels":{"a":1}}}}', "'rdma'.'selector': Expected `str`, got `int`"),
+        (
+            '{"gpu":{"selector":{"matchExpressions":[{"key":"a","operator":"Bad"}]}}}',
+            "'Bad' is not a valid label selector",
+        ),
+        ('{"rdma":{"allocateStrategy":"All"}}', "'All' is none of ApplyForAll, RequestsAsCount"),
+        ('{"rdma":{"exclusivePolicy":5}}', "5 is none of DeviceLevel, PCIeLevel"),
         ('{"rdma":{"requiredTopologyScope":"PCIe"}}', "'rdma'.'requiredTopologyScope' is not followed"),
         (
             '{"gpu":{"requiredTopologyScope":"Device"}}',

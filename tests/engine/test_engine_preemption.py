@@ -202,6 +202,7 @@ def test_a_reason_knows_whether_the_end_of_pods_resolves_it() -> None:
         CardReason.CardCordoned,
         CardReason.CardTypeMismatch,
         CardReason.CardUuidMismatch,
+        CardReason.CardLabelMismatch,
         CardReason.ResourceQuotaNotFit,
         CardReason.NodeInsufficientDevice,
         CardReason.NodeUnregistered,

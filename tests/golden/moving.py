@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from tests.golden import koordinator as golden
-from tests.golden.koordinator import NAMES
+from tests.golden.koordinator import NAMED_TYPES, NAMES
 from tests.golden.outcome import Case
 from tests.golden.volcano_vgpu import cards_of, comparable, expected_cards
 from tests.golden.volcano_world import TIMES, annotations_of, dialect_of, used_cards
-from tests.naive import koordinator, volcano
+from tests.naive import koordinator, koordinator_books, koordinator_nodes, volcano
 from tests.naive.hami_quirks import Switches
 from tests.naive.koordinator_quirks import KoordinatorQuirk
 from tests.naive.volcano_quirks import VOLCANO, VolcanoQuirk
@@ -241,7 +241,7 @@ class KoordinatorFleet:
             ((name, answer),) = case["expect"]["nodes"].items()
             for pod in case["pods"]:
                 yield Happened(name, _running(pod, name, {}))
-            yield Happened(name, _running(case["pod"], name, {koordinator.ALLOCATED: answer["annotation"]}))
+            yield Happened(name, _running(case["pod"], name, {koordinator_books.ALLOCATED: answer["annotation"]}))
 
     def wanted(self) -> Iterator[Obj]:
         for case in self._cases:
@@ -256,13 +256,20 @@ class KoordinatorFleet:
             assert row is not None
             matrix = engine.state.devices
             used = dict(matrix.usage(row))
+            given = [device for device in matrix.devices(row) if any(used[device.uuid])]
             found[name] = [
                 _amounts(
                     device.vendor,
                     device.index,
                     {NAMES[device.vendor, n]: a for n, a in enumerate(used[device.uuid]) if a},
+                    [
+                        function.uuid.split("/", 2)[2]
+                        for function in given
+                        if (function.vendor, function.group) == (f"{device.vendor}-vf", device.index)
+                    ],
                 )
                 for device in matrix.devices(row)
+                if device.vendor in NAMED_TYPES
             ]
         return {name: _sorted(devices) for name, devices in found.items()}
 
@@ -270,9 +277,14 @@ class KoordinatorFleet:
         here, found = list(pods), {}
         for case in self._cases:
             (device,) = case["devices"]
-            slots = koordinator.books(device, here, switch)
+            slots = koordinator_books.books(device, here, switch)
             found[device["metadata"]["name"]] = _sorted(
-                _amounts(slot.kind, slot.minor, {name: amount for name, amount in slot.used.items() if amount})
+                _amounts(
+                    slot.kind,
+                    slot.minor,
+                    {name: amount for name, amount in slot.used.items() if amount},
+                    [function.bus for function in slot.functions if function.bus in slot.given],
+                )
                 for slot in slots
             )
         return found
@@ -286,7 +298,7 @@ def may_move(case: Case) -> bool:
     """Tell whether a case of Koordinator's has a node that is served here, with a pod that it placed there."""
     nodes = case["expect"].get("nodes", {}).values()
     fit = [node for node in nodes if node.get("filter", {}).get("code") == "Success" and node.get("annotation")]
-    foreign = koordinator.is_foreign(*case["nodes"], *case["devices"])
+    foreign = koordinator_nodes.is_foreign(*case["nodes"], *case["devices"])
     return bool(fit) and len(case["devices"]) == 1 and not foreign and not golden.beyond_reach(case)
 
 
@@ -336,8 +348,8 @@ def _used(card: Obj) -> Obj:
     return {key: card[key] for key in ("uuid", "usedNum", "usedMem", "usedCore", "pods")}
 
 
-def _amounts(kind: str, minor: int, used: Obj) -> Obj:
-    return {"type": kind, "minor": minor, "used": used}
+def _amounts(kind: str, minor: int, used: Obj, functions: Iterable[str]) -> Obj:
+    return {"type": kind, "minor": minor, "used": used, "functions": sorted(functions)}
 
 
 def _sorted(devices: Iterable[Obj]) -> list[Obj]:

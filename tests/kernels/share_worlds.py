@@ -155,8 +155,12 @@ def check(world: World) -> Counter[str]:
 def _wishes(pod: shares.Pod) -> dict[str, DeviceWish]:
     selected = dict(pod.selected)
     return {
-        vendor: DeviceWish(_has_label(selected[vendor]) if vendor in selected else None, vendor in pod.every)
-        for vendor in (*selected, *pod.every)
+        vendor: DeviceWish(
+            _has_label(selected[vendor]) if vendor in selected else None,
+            every=vendor in pod.every,
+            functions=f"{vendor}-vf" if vendor in pod.functions else "",
+        )
+        for vendor in (*selected, *pod.every, *pod.functions)
     }
 
 
@@ -245,7 +249,26 @@ def random_share_world(rng: np.random.Generator) -> World:
         _set_modes(rng, world)
     if rng.random() < 0.25:
         _set_labels(rng, world)
+    if rng.random() < 0.2:
+        _set_functions(rng, world)
     return world
+
+
+def _set_functions(rng: np.random.Generator, world: World) -> None:
+    """Give the devices that are no GPUs functions, and have the pod want one with each of them."""
+    for place, node in enumerate(world.nodes):
+        nics = [device for device in node if device.vendor == "rdma"]
+        for owner, nic in enumerate(nics):
+            nic.index = owner
+            node += [
+                shares.Device(
+                    f"{place}/{owner}/{i}", "rdma-vf", i, rng.random() < 0.9, rng.random() < 0.1, "",
+                    [100, 0, 0, 0], [some(rng, 0, 0, 100), 0, 0, 0], switch=owner, label=some(rng, "", "a"),
+                )
+                for i in rng.permutation(some(rng, 0, 1, 3))
+            ]  # fmt: skip
+    selected = (("rdma-vf", some(rng, "", "a")),) if rng.random() < 0.3 else ()
+    world.pod = replace(world.pod, functions=frozenset({"rdma"}), selected=(*world.pod.selected, *selected))
 
 
 def _set_labels(rng: np.random.Generator, world: World) -> None:

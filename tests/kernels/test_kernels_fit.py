@@ -21,6 +21,8 @@ OF_SINGLE_MAKERS = {
     CardReason.CardUnhealthy,
     CardReason.CardAppClassMismatch,
     CardReason.CardQosPolicyMismatch,
+    CardReason.CardLabelMismatch,
+    CardReason.CardVirtualFunctionsExhausted,
 }
 NOT_YET = {CardReason.NodeUnregistered, CardReason.CardHeldByPeer} | OF_SINGLE_MAKERS
 """The others that kernels do not give: allocators count them."""

@@ -22,7 +22,8 @@ def test_devices_that_are_shared_by_amounts(seed: int) -> None:
     assert outcomes["scores"] > WORLDS
     assert {*shares.REASONS, "CardNotHealth", "CardCordoned", "CardDeniedByPolicy"} <= outcomes.keys()
     assert {"ExclusiveDeviceAllocateConflict", "NodeInsufficientDevice"} <= outcomes.keys()
-    assert {"AllocatedCardsInsufficientRequest", "NumaNotFit", "ModeNotFit", "CardTypeMismatch"} <= outcomes.keys()
+    assert {"AllocatedCardsInsufficientRequest", "NumaNotFit", "ModeNotFit", "CardLabelMismatch"} <= outcomes.keys()
+    assert "CardVirtualFunctionsExhausted" in outcomes
 
 
 @pytest.mark.parametrize("seed", range(3))

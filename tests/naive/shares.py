@@ -71,6 +71,7 @@ class Pod:
     scope: int = 0  # how deep one must be that all cards are in
     selected: tuple[tuple[str, str], ...] = ()  # by vendor, the label that devices must have
     every: frozenset[str] = frozenset()  # vendors of whose devices the pod wants all that it selects
+    functions: frozenset[str] = frozenset()  # vendors of whose devices it wants a function with each
 
 
 @dataclass
@@ -104,7 +105,7 @@ def why_not(device: Device, want: Want, pod: Pod) -> str:
     if device.cordoned:
         return "CardCordoned"
     if not selects(pod, device):
-        return "CardTypeMismatch"
+        return "CardLabelMismatch"
     if forbidden(device, pod):
         return "CardDeniedByPolicy"
     if want.mode is not None and device.mode != want.mode:
@@ -135,16 +136,29 @@ def place(devices: Sequence[Device], pod: Pod) -> Outcome:
                 want = replace(want, count=max(sum(selects(pod, device) for device in own), 1))  # noqa: PLW2901
             if len(own) < want.count:
                 return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
-            chosen, counts = choose(own, want, pod)
+            there = group if want.vendor in pod.functions else None
+            chosen, counts = choose(own, want, pod, there)
             if len(chosen) < want.count:
                 return replace(result, fits=False, counts=counts)
+            with_them = [] if there is None else [free_functions(device, there, pod)[0] for device in chosen]
             for device in chosen:
                 device.used = [used + asked for used, asked in zip(device.used, want.amounts, strict=True)]
-                picks.append(device.name)
+            for device in with_them:
+                device.used = list(device.total)
+            picks += [device.name for device in [*chosen, *with_them]]
     return result
 
 
-def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], Counter[str]]:
+def free_functions(device: Device, group: Sequence[Device], pod: Pod) -> list[Device]:
+    """The functions of a device that nobody has; the switch of a function is the index of its device."""
+    own = [other for other in group if other.vendor == f"{device.vendor}-vf" and other.switch == device.index]
+    free = [own for own in own if own.healthy and not own.cordoned and not any(own.used) and selects(pod, own)]
+    return sorted(free, key=lambda function: function.index)
+
+
+def choose(
+    own: Sequence[Device], want: Want, pod: Pod, there: Sequence[Device] | None
+) -> tuple[list[Device], Counter[str]]:
     order = pod.order
     scores = [
         deviceshare.share([d.held()], d.vendor, order.weighed, want.amounts, want.percents, order.strategy) for d in own
@@ -155,6 +169,8 @@ def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], C
     counts: Counter[str] = Counter()
     for position in deviceshare.order(scores, [device.index for device in own]):
         reason = why_not(own[position], want, pod)
+        if not reason and there is not None and not free_functions(own[position], there, pod):
+            reason = "CardVirtualFunctionsExhausted"
         if reason:
             counts[reason] += 1
         else:

@@ -19,6 +19,7 @@ from vgpu_scheduler.kernels import (
     BY_SCORE,
     MACHINE,
     NO_CARD,
+    NO_VENDOR,
     ChoiceTerms,
     ChoosyRequest,
     DeviceColumns,
@@ -89,10 +90,14 @@ class DeviceWish:
         Tells by its labels whether it wants a device; None if it wants any.
     every
         It wants all of them that a node has, so that the number that it claims says nothing.
+    functions
+        The vendor of devices that belong to these (their :attr:`Device.group` is its index): with each it wants one of
+        them that nobody has. Empty where it wants none.
     """
 
     selected: Callable[[Mapping[str, str]], bool] | None = None
     every: bool = False
+    functions: str = ""
 
 
 _NO_WISH = DeviceWish()
@@ -156,7 +161,7 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
     @property
     def takes_one_card(self) -> bool:
         """Whether all that the pod claims is one device, and what is free of it decides; see :class:`Allocator`."""
-        return super().takes_one_card and not any(wish.every for wish in self._wishes.values())
+        return super().takes_one_card and not any(wish.every or wish.functions for wish in self._wishes.values())
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
@@ -193,10 +198,14 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
     ) -> Iterable[Assignment]:
-        del row
-        for device in scratch.picks[number, : scratch.picked[number]].tolist():
+        picked = scratch.picked[number]
+        for device in scratch.picks[number, :picked].tolist():
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
             yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
+        if self._wishes.get(claim.vendor, _NO_WISH).functions:
+            for device in scratch.functions[number, :picked].tolist():
+                listed = devices.listed(row, device)
+                yield Assignment(listed.vendor, listed.uuid, listed.total, tag=listed.tag)
 
     def _make_request(self, devices: DeviceMatrix) -> ShareRequest | ChoosyRequest:
         reasons = np.full(devices.dimensions, int(CardReason.CardInsufficientMemory), dtype=np.int64)
@@ -209,10 +218,16 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
             terms=share_terms(self._order, self._dimensions.resources, devices),
         )
         by_tree = self._goes_by_tree(devices)
-        every = [self._wishes.get(claim.vendor, _NO_WISH).every for _, claim in self._flat]
-        if not by_tree and not any(every):
+        wishes = [self._wishes.get(claim.vendor, _NO_WISH) for _, claim in self._flat]
+        if not by_tree and not any(wish.every or wish.functions for wish in wishes):
             return request
-        return ChoosyRequest(request, ChoiceTerms(self._scope_terms(by_tree=by_tree), np.array(every, dtype=np.bool_)))
+        functions = [devices.vendor_number(wish.functions) if wish.functions else NO_VENDOR for wish in wishes]
+        terms = ChoiceTerms(
+            scopes=self._scope_terms(by_tree=by_tree),
+            every=np.array([wish.every for wish in wishes], dtype=np.bool_),
+            functions=np.array(functions, dtype=np.int64),
+        )
+        return ChoosyRequest(request, terms)
 
     def _goes_by_tree(self, devices: DeviceMatrix) -> bool:
         """Tell whether some claim may go by the tree; none does where no node has one, and none is required."""
@@ -278,4 +293,5 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
             tried=np.zeros(most, dtype=np.bool_),
             picks=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
             picked=np.zeros(len(self._flat), dtype=np.int64),
+            functions=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
         )

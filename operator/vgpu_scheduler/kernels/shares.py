@@ -20,7 +20,7 @@ from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, ScopeTerms, has_tree,
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
 from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, BARRED_BY_SELECTOR, FitResult, PodDemand
-from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON
+from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON, NO_VENDOR
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -41,6 +41,7 @@ class ChoiceTerms(NamedTuple):
 
     scopes: ScopeTerms
     every: NDArray[np.bool_]  # (C,) all devices that the pod selects, however many a node has
+    functions: NDArray[np.int64]  # (C,) the vendor of the devices of which one is taken with each pick, or NO_VENDOR
 
 
 class ChoosyRequest(NamedTuple):
@@ -58,6 +59,7 @@ class ShareScratch(NamedTuple):
     tried: NDArray[np.bool_]  # (M,) for the claim at hand
     picks: NDArray[np.int64]  # (C, M) device numbers
     picked: NDArray[np.int64]  # (C,) how many of them each claim has
+    functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
 
 
 @kernel
@@ -69,7 +71,7 @@ def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: 
         return reasons.CORDONED
     if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
         if request.device_barred[device] == BARRED_BY_SELECTOR:
-            return reasons.OTHER_TYPE
+            return reasons.OTHER_LABELS
         return reasons.DENIED if request.device_barred[device] == BARRED_BY_POLICY else reasons.OTHER_MODE
     return _why_no_room(request, claim, columns.total[device], used)
 
@@ -176,6 +178,111 @@ def _keep_scope(
 
 
 @kernel
+def _is_used(used: NDArray[np.int64]) -> bool:
+    """Tell whether anything of a device is in use; ``used`` is what is, shape (K,)."""
+    in_use = False
+    for dimension in range(used.shape[0]):
+        in_use = in_use or used[dimension] > 0
+    return in_use
+
+
+@kernel
+def _function_of(
+    columns: DeviceColumns, request: ShareRequest, vendor: int, base: int, position: int, used: NDArray[np.int64]
+) -> int:
+    """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
+
+    It belongs to the device whose ordinal its group is.
+    """
+    best = NO_CARD
+    for other in range(used.shape[0]):
+        device = base + other
+        if columns.vendor[device] != vendor or columns.group[device] != columns.ordinal[base + position]:
+            continue
+        if not columns.healthy[device] or columns.cordoned[device] or _is_used(used[other]):
+            continue
+        if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
+            continue
+        if best == NO_CARD or columns.ordinal[device] < columns.ordinal[best]:
+            best = device
+    return best
+
+
+@kernel
+def _take_function(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    pick: tuple[int, int],
+) -> int:
+    """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
+    claim, base, _ = here
+    number, position = pick
+    vendor = terms.functions[claim]
+    if vendor == NO_VENDOR:
+        return NO_REASON
+    function = _function_of(columns, request, vendor, base, position, used)
+    scratch.functions[claim, number] = function
+    return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
+
+
+@kernel
+def _pick(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms | None,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> int:
+    """Pick among the devices that were not tried yet, the best first; return how many are picked."""
+    claim, base, wanted = here
+    tried = scratch.tried[: used.shape[0]]
+    picked = 0
+    position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
+    while position != NO_CARD and picked < wanted:
+        tried[position] = True
+        reason = _why_not(columns, request, claim, base + position, used[position])
+        if terms is not None:  # noqa: SIM102 - without terms the compiler leaves all of it out
+            if reason == NO_REASON:
+                reason = _take_function(columns, request, terms, here, used, scratch, (picked, position))
+        if reason == NO_REASON:
+            scratch.picks[claim, picked] = base + position
+            picked += 1
+        else:
+            counts[reason] += 1
+        position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
+    return picked
+
+
+@kernel
+def _book(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms | None,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+) -> None:
+    """Book what a claim has picked."""
+    claim, base, _ = here
+    picks, picked = scratch.picks[claim], scratch.picked[claim]
+    for i in range(picked):
+        for dimension in range(used.shape[1]):
+            used[picks[i] - base, dimension] += request.claims.amounts[claim, dimension]
+    if terms is not None:  # noqa: SIM102 - see _pick
+        if terms.functions[claim] != NO_VENDOR:
+            for i in range(picked):
+                function = scratch.functions[claim, i]
+                for dimension in range(used.shape[1]):
+                    used[function - base, dimension] += columns.total[function, dimension]
+
+
+@kernel
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -186,33 +293,19 @@ def _fit_claim(
     counts: NDArray[np.int16],
 ) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
-    claim, base, wanted = here
-    tried = scratch.tried[: used.shape[0]]
-    tried[:] = False
-    if terms is not None:  # without terms the compiler leaves all of it out
+    claim, _, wanted = here
+    scratch.tried[: used.shape[0]] = False
+    if terms is not None:
         scopes = terms.scopes
         if scopes.level[claim] != BY_SCORE and not _keep_scope(columns, request, scopes, here, used, scratch, counts):
             return False
-    picks = scratch.picks[claim]
-    picked = 0
-    position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
-    while position != NO_CARD and picked < wanted:
-        tried[position] = True
-        reason = _why_not(columns, request, claim, base + position, used[position])
-        if reason == NO_REASON:
-            picks[picked] = base + position
-            picked += 1
-        else:
-            counts[reason] += 1
-        position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
+    picked = _pick(columns, request, terms, here, used, scratch, counts)
     if picked < wanted:
         if picked > 0:
             counts[reasons.TOO_FEW] = picked
         return False
     scratch.picked[claim] = picked
-    for i in range(picked):
-        for dimension in range(used.shape[1]):
-            used[picks[i] - base, dimension] += request.claims.amounts[claim, dimension]
+    _book(columns, request, terms, here, used, scratch)
     return True
 
 
@@ -262,7 +355,7 @@ def _fit_node(
                 choice += 1
         result.cards[row] = choice
         wanted = request.claims.wanted[claim]
-        if terms is not None:  # noqa: SIM102 - see _fit_claim
+        if terms is not None:  # noqa: SIM102 - see _pick
             if terms.every[claim]:
                 wanted = max(_selected(columns, request, claim, base, devices), 1)
         if choice < wanted:

@@ -95,8 +95,8 @@ class EventReason(StrEnum):
 class CardReason(IntEnum):
     """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
 
-    All but ``CardDeniedByPolicy``, which only policies give, and ``CardHeldByPeer`` are HAMi's; those between them are
-    of single vendors.
+    Those up to ``CardAppClassMismatch`` and ``CardQosPolicyMismatch``, which are of single vendors, are HAMi's, but for
+    ``CardDeniedByPolicy``, which only policies give; those after them are not.
     """
 
     CardNotHealth = 0
@@ -121,6 +121,8 @@ class CardReason(IntEnum):
     CardAppClassMismatch = 19
     CardQosPolicyMismatch = 20
     CardHeldByPeer = 21
+    CardLabelMismatch = 22
+    CardVirtualFunctionsExhausted = 23
 
     @property
     def text(self) -> str:
@@ -144,6 +146,7 @@ _EVENTS = {
     CardReason.CardCordoned: ClusterEvent.DEVICES,
     CardReason.CardTypeMismatch: ClusterEvent.DEVICES,
     CardReason.CardUuidMismatch: ClusterEvent.DEVICES,
+    CardReason.CardLabelMismatch: ClusterEvent.DEVICES,
     CardReason.NodeInsufficientDevice: ClusterEvent.DEVICES,
     CardReason.NodeUnregistered: ClusterEvent.DEVICES,
     CardReason.ModeNotFit: ClusterEvent.DEVICES,

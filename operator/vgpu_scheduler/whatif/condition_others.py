@@ -80,6 +80,8 @@ OTHERWISE: Final[Mapping[str, str]] = {
     CardReason.CardTypeMismatch.text: f"ask for other cards: {_CARDS}",
     CardReason.NumaNotFit.text: f"{_WAIT}: no cards that belong together are free",
     CardReason.CardUuidMismatch.text: f"ask for other cards: {_CARDS}",
+    CardReason.CardLabelMismatch.text: "ask for devices with other labels (device-allocate-hint)",
+    CardReason.CardVirtualFunctionsExhausted.text: f"{_WAIT}: no device that it may have has a virtual function left",
     CardReason.CardTimeSlicingExhausted.text: f"{_WAIT}: cards have no share left",
     CardReason.ExclusiveDeviceAllocateConflict.text: f"{_WAIT}: the pod gets no card that others use",
     CardReason.ResourceQuotaNotFit.text: UNSEEN_QUOTA,

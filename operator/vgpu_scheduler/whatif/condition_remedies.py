@@ -54,7 +54,9 @@ _KEEPS_FROM_NODES: Final = {
 _KEEPS_FROM_CARDS: Final = {
     CardReason.CardTypeMismatch: (MODEL_WORD, MODE_WORD),
     CardReason.CardUuidMismatch: ("uuid",),
-    CardReason.NumaNotFit: ("numa",),
+    CardReason.CardLabelMismatch: ("allocate-hint",),
+    CardReason.CardVirtualFunctionsExhausted: ("allocate-hint",),
+    CardReason.NumaNotFit: ("numa", "allocate-hint"),
     CardReason.ModeNotFit: (MODE_WORD,),
     CardReason.CardHeldByPeer: ("podgroup-policy",),
 }

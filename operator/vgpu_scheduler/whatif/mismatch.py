@@ -30,6 +30,7 @@ OTHER_CARDS: Final = frozenset(
     {
         CardReason.CardTypeMismatch,
         CardReason.CardUuidMismatch,
+        CardReason.CardLabelMismatch,
         CardReason.ModeNotFit,
         CardReason.CardDeniedByPolicy,
         CardReason.CardNotHealth,

@@ -1,7 +1,7 @@
 """Koordinator's ecosystem: what koordlet lists of a node's devices, and reads on pods."""
 
+from vgpu_scheduler.dialects.koordinator.booked import AllocatedDevice
 from vgpu_scheduler.dialects.koordinator.codec import (
-    AllocatedDevice,
     decode_allocated,
     decode_devices,
     encode_allocated,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.dialects.allocation import Allocation
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.koordinator.booked import AllocatedDevice, device_name
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
-from vgpu_scheduler.dialects.koordinator.codec import AllocatedDevice, decode_allocated, device_name, encode_allocated
+from vgpu_scheduler.dialects.koordinator.codec import decode_allocated, encode_allocated
+from vgpu_scheduler.dialects.koordinator.functions import WHOLE_FUNCTION
+from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, read_hints
 from vgpu_scheduler.dialects.koordinator.names import (
     ALLOCATED_ANNOTATION,
     DIMENSIONS,
+    FUNCTIONS_OF,
     ISOLATION_LABEL,
     MEMORY,
     RATIO,
@@ -71,15 +75,15 @@ class KoordinatorAllocation(Allocation):
             return NO_USAGE
         wanted = frozenset(types)
         try:
+            hints = read_hints(pod.annotations)
             claims = tuple(
-                replace(
-                    container, claims=tuple(_blanket(claim) for claim in container.claims if claim.vendor in wanted)
-                )
+                replace(container, claims=tuple(_blankets(container.claims, wanted, hints)))
                 for container in pod_claims(pod)
             )
         except ClaimError:
             # Nobody can say how much: the pod may use a whole device wherever it sits.
-            whole = tuple(Claim(kind, 1, _NOTHING, (WHOLE,) * len(DIMENSIONS)) for kind in sorted(wanted))
+            kinds = sorted((*wanted, *(FUNCTIONS_OF[kind] for kind in wanted if kind in FUNCTIONS_OF)))
+            whole = tuple(Claim(kind, 1, _NOTHING, (WHOLE,) * len(DIMENSIONS)) for kind in kinds)
             claims = (ContainerClaims("", ContainerKind.APP, whole),)
         return Usage({}, claims, problem)
 
@@ -100,6 +104,15 @@ class KoordinatorAllocation(Allocation):
 
 def _name(device: AllocatedDevice) -> str:
     return device_name(device.type, device.minor, device.id)
+
+
+def _blankets(claims: Iterable[Claim], wanted: frozenset[str], hints: Mapping[str, DeviceHint]) -> Iterator[Claim]:
+    """Yield the claims on some types as they may have been booked, and those on virtual functions that go with them."""
+    for claim in claims:
+        if claim.vendor in wanted:
+            yield _blanket(claim)
+            if hints.get(claim.vendor, NO_HINT).functions is not None:
+                yield Claim(FUNCTIONS_OF[claim.vendor], 1, WHOLE_FUNCTION, _NOTHING)
 
 
 def _blanket(claim: Claim) -> Claim:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.koordinator.hints import check_scope, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, check_hints, read_hints, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DIMENSIONS,
@@ -79,8 +80,10 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     ClaimError
         If the pod asks for what Koordinator would not understand, or for what this version does not follow.
     """
+    requests = device_requests(pod)
+    hints = read_hints(pod.annotations) if requests else {}
     try:
-        claims = claims_of(device_requests(pod), terms)
+        claims = claims_of(requests, terms, hints)
     except ClaimError as error:
         asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
         if len(asking) < 2:
@@ -88,7 +91,7 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
         _refuse_unsupported(pod)
-        check_scope(pod.annotations, claims)
+        check_hints(hints, claims)
         claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
     return tuple(
@@ -97,16 +100,18 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     )
 
 
-def claims_of(requests: Mapping[str, int], terms: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
+def claims_of(
+    requests: Mapping[str, int], terms: ClaimDefaults = NO_DEFAULTS, hints: Mapping[str, DeviceHint] = MappingProxyType({})
+) -> tuple[Claim, ...]:
     """Return one claim per device type, ordered by type."""
     of_gpus = {name: amount for name, amount in requests.items() if TYPE_OF.get(name) == GPU}
     claims = []
     if FPGA_PERCENT in requests:
-        claims.append(_whole_or_part(FPGA, FPGA_PERCENT, requests[FPGA_PERCENT]))
+        claims.append(_whole_or_part(FPGA, FPGA_PERCENT, requests[FPGA_PERCENT], hints))
     if of_gpus:
         claims.append(_gpu_claim(of_gpus, terms))
     if RDMA_PERCENT in requests:
-        claims.append(_whole_or_part(RDMA, RDMA_PERCENT, requests[RDMA_PERCENT]))
+        claims.append(_whole_or_part(RDMA, RDMA_PERCENT, requests[RDMA_PERCENT], hints))
     return tuple(claims)
 
 
@@ -175,11 +180,16 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimDefaults) -> Claim:
     return Claim(GPU, count, tuple(amounts), tuple(percent))
 
 
-def _whole_or_part(kind: str, name: str, asked: int) -> Claim:
+def _whole_or_part(kind: str, name: str, asked: int, hints: Mapping[str, DeviceHint]) -> Claim:
+    """Return the claim on devices that are no GPUs; more than one is asked for as such, whatever the hint says."""
     _check_percent(name, asked, None)
+    each = hints.get(kind, NO_HINT).each
     amounts = list(_NOTHING)
     amounts[SHARE] = min(asked, WHOLE)
-    return Claim(kind, max(asked // WHOLE, 1), tuple(amounts), _NOTHING)
+    if each is None or asked > WHOLE:
+        return Claim(kind, max(asked // WHOLE, 1), tuple(amounts), _NOTHING)
+    amounts[SHARE] = each
+    return Claim(kind, asked, tuple(amounts), _NOTHING)
 
 
 def _check_percent(name: str, asked: int, shared: int | None) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError, UnsupportedError
 from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.koordinator.booked import AllocatedDevice, device_name, parts_of
+from vgpu_scheduler.dialects.koordinator.functions import allocated_functions, by_parent, decode_functions
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
@@ -22,38 +23,25 @@ from vgpu_scheduler.dialects.koordinator.names import (
     PARTITION_POLICY_LABEL,
     VENDOR_LABEL,
 )
+from vgpu_scheduler.dialects.koordinator.parts import (
+    MOST_AMOUNT,
+    amounts_of,
+    integer_of,
+    labels_of,
+    list_of,
+    object_of,
+    text_of,
+)
 from vgpu_scheduler.dialects.values import INT32
-from vgpu_scheduler.kube import Node, QuantityError, to_int
+from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
 _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
-_MOST_AMOUNT = 2**44
-"""No device has more of anything; held below it, no sum over devices and pods leaves int64."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _HONOUR = "Honor"
 _VENDOR = "nvidia"
 """Whose GPUs are found by the allocation annotation alone; without the label they are taken for these."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
-
-
-@dataclass(frozen=True, slots=True)
-class AllocatedDevice:
-    """One device of an allocation: its type, its number on the node, its id (empty in old ones), and the amounts."""
-
-    type: str
-    minor: int
-    id: str
-    amounts: Amounts
-
-
-def device_name(kind: str, minor: int, identity: str) -> str:
-    """Return what a device is booked under.
-
-    Koordinator knows a device by its type and minor; the id is kept beside them, because the annotation repeats it,
-    and because a card that was exchanged for another is not the same card.
-    """
-    return f"{kind}/{minor}/{identity}"
 
 
 # Devices -----------------------------------------------------------------------------------------------------------
@@ -76,10 +64,8 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
         raise UnsupportedError(
             f"label {VENDOR_LABEL}: what device plugins of {quoted(vendor)} read is not written by this version"
         )
-    spec = _object(inventory.get("spec"), "spec")
-    listed = spec.get("devices") or []
-    if not isinstance(listed, list):
-        raise CodecError("spec.devices is not a list")
+    spec = object_of(inventory.get("spec"), "spec")
+    listed = list_of(spec.get("devices"), "spec.devices")
     if len(listed) > _MOST_DEVICES:
         raise CodecError(f"spec.devices: {len(listed)} devices are more than a node has (at most {_MOST_DEVICES})")
     model = " ".join(filter(None, (vendor, labels.get(MODEL_LABEL))))
@@ -90,7 +76,10 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
         if (device.vendor, device.index) in seen:
             raise CodecError(f"spec.devices: {device.vendor} {device.index} is listed twice")
         seen.add((device.vendor, device.index))
-    return _grouped(devices, listed)
+    functions = decode_functions(devices, listed)
+    if len(devices) + len(functions) > _MOST_DEVICES:
+        raise CodecError(f"spec.devices: {len(functions)} virtual functions are more than a node has")
+    return (*_grouped(devices, listed), *functions)
 
 
 def _grouped(devices: Iterable[Device], listed: Iterable[Mapping[str, Any]]) -> tuple[Device, ...]:
@@ -107,36 +96,32 @@ def _grouped(devices: Iterable[Device], listed: Iterable[Mapping[str, Any]]) -> 
 
 
 def _switch(topology: Mapping[str, Any] | None) -> tuple[int, str] | None:
-    return None if topology is None else (max(topology.get("nodeID", 0), 0), topology.get("pcieID", ""))
+    return None if topology is None else (max(topology.get("nodeID") or 0, 0), topology.get("pcieID") or "")
 
 
 def _labels(inventory: InventoryObject) -> dict[str, str]:
-    labels = _object(_object(inventory.get("metadata"), "metadata").get("labels"), "metadata.labels")
+    labels = object_of(object_of(inventory.get("metadata"), "metadata").get("labels"), "metadata.labels")
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
 def _device(entry: object, where: str, model: str, provider: str) -> Device:
-    fields = _object(entry, where)
+    fields = object_of(entry, where)
     kind = fields.get("type")
     if kind not in DEVICE_TYPES:
         raise UnsupportedError(f"{where}.type: {quoted(kind)} is none of {', '.join(DEVICE_TYPES)}")
-    minor, identity, health = fields.get("minor"), fields.get("id") or "", fields.get("health") or False
+    minor, health = fields.get("minor"), fields.get("health") or False
     if type(minor) is not int or not 0 <= minor <= INT32:
         raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer from 0")
-    if not isinstance(identity, str) or _SURROGATE.search(identity):
-        raise CodecError(f"{where}.id: {quoted(identity)} is not a text")
+    identity = text_of(fields.get("id"), f"{where}.id")
     if not isinstance(health, bool):
         raise CodecError(f"{where}.health: {quoted(health)} is not a boolean")
-    topology = _object(fields.get("topology"), f"{where}.topology")
-    numa, switch = topology.get("nodeID", 0), topology.get("pcieID", "")
-    if not isinstance(switch, str) or _SURROGATE.search(switch):
-        raise CodecError(f"{where}.topology.pcieID: {quoted(switch)} is not a text")
-    if type(numa) is not int or not -1 <= numa <= INT32:
-        raise CodecError(f"{where}.topology.nodeID: {quoted(numa)} is not an integer from -1")
-    amounts = _object(fields.get("resources"), f"{where}.resources")
+    topology = object_of(fields.get("topology"), f"{where}.topology")
+    text_of(topology.get("pcieID"), f"{where}.topology.pcieID")
+    numa = integer_of(topology.get("nodeID"), f"{where}.topology.nodeID", least=-1)
+    amounts = object_of(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
         raise UnsupportedError(f"{where}.resources: {unknown[0]} is not followed by this version")
-    total = _amounts(kind, amounts, f"{where}.resources")
+    total = amounts_of(kind, amounts, f"{where}.resources")
     for name, resource in DEVICE_RESOURCES.items():
         if (
             DIMENSIONS[resource.dimension].unit == "percent"
@@ -154,6 +139,7 @@ def _device(entry: object, where: str, model: str, provider: str) -> Device:
         numa=max(numa, 0),
         mode=provider if kind == GPU else "",
         healthy=health,
+        labels=labels_of(fields.get("labels"), f"{where}.labels"),
     )
 
 
@@ -175,30 +161,27 @@ def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
     except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}") from None
     allocated: dict[tuple[str, int], AllocatedDevice] = {}
-    for kind, entries in _object(by_type, "allocation").items():
-        if not isinstance(entries, list | None):
-            raise CodecError(f"{quoted(kind)} is not a list")
-        for number, entry in enumerate(entries or []):
+    functions: dict[tuple[int, str], AllocatedDevice] = {}
+    for kind, entries in object_of(by_type, "allocation").items():
+        for number, entry in enumerate(list_of(entries, quoted(kind))):
             where = f"{quoted(kind)}[{number}]"
             device = _allocated(kind, entry, where)
+            for function in allocated_functions(kind, device.minor, object_of(entry, where), where):
+                functions[function.minor, function.id] = function
             known = allocated.get((kind, device.minor))
             if known is not None:  # several parts of one device
                 device = replace(device, amounts=add(known.amounts, device.amounts))
-                if max(device.amounts) > _MOST_AMOUNT:
+                if max(device.amounts) > MOST_AMOUNT:
                     raise CodecError(f"{where}: minor {device.minor} has more than a device can have")
             allocated[kind, device.minor] = device
-    return tuple(allocated.values())
+    return (*allocated.values(), *functions.values())
 
 
 def _allocated(kind: str, entry: object, where: str) -> AllocatedDevice:
-    fields = _object(entry, where)
-    minor, identity = fields.get("minor") or 0, fields.get("id") or ""
-    if type(minor) is not int or not -INT32 <= minor <= INT32:
-        raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer")
-    if not isinstance(identity, str) or _SURROGATE.search(identity):
-        raise CodecError(f"{where}.id: {quoted(identity)} is not a text")
-    resources = _object(fields.get("resources"), f"{where}.resources")
-    return AllocatedDevice(kind, minor, identity, _amounts(kind, resources, f"{where}.resources"))
+    fields = object_of(entry, where)
+    minor, identity = integer_of(fields.get("minor"), f"{where}.minor"), text_of(fields.get("id"), f"{where}.id")
+    resources = object_of(fields.get("resources"), f"{where}.resources")
+    return AllocatedDevice(kind, minor, identity, amounts_of(kind, resources, f"{where}.resources"))
 
 
 def encode_allocated(assignments: Iterable[Assignment]) -> str:
@@ -207,16 +190,19 @@ def encode_allocated(assignments: Iterable[Assignment]) -> str:
     Compute stands there only where it was asked for; memory and its ratio are always booked.
     """
     by_type: dict[str, list[dict[str, Any]]] = {}
-    for assignment in assignments:
-        kind, minor, identity = assignment.uuid.split("/", 2)
+    devices, functions = by_parent(assignments)
+    for assignment in devices:
+        kind, minor, identity = parts_of(assignment.uuid)
         resources = {
             name: _quantity(resource.dimension, assignment.amounts[resource.dimension])
             for name, resource in sorted(DEVICE_RESOURCES.items())
             if resource.vendor == kind and (resource.dimension != CORES or assignment.amounts[CORES])
         }
-        entry: dict[str, Any] = {"minor": int(minor), "resources": resources}
+        entry: dict[str, Any] = {"minor": minor, "resources": resources}
         if identity:
             entry["id"] = identity
+        if (kind, minor) in functions:
+            entry["extension"] = {"vfs": functions[kind, minor]}
         by_type.setdefault(kind, []).append(entry)
     text = json.dumps(dict(sorted(by_type.items())), separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")  # as Go writes them
@@ -243,32 +229,3 @@ def fill(asked: Amounts, total: Amounts) -> Amounts:
     elif memory and not ratio and whole:
         ratio = int(memory / whole * 100)
     return (share, memory, cores, ratio)
-
-
-# Parts -------------------------------------------------------------------------------------------------------------
-
-
-def _object(value: object, where: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise CodecError(f"{where} is not an object")
-    return value
-
-
-def _amounts(kind: str, resources: Mapping[str, Any], where: str) -> Amounts:
-    amounts = [0] * len(DIMENSIONS)
-    for name, resource in DEVICE_RESOURCES.items():
-        if resource.vendor != kind or name not in resources:
-            continue
-        text = resources[name]
-        if isinstance(text, bool) or not isinstance(text, str | int | float):
-            raise CodecError(f"{where}: {name}: {quoted(text)} is not a quantity")
-        try:
-            amount = to_int(text)
-        except QuantityError as error:
-            raise CodecError(f"{where}: {name}: {error}") from None
-        if not 0 <= amount <= _MOST_AMOUNT:
-            raise CodecError(f"{where}: {name}: {text} is not an amount that a device can have")
-        amounts[resource.dimension] = amount
-    return tuple(amounts)

@@ -1,7 +1,6 @@
 """The Koordinator dialect: from the Device object and the pod's requests to an allocation annotation and back.
 
-A thin slice of it: of hints only that of the topology scope is followed; other hints, joint allocation, partitions and
-NPUs are refused by name, and so are nodes whose GPUs are of other vendors than NVIDIA.
+Joint allocation, partitions and NPUs are refused by name, and so are nodes whose GPUs are of other vendors than NVIDIA.
 """
 
 from __future__ import annotations

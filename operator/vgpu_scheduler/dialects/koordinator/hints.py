@@ -1,23 +1,77 @@
-"""What the hint on a pod asks of its devices: the scope of the topology tree that its GPUs have in common."""
+"""What the hint on a pod asks of its devices: which of them, how many, and what they have in common."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.koordinator.names import GPU, HINT_ANNOTATION, RATIO
+from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, GPU, HINT_ANNOTATION, RATIO
+from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, selector_of, word_of
 from vgpu_scheduler.kernels import BY_SCORE, MACHINE, NUMA_NODE, SWITCH
+from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import WHOLE, Claim, quoted
 
-_SCOPE: Final = "requiredTopologyScope"
+_SCOPE, _SELECTOR, _FUNCTIONS = "requiredTopologyScope", "selector", "vfSelector"
+_STRATEGY, _EXCLUSIVE = "allocateStrategy", "exclusivePolicy"
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
+    kind: (_SELECTOR, _FUNCTIONS, _EXCLUSIVE, _SCOPE if kind == GPU else _STRATEGY) for kind in DEVICE_TYPES
+})  # fmt: skip
 _LEVELS: Final[Mapping[str, int]] = MappingProxyType({
     "Node": MACHINE,
     "NUMANode": NUMA_NODE,
     "PCIe": SWITCH,
 })  # fmt: skip
+_EVERY, _AS_COUNT = "ApplyForAll", "RequestsAsCount"
+_DEVICE_LEVEL, _SWITCH_LEVEL = "DeviceLevel", "PCIeLevel"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHint:
+    """What a pod says of the devices of one type.
+
+    Attributes
+    ----------
+    scope
+        The level of the scope that they must all be in, or ``BY_SCORE`` where any will do.
+    selector
+        Selects devices by their labels; None for all.
+    functions
+        Selects virtual functions by the labels of their group; None where the pod wants none.
+    every
+        The pod asks for so much of each device of the node that it selects.
+    each
+        How much is taken of each device where the amount that the pod asks for is the number of them, else None.
+    exclusive
+        The word of the exclusive policy.
+    """
+
+    scope: int = BY_SCORE
+    selector: LabelSelector | None = None
+    functions: LabelSelector | None = None
+    every: bool = False
+    each: int | None = None
+    exclusive: str = ""
+
+
+NO_HINT: Final = DeviceHint()
+
+
+def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
+    """Return what a pod says of its devices, by type.
+
+    Raises
+    ------
+    ClaimError
+        If the hint cannot be read, or asks for something that is not followed.
+    """
+    if HINT_ANNOTATION not in annotations:
+        return {}
+    by_type = fields_of(json_of(annotations, HINT_ANNOTATION), HINT_ANNOTATION, "it")
+    refuse_unknown(by_type, DEVICE_TYPES, HINT_ANNOTATION)
+    return {kind: _hint(kind, fields_of(value, HINT_ANNOTATION, quoted(kind))) for kind, value in by_type.items()}
 
 
 def required_scope(annotations: Mapping[str, str]) -> int:
@@ -26,23 +80,9 @@ def required_scope(annotations: Mapping[str, str]) -> int:
     Raises
     ------
     ClaimError
-        If the hint cannot be read, or asks for something else.
+        See :func:`read_hints`.
     """
-    text = annotations.get(HINT_ANNOTATION)
-    if text is None:
-        return BY_SCORE
-    try:
-        hints = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ClaimError(f"annotation {HINT_ANNOTATION} is not JSON: remove it") from None
-    level = BY_SCORE
-    for kind, fields in _fields(hints, "it").items():
-        for name, value in _fields(fields, quoted(kind)).items():
-            if (kind, name) != (GPU, _SCOPE):
-                where = f"{quoted(kind)}.{quoted(name)}"
-                raise ClaimError(f"annotation {HINT_ANNOTATION}: {where} is not followed by this version: remove it")
-            level = _level(value)
-    return level
+    return read_hints(annotations).get(GPU, NO_HINT).scope
 
 
 def takes_gpus_whole(claim: Claim) -> bool:
@@ -50,27 +90,52 @@ def takes_gpus_whole(claim: Claim) -> bool:
     return claim.amounts[RATIO] >= WHOLE
 
 
-def check_scope(annotations: Mapping[str, str], claims: tuple[Claim, ...]) -> None:
-    """Refuse a hint that is not followed, and a scope for shares of several GPUs: Koordinator never finds one.
+def check_hints(hints: Mapping[str, DeviceHint], claims: tuple[Claim, ...]) -> None:
+    """Refuse what Koordinator never finds: virtual functions of GPUs, and a scope for shares of several GPUs.
 
     Raises
     ------
     ClaimError
-        If there is one; the message names it.
+        If there is such a thing; the message names it.
     """
-    if required_scope(annotations) == BY_SCORE:
+    hint, claim = hints.get(GPU, NO_HINT), next((claim for claim in claims if claim.vendor == GPU), None)
+    if claim is None:
         return
-    if any(claim.vendor == GPU and claim.count > 1 and not takes_gpus_whole(claim) for claim in claims):
+    if hint.functions is not None:
+        raise ClaimError(f"annotation {HINT_ANNOTATION}: {quoted(GPU)}.{quoted(_FUNCTIONS)} is not followed: remove it")
+    if hint.scope != BY_SCORE and claim.count > 1 and not takes_gpus_whole(claim):
         raise ClaimError(
             f"annotation {HINT_ANNOTATION}: {_SCOPE} is not followed for shares of several GPUs: "
             "ask for whole ones, or for a share of one"
         )
 
 
-def _fields(value: object, where: str) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise ClaimError(f"annotation {HINT_ANNOTATION}: {where} is not an object: remove it")
-    return value
+def odd_hints(hints: Mapping[str, DeviceHint]) -> Iterator[str]:
+    """Say what of the hints has no effect, as in Koordinator."""
+    for kind, hint in hints.items():
+        if hint.exclusive == _SWITCH_LEVEL or (hint.exclusive and hint.each is None):
+            where = f"annotation {HINT_ANNOTATION}: {quoted(kind)}.{quoted(_EXCLUSIVE)}"
+            yield f"{where}: {hint.exclusive} keeps nobody away, as in Koordinator"
+
+
+def _hint(kind: str, fields: Mapping[str, object]) -> DeviceHint:
+    refuse_unknown(fields, _FIELDS[kind], HINT_ANNOTATION, f"{quoted(kind)}.")
+    selector, functions = (
+        selector_of(fields.get(name), HINT_ANNOTATION, f"{quoted(kind)}.{quoted(name)}")
+        for name in (_SELECTOR, _FUNCTIONS)
+    )
+    strategy, exclusive = (
+        word_of(fields.get(name), words, HINT_ANNOTATION, f"{quoted(kind)}.{quoted(name)}")
+        for name, words in ((_STRATEGY, (_EVERY, _AS_COUNT)), (_EXCLUSIVE, (_DEVICE_LEVEL, _SWITCH_LEVEL)))
+    )
+    return DeviceHint(
+        _level(fields[_SCOPE]) if fields.get(_SCOPE) else BY_SCORE,
+        selector,
+        functions,
+        every=strategy == _EVERY,
+        each=(WHOLE if exclusive == _DEVICE_LEVEL else 1) if strategy == _AS_COUNT else None,
+        exclusive=exclusive,
+    )
 
 
 def _level(word: object) -> int:

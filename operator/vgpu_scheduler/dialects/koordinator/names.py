@@ -22,6 +22,9 @@ GPU, RDMA, FPGA = "gpu", "rdma", "fpga"
 DEVICE_TYPES = (FPGA, GPU, RDMA)
 """Device types, the vendors of this dialect, in the order in which they are written."""
 
+FUNCTIONS_OF: Mapping[str, str] = {FPGA: f"{FPGA}-vf", RDMA: f"{RDMA}-vf"}
+"""What the virtual functions of devices are called: each is booked as a device of its own, whole or not at all."""
+
 SHARE, MEMORY, CORES, RATIO = range(4)
 DIMENSIONS = (
     Dimension("share", "percent"),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vgpu_scheduler.allocators import CardChoice, ScopeOrder, ShareAllocator, ShareDimensions, ShareOrder, Strategy
+from vgpu_scheduler.allocators import (
+    CardChoice,
+    DeviceWish,
+    ScopeOrder,
+    ShareAllocator,
+    ShareDimensions,
+    ShareOrder,
+    Strategy,
+)
 from vgpu_scheduler.dialects.claims import NodeSideAnnotation, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
-from vgpu_scheduler.dialects.koordinator.hints import required_scope, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
+    FUNCTIONS_OF,
     GPU,
     GPU_MEMORY,
     HINT_ANNOTATION,
@@ -26,7 +35,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     TYPE_OF,
 )
 from vgpu_scheduler.dialects.values import number_of
-from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.kube import Container, LabelSelector, Pod
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, CardReason, Claim, ClaimDefaults, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
@@ -77,9 +86,9 @@ class KoordinatorClaims:
         return odd_amounts(container)
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[str, ...]:
-        """Return nothing: those that could matter are refused."""
-        del annotations, claims
-        return ()
+        """Say what of a hint has no effect; what could matter is refused."""
+        del claims
+        return tuple(odd_hints(read_hints(annotations)))
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
@@ -105,13 +114,14 @@ class KoordinatorClaims:
             raise ClaimError("devices.numa is not followed for Koordinator's devices by this version")
         if choice.limits.modes:
             raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
-        scopes = ScopeOrder(GPU, takes_gpus_whole, required_scope(annotations))
-        if choice.share is not None:
-            return ShareAllocator(claims, choice.share, choice, _ALLOCATION, scopes)
-        if choice.policy == _MUTEX:
-            choice = replace(choice, policy="spread", idle_only=True)
-        order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
-        return ShareAllocator(claims, order, choice, _ALLOCATION, scopes)
+        hints = read_hints(annotations)
+        scopes = ScopeOrder(GPU, takes_gpus_whole, hints.get(GPU, NO_HINT).scope)
+        order = choice.share
+        if order is None:
+            if choice.policy == _MUTEX:
+                choice = replace(choice, policy="spread", idle_only=True)
+            order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
+        return ShareAllocator(claims, order, choice, _ALLOCATION, scopes, _wishes(hints, claims))
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without orders of cards that are HAMi's alone."""
@@ -134,6 +144,23 @@ class KoordinatorClaims:
         """Tell whether a container asks for devices; nothing is written into it."""
         del pod, unclaimed
         return names_any(container, self.resources)
+
+
+def _wishes(hints: Mapping[str, DeviceHint], claims: PodClaims) -> Mapping[str, DeviceWish]:
+    """Return what the hints say of the devices that are claimed, and of their virtual functions."""
+    wishes: dict[str, DeviceWish] = {}
+    for claim in (claim for container in claims for claim in container.claims if claim.vendor in hints):
+        hint = hints[claim.vendor]
+        functions = "" if hint.functions is None else FUNCTIONS_OF[claim.vendor]
+        every = hint.every and claim.count == 1
+        wishes[claim.vendor] = DeviceWish(_matches(hint.selector), every=every, functions=functions)
+        if functions:
+            wishes[functions] = DeviceWish(_matches(hint.functions))
+    return wishes
+
+
+def _matches(selector: LabelSelector | None) -> Callable[[Mapping[str, str]], bool] | None:
+    return None if selector is None else selector.matches
 
 
 def odd_amounts(container: Container) -> Iterator[str]:

@@ -1,0 +1,112 @@
+"""Reads the parts of which Koordinator's objects and annotations are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.koordinator.names import DEVICE_RESOURCES, DIMENSIONS
+from vgpu_scheduler.dialects.values import INT32
+from vgpu_scheduler.kube import QuantityError, to_int
+from vgpu_scheduler.model import Amounts, quoted
+
+MOST_AMOUNT = 2**44
+"""No device has more of anything; held below it, no sum over devices and pods leaves int64."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def object_of(value: object, where: str) -> Mapping[str, Any]:
+    """Return an object; none where null stands for it.
+
+    Raises
+    ------
+    CodecError
+        If it is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise CodecError(f"{where} is not an object")
+    return value
+
+
+def amounts_of(kind: str, resources: Mapping[str, Any], where: str) -> Amounts:
+    """Return what resources stand for of a device of a kind, as it is booked; others are left out.
+
+    Raises
+    ------
+    CodecError
+        If an amount is malformed, or more than a device can have.
+    """
+    amounts = [0] * len(DIMENSIONS)
+    for name, resource in DEVICE_RESOURCES.items():
+        if resource.vendor != kind or name not in resources:
+            continue
+        text = resources[name]
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise CodecError(f"{where}: {name}: {quoted(text)} is not a quantity")
+        try:
+            amount = to_int(text)
+        except QuantityError as error:
+            raise CodecError(f"{where}: {name}: {error}") from None
+        if not 0 <= amount <= MOST_AMOUNT:
+            raise CodecError(f"{where}: {name}: {text} is not an amount that a device can have")
+        amounts[resource.dimension] = amount
+    return tuple(amounts)
+
+
+def list_of(value: object, where: str) -> list[Any]:
+    """Return a list; an empty one where null stands for it.
+
+    Raises
+    ------
+    CodecError
+        If it is something else.
+    """
+    if not isinstance(value, list | None):
+        raise CodecError(f"{where} is not a list")
+    return value or []
+
+
+def text_of(value: object, where: str) -> str:
+    """Return a text that can be written again; an empty one where null stands for it.
+
+    Raises
+    ------
+    CodecError
+        If it is something else.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str) or _SURROGATE.search(value):
+        raise CodecError(f"{where}: {quoted(value)} is not a text")
+    return value
+
+
+def integer_of(value: object, where: str, least: int = -INT32) -> int:
+    """Return an integer; 0 where null stands for it.
+
+    Raises
+    ------
+    CodecError
+        If it is something else, less than the least, or beyond 32 bits.
+    """
+    if value is None:
+        return 0
+    if type(value) is not int or not least <= value <= INT32:
+        raise CodecError(f"{where}: {quoted(value)} is not an integer{'' if least == -INT32 else f' from {least}'}")
+    return value
+
+
+def labels_of(value: object, where: str) -> tuple[tuple[str, str], ...]:
+    """Return labels, sorted by name.
+
+    Raises
+    ------
+    CodecError
+        If they are malformed.
+    """
+    found = object_of(value, where)
+    return tuple(sorted((name, text_of(text, f"{where}.{name}")) for name, text in found.items()))

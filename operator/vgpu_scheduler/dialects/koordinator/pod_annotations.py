@@ -1,0 +1,92 @@
+"""Reads what pods say in JSON in their annotations; whatever is not understood is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.kube import LabelSelector, SelectorError, compile_label_selector
+from vgpu_scheduler.model import quoted
+
+
+class _RawExpression(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _RawSelector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_RawExpression] | None = None
+
+
+def json_of(annotations: Mapping[str, str], name: str) -> object:
+    """Return what an annotation says, which must be JSON.
+
+    Raises
+    ------
+    ClaimError
+        If it is none.
+    """
+    try:
+        return json.loads(annotations[name])
+    except (ValueError, RecursionError):
+        raise ClaimError(f"annotation {name} is not JSON: remove it") from None
+
+
+def fields_of(value: object, name: str, where: str) -> Mapping[str, object]:
+    """Return the fields of an object in an annotation.
+
+    Raises
+    ------
+    ClaimError
+        If the value is no object.
+    """
+    if not isinstance(value, Mapping):
+        raise ClaimError(f"annotation {name}: {where} is not an object: remove it")
+    return value
+
+
+def refuse_unknown(fields: Collection[str], known: Collection[str], name: str, where: str = "") -> None:
+    """Refuse fields that are not known.
+
+    Raises
+    ------
+    ClaimError
+        If there is one; the message names the first.
+    """
+    if unknown := sorted(field for field in fields if field not in known):
+        raise ClaimError(f"annotation {name}: {where}{quoted(unknown[0])} is not followed by this version: remove it")
+
+
+def word_of(value: object, words: Collection[str], name: str, where: str) -> str:
+    """Return a word, which is one of some or empty; null is as good as not there.
+
+    Raises
+    ------
+    ClaimError
+        If it is another.
+    """
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or value not in words:
+        raise ClaimError(f"annotation {name}: {where}: {quoted(value)} is none of {', '.join(words)}")
+    return value
+
+
+def selector_of(value: object, name: str, where: str) -> LabelSelector | None:
+    """Return a label selector; None where there is none, and an empty one selects everything.
+
+    Raises
+    ------
+    ClaimError
+        If it is malformed.
+    """
+    try:
+        raw = msgspec.convert(value, _RawSelector | None)
+        return None if raw is None else compile_label_selector(msgspec.to_builtins(raw))
+    except (msgspec.ValidationError, SelectorError) as error:
+        raise ClaimError(f"annotation {name}: {where}: {error}") from None
