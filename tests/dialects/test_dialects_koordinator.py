@@ -117,19 +117,6 @@ def test_lists_that_are_not_believed() -> None:
         DIALECT.inventory.devices(node(), {"spec": {"devices": {"a": 1}}})
 
 
-def test_nodes_that_insist_on_partitions_are_refused_by_name() -> None:
-    key = "node.koordinator.sh/gpu-partition-policy"
-    labelled = decode_node({"metadata": {"name": "n", "labels": {key: "Honor"}}, "spec": {}})
-    for known, listed in (
-        (labelled, inventory(gpu(0))),
-        (labelled, inventory(gpu(0), gpu_partition_policy="Prefer")),
-        (node(), inventory(gpu(0), gpu_partition_policy="Honor")),
-    ):
-        with pytest.raises(CodecError, match=key):
-            DIALECT.inventory.devices(known, listed)
-    assert DIALECT.inventory.devices(node(), inventory(gpu(0), gpu_partition_policy="Prefer"))
-
-
 # Claims ------------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +193,7 @@ def test_pods_without_devices_claim_nothing() -> None:
     assert [c.claims for c in DIALECT.claims.read(pod(cpu="1", ratio="0"))] == [()]
 
 
-@pytest.mark.parametrize("name", ["device-joint-allocate", "gpu-partition-spec"])
+@pytest.mark.parametrize("name", ["device-joint-allocate"])
 def test_what_is_not_followed_is_refused_by_name(name: str) -> None:
     key = f"scheduling.koordinator.sh/{name}"
     assert key in DIALECT.claims.pod_annotations

@@ -6,8 +6,10 @@ HAMi. That a request is refused is compared, the words are not.
 
 Beyond this version, and counted as not implemented:
 
-* pods with a joint allocation or a partition spec, and pods that ask for NPUs: they are refused by name;
-* nodes that give cards out by partitions, shared resource templates or unsupported models.
+* pods with a joint allocation, and pods that ask for NPUs: they are refused by name;
+* nodes that give cards out by shared resource templates.
+
+Models that cannot be shared are what a policy denies to pods with shares.
 
 What Koordinator would reserve on a node that it had filtered out is not compared.
 """
@@ -27,11 +29,12 @@ from tests.naive.koordinator_books import ALLOCATED
 from tests.naive.koordinator_quirks import KOORDINATOR, KoordinatorQuirk
 from tests.naive.scopes import LEVELS
 
-from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, share_terms
+from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, ShareOrder, share_terms
 from vgpu_scheduler.dialects import ClaimError, CodecError
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
 from vgpu_scheduler.dialects.koordinator.hints import required_scope
+from vgpu_scheduler.dialects.koordinator.partitions import PartitionSpec, read_partition_spec
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import Node, decode_node, decode_pod, to_int
 from vgpu_scheduler.model import Claim, Device, Placement, PodClaims, claims_devices
@@ -45,7 +48,6 @@ DIALECT = koordinator_dialect()
 NAMES = {(r.vendor, r.dimension): name for name, r in DIALECT.inventory.device_resources.items()}
 NAMED_TYPES = {vendor for vendor, _ in NAMES}
 """Those that Koordinator has a name for: virtual functions are written at their devices."""
-_PARTITIONED_MODELS = ("H100", "H800", "H20")
 _QUANTITY = re.compile(r'("[^"]*/[^"]*"):"([^"]*)"')
 
 
@@ -81,7 +83,7 @@ def run_request(case: Case) -> Outcome:
     crashes = case["expect"].get("panic", False)
     expect = case["expect"]
     if not crashes and expect["status"]["code"] == "Success" and not expect["skip"] and _beyond_this_version(pod):
-        return Outcome("not_implemented", "a joint allocation or a partition spec")
+        return Outcome("not_implemented", "a joint allocation")
     theirs, ours = _read(case, Switches(KOORDINATOR)), _read(case, Switches(NONE))
     found = [*differences("twin", _read_expected(case), theirs), *differences("product", ours, _read_by_product(pod))]
     if found:
@@ -101,7 +103,9 @@ def _read_expected(case: Case) -> Obj:
     found = {"status": {"code": "Success"}, "skip": expect["skip"], "requests": expect["requests"]}
     if "gpu" in expect:
         found["gpu"] = {
-            key: expect["gpu"][key] for key in ("count", "perInstance", "shared", "requiredTopologyScopeLevel")
+            key: value
+            for key, value in expect["gpu"].items()
+            if key not in ("candidateTemplates", "enforceTemplate", "requiredTopologyScope")
         }
     return found
 
@@ -132,8 +136,16 @@ def _read(case: Case, switch: Switches) -> Obj:
             "perInstance": ask.each,
             "shared": ask.shared,
             "requiredTopologyScopeLevel": level,
+            **_partition(koordinator_hints.spec(pod, wanted)),
         }
     return found
+
+
+def _partition(spec: koordinator_hints.Spec | PartitionSpec | None) -> Obj:
+    """What a pod wants of partitions, by the twin or the product."""
+    restricted = spec.policy == "Restricted" if isinstance(spec, koordinator_hints.Spec) else spec and spec.restricted
+    found: Obj = {"honorPartition": spec is not None, "restrictedPartition": bool(restricted)}
+    return found if spec is None or spec.bandwidth is None else {**found, "ringBusBandwidth": spec.bandwidth}
 
 
 def _read_by_product(wire: Obj) -> Obj:
@@ -155,6 +167,7 @@ def _read_by_product(wire: Obj) -> Obj:
                 "perInstance": each,
                 "shared": shared,
                 "requiredTopologyScopeLevel": required_scope(pod.annotations),
+                **_partition(read_partition_spec(pod.annotations)),
             }
     return found
 
@@ -346,30 +359,16 @@ def beyond_reach(case: Case) -> str:
         return "the NUMA affinity of the topology manager"
     if "gpuSharedResourceTemplates" in args or _asks_for_npus(pod):
         return "NPUs"
-    if args.get("gpuShareUnsupportedModels"):
-        return "models that cannot be shared"
-    wanted = koordinator.asks(pod).get("gpu")
-    for thing in (*case["nodes"], *case["devices"]):
-        labels, annotations = thing["metadata"].get("labels", {}), thing["metadata"].get("annotations", {})
-        table = labels.get("node.koordinator.sh/gpu-model") in _PARTITIONED_MODELS or annotations
-        if labels.get("node.koordinator.sh/gpu-partition-policy") == "Honor" or (table and not _shared(wanted)):
-            return "partitions"
     return ""
 
 
 def _beyond_this_version(pod: Obj) -> str:
     given = pod["metadata"].get("annotations", {})
-    return next(
-        (f"annotation {name}" for name in (koordinator_hints.JOINT, koordinator_hints.SPEC) if name in given), ""
-    )
+    return f"annotation {koordinator_hints.JOINT}" if koordinator_hints.JOINT in given else ""
 
 
 def _asks_for_npus(pod: Obj) -> bool:
     return {n for n in koordinator.requested(pod) if n in koordinator.GPU_NAMES} in koordinator.OF_NPUS
-
-
-def _shared(wanted: koordinator.Ask | None) -> bool:
-    return wanted is None or wanted.shared
 
 
 def _expected_allocation(expect: Obj) -> Obj:
@@ -397,7 +396,7 @@ def _twin_allocation(case: Case, switch: Switches) -> Obj:
 def _product_allocation(case: Case) -> Obj:
     state, claims = _state(case), DIALECT.claims.read(decode_pod(case["pod"]))
     given = case["pod"]["metadata"].get("annotations", {})
-    allocator = DIALECT.claims.allocator(given, claims, CardChoice(share=_order(case)))
+    allocator = DIALECT.claims.allocator(given, claims, CardChoice(share=_order(case), limits=_limits(case)))
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
     nodes = {}
@@ -417,6 +416,15 @@ def _product_allocation(case: Case) -> Obj:
             "annotation": _plain(text),
         }
     return {"preFilter": "Success" if claims_devices(claims) else "Skip", "nodes": nodes}
+
+
+def _limits(case: Case) -> CardLimits:
+    """What a policy denies to pods with shares."""
+    wanted = koordinator.asks(case["pod"])
+    if "gpu" not in wanted or not wanted["gpu"].shared:
+        return CardLimits()
+    models = case["args"].get("gpuShareUnsupportedModels") or []
+    return CardLimits(deny=tuple(f"{model['vendor']} {model['model']}".strip() for model in models))
 
 
 def _plain(annotation: str) -> str:

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from tests.kernels.worlds import KINDS, claim, expected_picks, matrix_of, number, picks, random_world, some
-from tests.naive import deviceshare, shares
+from tests.naive import deviceshare, partitions, shares
 from tests.naive.deviceshare import LEAST, MOST, Weighed
 from tests.naive.hami_values import Card, Wish
+from tests.naive.partitions import Table
 
 from vgpu_scheduler.allocators import (
     CardChoice,
@@ -22,8 +23,10 @@ from vgpu_scheduler.allocators import (
     DeviceWish,
     FitColumns,
     HamiAllocator,
+    PartitionOrder,
     ScopeOrder,
     ShareAllocator,
+    ShareChoice,
     ShareDimensions,
     ShareOrder,
     Strategy,
@@ -33,7 +36,7 @@ from vgpu_scheduler.allocators.order import OrderKind
 from vgpu_scheduler.dialects.hami.rules import DeviceRules, VendorRules
 from vgpu_scheduler.kernels import fit_shares
 from vgpu_scheduler.kube import decode_node
-from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource
+from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource, Partition, PartitionTable
 from vgpu_scheduler.scorers import DeviceShareScorer, ScoredPod
 from vgpu_scheduler.state import State
 
@@ -105,6 +108,16 @@ def _device(own: shares.Device) -> Device:
         cordoned=own.cordoned,
         group=own.switch,
         labels=(("kind", own.label),) if own.label else (),
+        partitions=_table(own),
+    )
+
+
+def _table(own: shares.Device) -> PartitionTable | None:
+    listed = [partition for found in (own.table or {}).values() for partition in found]
+    if own.table is None and not own.only:
+        return None
+    return PartitionTable(
+        tuple(Partition(tuple(sorted(each.members)), each.score, each.bandwidth) for each in listed), only=own.only
     )
 
 
@@ -120,9 +133,13 @@ def check(world: World) -> Counter[str]:
         resources=RESOURCES,
         fill=lambda asked, _: asked,
     )
-    scopes = ScopeOrder("gpu", lambda claim: claim.amounts[3] >= 100, pod.scope) if pod.by_tree else None
+    chosen = ShareChoice(
+        ScopeOrder("gpu", _is_whole, pod.scope) if pod.by_tree else None,
+        _partition_order(pod) if pod.by_tree else None,
+        _wishes(pod),
+    )
     choice = CardChoice(idle_only=pod.idle, limits=limits)
-    allocator = ShareAllocator(claims, world.order(), choice, dimensions, scopes, _wishes(pod))
+    allocator = ShareAllocator(claims, world.order(), choice, dimensions, chosen)
     rows, columns = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     columns.counts[:] = 7  # what was there before must not show
     columns.cards[:] = 7
@@ -150,6 +167,17 @@ def check(world: World) -> Counter[str]:
         assert found == (expected.picks if expected.fits else None), name
         outcomes.update(reasons or ["fits"])
     return outcomes
+
+
+def _is_whole(claim: Claim) -> bool:
+    return claim.amounts[3] >= 100
+
+
+def _partition_order(pod: shares.Pod) -> PartitionOrder:
+    if pod.partition is None:
+        return PartitionOrder("gpu", _is_whole)
+    restricted, bandwidth = pod.partition
+    return PartitionOrder("gpu", _is_whole, required=True, first_only=restricted, bandwidth=bandwidth)
 
 
 def _wishes(pod: shares.Pod) -> dict[str, DeviceWish]:
@@ -245,6 +273,8 @@ def random_share_world(rng: np.random.Generator) -> World:
         scope=some(rng, 0, 0, 0, 0, 1, 2, 3),
     )
     world = World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
+    if rng.random() < 0.25:
+        _set_partitions(rng, world)
     if rng.random() < 0.15:
         _set_modes(rng, world)
     if rng.random() < 0.25:
@@ -252,6 +282,37 @@ def random_share_world(rng: np.random.Generator) -> World:
     if rng.random() < 0.2:
         _set_functions(rng, world)
     return world
+
+
+def _set_partitions(rng: np.random.Generator, world: World) -> None:
+    """Give GPUs out together, on some nodes, and have the pod ask for whole ones, perhaps for a partition."""
+    for node in world.nodes:
+        cards = [device for device in node if device.vendor == "gpu"]
+        for index, card in enumerate(cards):
+            card.index = index
+        table = _random_table(rng, len(cards)) if rng.random() < 0.7 else None
+        only = bool(rng.random() < 0.4)
+        for card in cards:
+            card.table, card.only = table, only
+    wants = shares.Want("gpu", some(rng, 1, 2, 2, 4), (0, 0, 0, 100), (0, 100, 0, 0))
+    partition = (bool(rng.random() < 0.3), some(rng, None, None, 0, 3)) if rng.random() < 0.4 else None
+    (*others, last) = world.pod.containers
+    containers = (*others, replace(last, wants=(wants,)))
+    world.pod = replace(world.pod, containers=containers, partition=partition, by_tree=True)
+
+
+def _random_table(rng: np.random.Generator, cards: int) -> Table:
+    """Sets of neighbours, or of any cards, some of which are not there."""
+    table: dict[int, list[partitions.Partition]] = {}
+    for size in (1, 2, 3, 4, 8):
+        for first in range(0, cards, size):
+            members = tuple(range(first, first + size))
+            if rng.random() < 0.3:
+                members = tuple(rng.permutation(cards + 1)[:size].tolist())
+            if rng.random() < 0.85 and len(members) == size:
+                score, bandwidth = some(rng, 1, 1, 2, 3), some(rng, None, 2, 4)
+                table.setdefault(size, []).append(partitions.Partition(members, score, bandwidth))
+    return table
 
 
 def _set_functions(rng: np.random.Generator, world: World) -> None:

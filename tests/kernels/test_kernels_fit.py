@@ -23,6 +23,7 @@ OF_SINGLE_MAKERS = {
     CardReason.CardQosPolicyMismatch,
     CardReason.CardLabelMismatch,
     CardReason.CardVirtualFunctionsExhausted,
+    CardReason.CardPartitionNotFit,
 }
 NOT_YET = {CardReason.NodeUnregistered, CardReason.CardHeldByPeer} | OF_SINGLE_MAKERS
 """The others that kernels do not give: allocators count them."""

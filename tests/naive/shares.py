@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.naive import deviceshare, hami_cards, scopes
+from tests.naive import deviceshare, hami_cards, partitions, scopes
 from tests.naive.deviceshare import Held, Weighed
 from tests.naive.hami_values import UNSET, Ask, Card, NodeFit, Pick, Wish
 
@@ -37,6 +37,8 @@ class Device:
     switch: int = -1  # unknown
     mode: str = ""
     label: str = ""
+    table: partitions.Table | None = None  # the same on all GPUs of a node
+    only: bool = False
 
     def held(self) -> Held:
         return Held(self.vendor, self.healthy, self.total, self.used)
@@ -71,6 +73,7 @@ class Pod:
     scope: int = 0  # how deep one must be that all cards are in
     selected: tuple[tuple[str, str], ...] = ()  # by vendor, the label that devices must have
     every: frozenset[str] = frozenset()  # vendors of whose devices the pod wants all that it selects
+    partition: tuple[bool, int | None] | None = None  # restricted or not, and the least bandwidth; if it wants one
     functions: frozenset[str] = frozenset()  # vendors of whose devices it wants a function with each
 
 
@@ -163,6 +166,10 @@ def choose(
     scores = [
         deviceshare.share([d.held()], d.vendor, order.weighed, want.amounts, want.percents, order.strategy) for d in own
     ]
+    if want.vendor == "gpu" and pod.by_tree and is_whole(want):
+        found, counts = choose_partition(own, want, pod)
+        if found or own[0].only or pod.partition:
+            return found, counts
     if goes_by_tree(own, want, pod):
         return choose_by_tree(own, want, pod, scores)
     chosen: list[Device] = []
@@ -180,6 +187,27 @@ def choose(
     if 0 < len(chosen) < want.count:
         counts["AllocatedCardsInsufficientRequest"] = len(chosen)
     return chosen, counts
+
+
+def choose_partition(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], Counter[str]]:
+    reasons = [why_not(device, want, pod) for device in own]
+    in_use = [d.healthy and any(has and used for has, used in zip(d.total, d.used, strict=True)) for d in own]
+    there = list(zip(own, reasons, in_use, strict=True))
+    restricted, bandwidth = pod.partition or (False, None)
+    members = partitions.choose(
+        own[0].table,
+        want.count,
+        frozenset(device.index for device, reason, used in there if not reason and not used),
+        frozenset(device.index for device, _, used in there if used),
+        bandwidth,
+        restricted=restricted,
+    )
+    if members is not None:
+        return [device for member in sorted(members) for device in own if device.index == member], Counter()
+    counts = Counter(reason for reason in reasons if reason)
+    if room := reasons.count(""):
+        counts["CardPartitionNotFit"] = room
+    return [], counts
 
 
 def is_whole(want: Want) -> bool:

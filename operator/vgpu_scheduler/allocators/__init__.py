@@ -17,7 +17,8 @@ from vgpu_scheduler.allocators.order import (
     card_order,
 )
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
-from vgpu_scheduler.allocators.shares import DeviceWish, ScopeOrder, ShareAllocator, ShareDimensions
+from vgpu_scheduler.allocators.share_choice import DeviceWish, PartitionOrder, ScopeOrder, ShareChoice
+from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
 
 __all__ = [
@@ -36,11 +37,13 @@ __all__ = [
     "FitRules",
     "HamiAllocator",
     "NamedCards",
+    "PartitionOrder",
     "QuotaRemainder",
     "QuotaRemainders",
     "ScopeOrder",
     "Selection",
     "ShareAllocator",
+    "ShareChoice",
     "ShareDimensions",
     "ShareOrder",
     "Strategy",

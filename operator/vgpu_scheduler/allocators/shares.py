@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +11,15 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators.base import ALL_DEVICES, KernelAllocator, Lacking, Shortfall, kept
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
+from vgpu_scheduler.allocators.share_choice import ShareChoice, about
 from vgpu_scheduler.kernels import (
     BARRED_BY_MODE,
     BARRED_BY_POLICY,
     BARRED_BY_SELECTOR,
-    BY_SCORE,
-    MACHINE,
     NO_CARD,
-    NO_VENDOR,
-    ChoiceTerms,
     ChoosyRequest,
     DeviceColumns,
     FitResult,
-    ScopeTerms,
     ShareRequest,
     ShareScratch,
     fit_choosy_shares,
@@ -60,47 +55,7 @@ class ShareDimensions:
     fill: Callable[[Amounts, Amounts], Amounts]
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeOrder:
-    """How devices are chosen by their place in the topology tree of the node, where it knows the places of all.
-
-    Attributes
-    ----------
-    vendor
-        Whose devices.
-    whole
-        Tells whether a claim takes devices whole.
-    required
-        The level of the largest scope that all devices of a claim must be in (``MACHINE``, ``NUMA_NODE`` or
-        ``SWITCH``), or ``BY_SCORE`` where any will do. Then only claims on whole devices, or on one, go by the tree.
-    """
-
-    vendor: str
-    whole: Callable[[Claim], bool]
-    required: int = BY_SCORE
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceWish:
-    """What a pod says of the devices of one vendor, beside how many and how much of each.
-
-    Attributes
-    ----------
-    selected
-        Tells by its labels whether it wants a device; None if it wants any.
-    every
-        It wants all of them that a node has, so that the number that it claims says nothing.
-    functions
-        The vendor of devices that belong to these (their :attr:`Device.group` is its index): with each it wants one of
-        them that nobody has. Empty where it wants none.
-    """
-
-    selected: Callable[[Mapping[str, str]], bool] | None = None
-    every: bool = False
-    functions: str = ""
-
-
-_NO_WISH = DeviceWish()
+_BY_SCORE = ShareChoice()
 
 
 def _fit(
@@ -137,10 +92,8 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
         What policies say about cards: the limits, and whether only idle ones are wanted.
     dimensions
         What the dialect says about amounts.
-    scopes
-        How devices are chosen by the topology tree, if they are.
-    wishes
-        What the pod says of the devices of each vendor; vendors of which it says nothing are left out.
+    chosen
+        How devices are chosen where score and amounts are not all.
     """
 
     def __init__(
@@ -149,24 +102,22 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
         order: ShareOrder,
         choice: CardChoice,
         dimensions: ShareDimensions,
-        scopes: ScopeOrder | None = None,
-        wishes: Mapping[str, DeviceWish] = MappingProxyType({}),
+        chosen: ShareChoice = _BY_SCORE,
     ) -> None:
         super().__init__(claims, choice, _fit)
         self._order = order
         self._dimensions = dimensions
-        self._scopes = scopes
-        self._wishes = wishes
+        self._chosen = chosen
 
     @property
     def takes_one_card(self) -> bool:
         """Whether all that the pod claims is one device, and what is free of it decides; see :class:`Allocator`."""
-        return super().takes_one_card and not any(wish.every or wish.functions for wish in self._wishes.values())
+        return super().takes_one_card and not self._chosen.looks_further
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
         """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
         vendors = [devices.vendor_number(claim.vendor) for _, claim in self._flat]
-        return np.isin(devices.columns.vendor[within], vendors) & ~self._not_selected(devices)[within]
+        return np.isin(devices.columns.vendor[within], vendors) & ~self._chosen.not_selected(devices)[within]
 
     def need(self) -> None:
         """Say nothing of what some card must have free; see :class:`Allocator`."""
@@ -193,7 +144,7 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
     def _about(self, request: ShareRequest | ChoosyRequest, cards: NDArray[np.int64]) -> ShareRequest | ChoosyRequest:
         shares = _shares(request)
         shares = shares._replace(device_barred=kept(shares.device_barred, cards))
-        return request._replace(shares=shares) if isinstance(request, ChoosyRequest) else shares
+        return about(request._replace(shares=shares), cards) if isinstance(request, ChoosyRequest) else shares
 
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
@@ -202,7 +153,7 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
         for device in scratch.picks[number, :picked].tolist():
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
             yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
-        if self._wishes.get(claim.vendor, _NO_WISH).functions:
+        if self._chosen.wish(claim.vendor).functions:
             for device in scratch.functions[number, :picked].tolist():
                 listed = devices.listed(row, device)
                 yield Assignment(listed.vendor, listed.uuid, listed.total, tag=listed.tag)
@@ -217,45 +168,15 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
             idle=self._choice.idle_only,
             terms=share_terms(self._order, self._dimensions.resources, devices),
         )
-        by_tree = self._goes_by_tree(devices)
-        wishes = [self._wishes.get(claim.vendor, _NO_WISH) for _, claim in self._flat]
-        if not by_tree and not any(wish.every or wish.functions for wish in wishes):
-            return request
-        functions = [devices.vendor_number(wish.functions) if wish.functions else NO_VENDOR for wish in wishes]
-        terms = ChoiceTerms(
-            scopes=self._scope_terms(by_tree=by_tree),
-            every=np.array([wish.every for wish in wishes], dtype=np.bool_),
-            functions=np.array(functions, dtype=np.int64),
-        )
-        return ChoosyRequest(request, terms)
-
-    def _goes_by_tree(self, devices: DeviceMatrix) -> bool:
-        """Tell whether some claim may go by the tree; none does where no node has one, and none is required."""
-        order = self._scopes
-        return order is not None and (order.required != BY_SCORE or bool((devices.columns.group >= 0).any()))
-
-    def _scope_terms(self, *, by_tree: bool) -> ScopeTerms:
-        """Say which claims go by the tree."""
-        order, claims = self._scopes, [claim for _, claim in self._flat]
-        if order is None or not by_tree:
-            return ScopeTerms(np.full(len(claims), BY_SCORE), np.zeros(len(claims), dtype=np.bool_), required=False)
-        levels = [
-            order.required or (MACHINE if order.whole(claim) or claim.count == 1 else BY_SCORE)
-            if claim.vendor == order.vendor
-            else BY_SCORE
-            for claim in claims
-        ]
-        whole = [order.whole(claim) for claim in claims]
-        return ScopeTerms(
-            np.array(levels, dtype=np.int64), np.array(whole, dtype=np.bool_), required=order.required != BY_SCORE
-        )
+        terms = self._chosen.terms([claim for _, claim in self._flat], devices)
+        return request if terms is None else ChoosyRequest(request, terms)
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the devices that pod or policy leave out, or that are shared otherwise; empty if none could be."""
         barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
         limits, columns, models = self._choice.limits, devices.columns, devices.models
         if not models or limits.none:
-            barred[self._not_selected(devices)] = BARRED_BY_SELECTOR
+            barred[self._chosen.not_selected(devices)] = BARRED_BY_SELECTOR
             return barred if barred.any() or self._choice.peer_cards else barred[:0]
         card = np.array([vendor in self._dimensions.cards for vendor, _, _ in models], dtype=np.bool_)
         denied = np.array([not limits.allows_model(model, mode) for _, model, mode in models], dtype=np.bool_)
@@ -265,17 +186,8 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
         if limits.exclusive:
             left_out |= columns.total[:, self._dimensions.cores] != WHOLE
         barred[left_out & card[columns.model]] = BARRED_BY_POLICY
-        barred[self._not_selected(devices)] = BARRED_BY_SELECTOR  # named first: it is the pod's own
+        barred[self._chosen.not_selected(devices)] = BARRED_BY_SELECTOR  # named first: it is the pod's own
         return barred
-
-    def _not_selected(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        """Mark the devices that the pod does not want by their labels."""
-        wanted = {vendor: wish.selected for vendor, wish in self._wishes.items() if wish.selected is not None}
-        if not wanted:
-            return np.zeros(devices.size, dtype=np.bool_)
-        label_sets, numbers = devices.label_sets
-        out = [vendor in wanted and not wanted[vendor](dict(labels)) for vendor, labels in label_sets]
-        return np.array(out or [False], dtype=np.bool_)[numbers]
 
     def _shared_otherwise(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Mark the devices that are in another mode than a claim of the pod on their vendor wants."""

@@ -5,6 +5,7 @@ has a naive twin in ``tests/naive`` that says the same in plain Python.
 """
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
+from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTables, PartitionTerms, partition_mask
 from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NUMA_NODE, SWITCH, ScopeTerms
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
 from vgpu_scheduler.kernels.deviceshare import (
@@ -65,17 +66,11 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_PIECE,
     NO_PRIORITY,
     NO_ROW,
+    NO_TABLE,
     NO_VENDOR,
 )
-from vgpu_scheduler.kernels.shares import (
-    ChoiceTerms,
-    ChoosyRequest,
-    ShareRequest,
-    ShareScratch,
-    fit_choosy_shares,
-    fit_shares,
-    score_devices,
-)
+from vgpu_scheduler.kernels.share_request import ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch
+from vgpu_scheduler.kernels.shares import fit_choosy_shares, fit_shares, score_devices
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
     MOST_SETS,
@@ -109,6 +104,7 @@ __all__ = [
     "LOWEST_PRIORITY",
     "MACHINE",
     "MEMORY",
+    "MOST_MEMBERS",
     "MOST_SETS",
     "NEVER_BELOW",
     "NO_CARD",
@@ -120,6 +116,7 @@ __all__ = [
     "NO_QUOTA",
     "NO_ROW",
     "NO_SHARE",
+    "NO_TABLE",
     "NO_VENDOR",
     "NUMA_NODE",
     "OTHER_MODE",
@@ -149,6 +146,8 @@ __all__ = [
     "LinkScratch",
     "NodeCpu",
     "Occupants",
+    "PartitionTables",
+    "PartitionTerms",
     "PodDemand",
     "PodRequests",
     "PriceScratch",
@@ -179,6 +178,7 @@ __all__ = [
     "is_explained",
     "latest_starts",
     "link_scratch",
+    "partition_mask",
     "price_scratch",
     "price_shares",
     "priced_nodes",

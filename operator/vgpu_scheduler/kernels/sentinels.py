@@ -20,6 +20,9 @@ NO_ROLE = -1
 NO_LINE = -1
 """A resource of which the node table has no line."""
 NO_VENDOR = -1
+NO_TABLE = -1
+"""A node of which nobody says that its cards are given out together."""
+NO_PARTITION = -1
 
 LOWEST_PRIORITY = -(2**31)
 """The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""

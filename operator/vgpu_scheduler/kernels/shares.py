@@ -8,90 +8,23 @@ by the topology tree, only those of one scope are tried; see :mod:`kernels.choos
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, kernel
-from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, ScopeTerms, has_tree, keep_scope
+from vgpu_scheduler.kernels.choose.partitions import is_bound_to_partitions
+from vgpu_scheduler.kernels.choose.scopes import BY_SCORE
 from vgpu_scheduler.kernels.columns import DeviceColumns
-from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
-from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, BARRED_BY_SELECTOR, FitResult, PodDemand
+from vgpu_scheduler.kernels.deviceshare import ShareAsk, share_score
+from vgpu_scheduler.kernels.request import FitResult
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON, NO_VENDOR
+from vgpu_scheduler.kernels.share_choice import keep_claim_scope, selected, take_function, take_partition
+from vgpu_scheduler.kernels.share_request import ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch, why_not
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
-
-
-class ShareRequest(NamedTuple):
-    """What a fit is asked: the claims of one pod, and which devices are tried in which order."""
-
-    claims: PodDemand
-    device_barred: NDArray[np.int8]  # (D,) 0, or by policy, mode or selector (``BARRED_…``); (0,) when none is
-    reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
-    idle: bool  # only devices that nobody uses
-    terms: ShareTerms  # the order
-
-
-class ChoiceTerms(NamedTuple):
-    """How the devices of each claim are chosen, where score and amounts are not all."""
-
-    scopes: ScopeTerms
-    every: NDArray[np.bool_]  # (C,) all devices that the pod selects, however many a node has
-    functions: NDArray[np.int64]  # (C,) the vendor of the devices of which one is taken with each pick, or NO_VENDOR
-
-
-class ChoosyRequest(NamedTuple):
-    """What a fit is asked for which more matters than the score and the amounts of devices."""
-
-    shares: ShareRequest
-    terms: ChoiceTerms
-
-
-class ShareScratch(NamedTuple):
-    """Work space for the node with the most devices (``M``)."""
-
-    used: NDArray[np.int64]  # (2, M, K): [0] of what is running, [1] an init container's own
-    score: NDArray[np.int64]  # (M,)
-    tried: NDArray[np.bool_]  # (M,) for the claim at hand
-    picks: NDArray[np.int64]  # (C, M) device numbers
-    picked: NDArray[np.int64]  # (C,) how many of them each claim has
-    functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
-
-
-@kernel
-def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
-    """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is what is used of it, shape (K,)."""
-    if not columns.healthy[device]:
-        return reasons.NOT_HEALTHY
-    if columns.cordoned[device]:
-        return reasons.CORDONED
-    if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
-        if request.device_barred[device] == BARRED_BY_SELECTOR:
-            return reasons.OTHER_LABELS
-        return reasons.DENIED if request.device_barred[device] == BARRED_BY_POLICY else reasons.OTHER_MODE
-    return _why_no_room(request, claim, columns.total[device], used)
-
-
-@kernel
-def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], used: NDArray[np.int64]) -> int:
-    """Return what a device has too little of; ``total`` is what it has, shape (K,)."""
-    anything_left = False
-    anything_used = False
-    for dimension in range(used.shape[0]):
-        free = max(total[dimension] - used[dimension], 0)
-        # A thing that the device has not, and of which nobody uses anything, is not compared.
-        has = total[dimension] > 0 or used[dimension] > 0
-        if has and request.claims.amounts[claim, dimension] > free:
-            return request.reason[dimension]  # type: ignore[no-any-return]
-        anything_left = anything_left or free > 0
-        anything_used = anything_used or used[dimension] > 0
-    if not anything_left:
-        return reasons.EXHAUSTED
-    return reasons.IN_USE if request.idle and anything_used else NO_REASON
 
 
 @entry_kernel
@@ -139,97 +72,6 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
 
 
 @kernel
-def _keep_scope(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    scopes: ScopeTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
-) -> bool:
-    """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
-    claim, base, wanted = here
-    tried = scratch.tried[: used.shape[0]]
-    vendor = request.claims.vendor[claim]
-    known = has_tree(columns, vendor, base, used.shape[0])
-    if not known and not scopes.required:
-        return True
-    found = 0
-    for position in range(used.shape[0]):
-        tried[position] = columns.vendor[base + position] != vendor
-        if not tried[position]:
-            reason = _why_not(columns, request, claim, base + position, used[position])
-            if reason == NO_REASON:
-                found += 1
-            else:
-                counts[reason] += 1
-                tried[position] = True
-    if found < wanted:
-        if found > 0:
-            counts[reasons.TOO_FEW] = found
-        return False
-    if scopes.whole[claim]:
-        scratch.score[: used.shape[0]] = 0
-    if known and keep_scope(columns, scopes.level[claim], wanted, base, used, scratch.score, tried):
-        return True
-    counts[reasons.OTHER_NUMA] = found
-    return False
-
-
-@kernel
-def _is_used(used: NDArray[np.int64]) -> bool:
-    """Tell whether anything of a device is in use; ``used`` is what is, shape (K,)."""
-    in_use = False
-    for dimension in range(used.shape[0]):
-        in_use = in_use or used[dimension] > 0
-    return in_use
-
-
-@kernel
-def _function_of(
-    columns: DeviceColumns, request: ShareRequest, vendor: int, base: int, position: int, used: NDArray[np.int64]
-) -> int:
-    """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
-
-    It belongs to the device whose ordinal its group is.
-    """
-    best = NO_CARD
-    for other in range(used.shape[0]):
-        device = base + other
-        if columns.vendor[device] != vendor or columns.group[device] != columns.ordinal[base + position]:
-            continue
-        if not columns.healthy[device] or columns.cordoned[device] or _is_used(used[other]):
-            continue
-        if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
-            continue
-        if best == NO_CARD or columns.ordinal[device] < columns.ordinal[best]:
-            best = device
-    return best
-
-
-@kernel
-def _take_function(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    pick: tuple[int, int],
-) -> int:
-    """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
-    claim, base, _ = here
-    number, position = pick
-    vendor = terms.functions[claim]
-    if vendor == NO_VENDOR:
-        return NO_REASON
-    function = _function_of(columns, request, vendor, base, position, used)
-    scratch.functions[claim, number] = function
-    return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
-
-
-@kernel
 def _pick(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -246,10 +88,10 @@ def _pick(
     position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
     while position != NO_CARD and picked < wanted:
         tried[position] = True
-        reason = _why_not(columns, request, claim, base + position, used[position])
+        reason = why_not(columns, request, claim, base + position, used[position])
         if terms is not None:  # noqa: SIM102 - without terms the compiler leaves all of it out
             if reason == NO_REASON:
-                reason = _take_function(columns, request, terms, here, used, scratch, (picked, position))
+                reason = take_function(columns, request, terms, here, used, scratch, (picked, position))
         if reason == NO_REASON:
             scratch.picks[claim, picked] = base + position
             picked += 1
@@ -296,8 +138,15 @@ def _fit_claim(
     claim, _, wanted = here
     scratch.tried[: used.shape[0]] = False
     if terms is not None:
-        scopes = terms.scopes
-        if scopes.level[claim] != BY_SCORE and not _keep_scope(columns, request, scopes, here, used, scratch, counts):
+        if terms.partitions.claims[claim]:
+            if take_partition(columns, request, terms.partitions, here, used, scratch, counts):
+                _book(columns, request, terms, here, used, scratch)
+                return True
+            if is_bound_to_partitions(terms.partitions, here[1]):
+                return False
+            counts[:] = 0
+        by_tree = terms.scopes.level[claim] != BY_SCORE
+        if by_tree and not keep_claim_scope(columns, request, terms.scopes, here, used, scratch, counts):
             return False
     picked = _pick(columns, request, terms, here, used, scratch, counts)
     if picked < wanted:
@@ -307,17 +156,6 @@ def _fit_claim(
     scratch.picked[claim] = picked
     _book(columns, request, terms, here, used, scratch)
     return True
-
-
-@kernel
-def _selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: int, devices: int) -> int:
-    """Count the devices of a claim's vendor that the pod selects, whether it may have them or not."""
-    barred = request.device_barred
-    selected = 0
-    for device in range(base, base + devices):
-        if columns.vendor[device] == request.claims.vendor[claim]:
-            selected += int(barred.shape[0] == 0 or barred[device] != BARRED_BY_SELECTOR)
-    return selected
 
 
 @kernel
@@ -357,7 +195,7 @@ def _fit_node(
         wanted = request.claims.wanted[claim]
         if terms is not None:  # noqa: SIM102 - see _pick
             if terms.every[claim]:
-                wanted = max(_selected(columns, request, claim, base, devices), 1)
+                wanted = max(selected(columns, request, claim, base, devices), 1)
         if choice < wanted:
             counts[reasons.TOO_FEW_CARDS] = 1
             return False

@@ -75,6 +75,41 @@ PLAIN_SCHEMA = DimensionRoles()
 """Of devices that have nothing else."""
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Devices of a node that are given out together.
+
+    Attributes
+    ----------
+    members
+        Their indexes, ascending.
+    score
+        Partitions of as many devices with a lower score are looked at first.
+    bandwidth
+        What the bus that joins them can carry, in bytes a second; None where nobody says.
+    """
+
+    members: tuple[int, ...]
+    score: int = 0
+    bandwidth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTable:
+    """How the devices of a node are given out together.
+
+    Attributes
+    ----------
+    partitions
+        In the order in which they are looked at, of equals.
+    only
+        Whole devices are given out in no other way.
+    """
+
+    partitions: tuple[Partition, ...] = ()
+    only: bool = False
+
+
 class Compute(Enum):
     """What a device counts its compute in."""
 
@@ -130,6 +165,8 @@ class Device:
         What allocations call it that were written without its id; empty where there are none such.
     labels
         The labels that the node side gives it, sorted by name; pods may select devices by them.
+    partitions
+        How it is given out with others of its vendor on the node; the same for all of them, None where nobody says.
     """
 
     uuid: str
@@ -152,6 +189,7 @@ class Device:
     compute: Compute = Compute.PERCENT
     place: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    partitions: PartitionTable | None = None
 
     @property
     def in_service(self) -> bool:

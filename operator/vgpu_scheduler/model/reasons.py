@@ -123,6 +123,7 @@ class CardReason(IntEnum):
     CardHeldByPeer = 21
     CardLabelMismatch = 22
     CardVirtualFunctionsExhausted = 23
+    CardPartitionNotFit = 24
 
     @property
     def text(self) -> str:

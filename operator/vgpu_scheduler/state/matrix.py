@@ -12,7 +12,9 @@ from vgpu_scheduler.kernels import (
     CORES,
     NO_GROUP,
     NO_PAIRS,
+    NO_TABLE,
     DeviceColumns,
+    PartitionTables,
     Role,
     explain_devices,
     is_explained,
@@ -20,6 +22,7 @@ from vgpu_scheduler.kernels import (
 )
 from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, DimensionRoles, Piece
 from vgpu_scheduler.state.links import LinkBlocks
+from vgpu_scheduler.state.partitions import PartitionRegister
 from vgpu_scheduler.state.pieces import PieceTable
 
 _GROWTH = 2
@@ -31,7 +34,7 @@ _PER_DEVICE = (
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
 """The fields of :class:`DeviceColumns` that they are."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set", "_partition_table")
 _KINDS = tuple(Compute)
 
 LabelSet = tuple[str, tuple[tuple[str, str], ...]]
@@ -67,6 +70,7 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
+        self._partitions = PartitionRegister()
         self._label_sets: dict[LabelSet, int] = {}
         self._schemas: dict[DimensionRoles, int] = {}
         self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
@@ -94,6 +98,7 @@ class DeviceMatrix:
         self._has_slices = np.zeros(rows, dtype=np.bool_)
         self._compute = np.zeros(rows, dtype=np.int8)
         self._label_set = np.zeros(rows, dtype=np.int32)
+        self._partition_table = np.full(rows, NO_TABLE, dtype=np.int64)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -120,6 +125,11 @@ class DeviceMatrix:
     def label_sets(self) -> tuple[Sequence[LabelSet], NDArray[np.int32]]:
         """Interned (vendor, labels), in the order of their numbers, and the number of each device, shape (D,)."""
         return tuple(self._label_sets), self._label_set
+
+    @property
+    def partitions(self) -> tuple[PartitionTables, NDArray[np.int64]]:
+        """The partition tables, and the number of that of the node that each device is on, shape (D,)."""
+        return self._partitions.tables, self._partition_table
 
     def live_models(self) -> frozenset[str]:
         """Return the types of the devices that are listed now."""
@@ -278,6 +288,7 @@ class DeviceMatrix:
         self._has_slices[new] = [_has_slices(device) for device in devices]
         self._compute[new] = [_KINDS.index(device.compute) for device in devices]
         self._explained[new] = True
+        self._partition_table[new] = self._partitions.number(devices)
         for number, device in enumerate(devices, start=first):
             self._vendor[number] = self.vendor_number(device.vendor)
             model = (device.vendor, device.type, device.mode)

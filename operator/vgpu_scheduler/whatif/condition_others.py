@@ -81,6 +81,7 @@ OTHERWISE: Final[Mapping[str, str]] = {
     CardReason.NumaNotFit.text: f"{_WAIT}: no cards that belong together are free",
     CardReason.CardUuidMismatch.text: f"ask for other cards: {_CARDS}",
     CardReason.CardLabelMismatch.text: "ask for devices with other labels (device-allocate-hint)",
+    CardReason.CardPartitionNotFit.text: f"{_WAIT}: no free cards are a partition of a node",
     CardReason.CardVirtualFunctionsExhausted.text: f"{_WAIT}: no device that it may have has a virtual function left",
     CardReason.CardTimeSlicingExhausted.text: f"{_WAIT}: cards have no share left",
     CardReason.ExclusiveDeviceAllocateConflict.text: f"{_WAIT}: the pod gets no card that others use",

@@ -56,6 +56,7 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.CardUuidMismatch: ("uuid",),
     CardReason.CardLabelMismatch: ("allocate-hint",),
     CardReason.CardVirtualFunctionsExhausted: ("allocate-hint",),
+    CardReason.CardPartitionNotFit: ("partition-spec",),
     CardReason.NumaNotFit: ("numa", "allocate-hint"),
     CardReason.ModeNotFit: (MODE_WORD,),
     CardReason.CardHeldByPeer: ("podgroup-policy",),

@@ -28,7 +28,6 @@ from vgpu_scheduler.dialects.koordinator.names import (
     MEMORY,
     NAME,
     NPU,
-    PARTITION_ANNOTATION,
     RATIO,
     RDMA,
     RDMA_PERCENT,
@@ -36,6 +35,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     TYPE_OF,
     WHOLE_GPUS,
 )
+from vgpu_scheduler.dialects.koordinator.partitions import read_partition_spec
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
@@ -49,7 +49,7 @@ from vgpu_scheduler.model import (
     counted,
 )
 
-_NOT_FOLLOWED = (JOINT_ANNOTATION, PARTITION_ANNOTATION)
+_NOT_FOLLOWED = (JOINT_ANNOTATION,)
 _NOTHING = (0,) * len(DIMENSIONS)
 
 _COMBINATIONS = frozenset({
@@ -92,6 +92,8 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     if claims:
         _refuse_unsupported(pod)
         check_hints(hints, claims)
+        if any(claim.vendor == GPU for claim in claims):
+            read_partition_spec(pod.annotations)
         claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
     return tuple(

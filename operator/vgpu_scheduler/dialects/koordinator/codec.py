@@ -20,9 +20,9 @@ from vgpu_scheduler.dialects.koordinator.names import (
     ISOLATION_LABEL,
     MEMORY,
     MODEL_LABEL,
-    PARTITION_POLICY_LABEL,
     VENDOR_LABEL,
 )
+from vgpu_scheduler.dialects.koordinator.partitions import decode_partitions
 from vgpu_scheduler.dialects.koordinator.parts import (
     MOST_AMOUNT,
     amounts_of,
@@ -38,7 +38,6 @@ from vgpu_scheduler.model import WHOLE, Amounts, Assignment, Device, add, quoted
 
 _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
-_HONOUR = "Honor"
 _VENDOR = "nvidia"
 """Whose GPUs are found by the allocation annotation alone; without the label they are taken for these."""
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti")
@@ -57,8 +56,6 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
         field. A list counts as a whole or not at all.
     """
     labels = {**node.labels, **_labels(inventory)}
-    if node.labels.get(PARTITION_POLICY_LABEL) == _HONOUR or labels.get(PARTITION_POLICY_LABEL) == _HONOUR:
-        raise UnsupportedError(f"label {PARTITION_POLICY_LABEL}: GPU partitions are not followed by this version")
     vendor = labels.get(VENDOR_LABEL, "")
     if vendor and vendor.lower() != _VENDOR:
         raise UnsupportedError(
@@ -79,6 +76,9 @@ def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]
     functions = decode_functions(devices, listed)
     if len(devices) + len(functions) > _MOST_DEVICES:
         raise CodecError(f"spec.devices: {len(functions)} virtual functions are more than a node has")
+    partitions = decode_partitions(inventory, node)
+    if partitions is not None:
+        devices = [replace(device, partitions=partitions) if device.vendor == GPU else device for device in devices]
     return (*_grouped(devices, listed), *functions)
 
 

@@ -10,6 +10,8 @@ ALLOCATED_ANNOTATION = "scheduling.koordinator.sh/device-allocated"
 HINT_ANNOTATION = "scheduling.koordinator.sh/device-allocate-hint"
 JOINT_ANNOTATION = "scheduling.koordinator.sh/device-joint-allocate"
 PARTITION_ANNOTATION = "scheduling.koordinator.sh/gpu-partition-spec"
+PARTITIONS_ANNOTATION = "scheduling.koordinator.sh/gpu-partitions"
+"""On the Device object."""
 
 ISOLATION_LABEL = "koordinator.sh/gpu-isolation-provider"
 PARTITION_POLICY_LABEL = "node.koordinator.sh/gpu-partition-policy"

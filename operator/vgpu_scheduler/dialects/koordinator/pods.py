@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 from vgpu_scheduler.allocators import (
     CardChoice,
     DeviceWish,
+    PartitionOrder,
     ScopeOrder,
     ShareAllocator,
+    ShareChoice,
     ShareDimensions,
     ShareOrder,
     Strategy,
@@ -34,6 +36,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     RATIO,
     TYPE_OF,
 )
+from vgpu_scheduler.dialects.koordinator.partitions import read_partition_spec
 from vgpu_scheduler.dialects.values import number_of
 from vgpu_scheduler.kube import Container, LabelSelector, Pod
 from vgpu_scheduler.model import MIB, NO_DEFAULTS, WHOLE, CardReason, Claim, ClaimDefaults, PodClaims
@@ -121,7 +124,8 @@ class KoordinatorClaims:
             if choice.policy == _MUTEX:
                 choice = replace(choice, policy="spread", idle_only=True)
             order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
-        return ShareAllocator(claims, order, choice, _ALLOCATION, scopes, _wishes(hints, claims))
+        chosen = ShareChoice(scopes, _partitions(annotations), _wishes(hints, claims))
+        return ShareAllocator(claims, order, choice, _ALLOCATION, chosen)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without orders of cards that are HAMi's alone."""
@@ -144,6 +148,14 @@ class KoordinatorClaims:
         """Tell whether a container asks for devices; nothing is written into it."""
         del pod, unclaimed
         return names_any(container, self.resources)
+
+
+def _partitions(annotations: Mapping[str, str]) -> PartitionOrder:
+    """Return how whole GPUs are given out together: as nodes say, or as the pod says that wants a partition."""
+    spec = read_partition_spec(annotations)
+    if spec is None:
+        return PartitionOrder(GPU, takes_gpus_whole)
+    return PartitionOrder(GPU, takes_gpus_whole, required=True, first_only=spec.restricted, bandwidth=spec.bandwidth)
 
 
 def _wishes(hints: Mapping[str, DeviceHint], claims: PodClaims) -> Mapping[str, DeviceWish]:

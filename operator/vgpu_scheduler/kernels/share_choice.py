@@ -1,0 +1,161 @@
+"""Ways of choosing devices that are shared by amounts: by scopes, by partitions, with what belongs to each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels import reasons
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTerms, best_partition
+from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared, keep_scope
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import BARRED_BY_SELECTOR
+from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_PARTITION, NO_REASON, NO_VENDOR
+from vgpu_scheduler.kernels.share_request import ChoiceTerms, ShareRequest, ShareScratch, why_not
+
+
+@kernel
+def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: int, devices: int) -> int:
+    """Count the devices of a claim's vendor that the pod selects, whether it may have them or not."""
+    barred = request.device_barred
+    selected = 0
+    for device in range(base, base + devices):
+        if columns.vendor[device] == request.claims.vendor[claim]:
+            selected += int(barred.shape[0] == 0 or barred[device] != BARRED_BY_SELECTOR)
+    return selected
+
+
+@kernel
+def keep_claim_scope(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    scopes: ScopeTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> bool:
+    """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
+    claim, base, wanted = here
+    tried = scratch.tried[: used.shape[0]]
+    vendor = request.claims.vendor[claim]
+    known = has_tree(columns, vendor, base, used.shape[0])
+    if not known and not scopes.required:
+        return True
+    found = 0
+    for position in range(used.shape[0]):
+        tried[position] = columns.vendor[base + position] != vendor
+        if not tried[position]:
+            reason = why_not(columns, request, claim, base + position, used[position])
+            if reason == NO_REASON:
+                found += 1
+            else:
+                counts[reason] += 1
+                tried[position] = True
+    if found < wanted:
+        if found > 0:
+            counts[reasons.TOO_FEW] = found
+        return False
+    if scopes.whole[claim]:
+        scratch.score[: used.shape[0]] = 0
+    if known and keep_scope(columns, scopes.level[claim], wanted, base, used, scratch.score, tried):
+        return True
+    counts[reasons.OTHER_NUMA] = found
+    return False
+
+
+@kernel
+def take_partition(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: PartitionTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> bool:
+    """Pick the devices of the best partition that nobody uses anything of; False where there is none."""
+    claim, base, wanted = here
+    free, taken, found = 0, 0, 0
+    for position in range(used.shape[0]):
+        device = base + position
+        if columns.vendor[device] != request.claims.vendor[claim]:
+            continue
+        reason = why_not(columns, request, claim, device, used[position])
+        shared = columns.healthy[device] and is_shared(columns, device, used[position])
+        bit = 1 << columns.ordinal[device] if columns.ordinal[device] < MOST_MEMBERS else 0
+        if shared:
+            taken |= bit
+        if reason != NO_REASON:
+            counts[reason] += 1
+            continue
+        found += 1
+        if not shared:
+            free |= bit
+    number = best_partition(terms, base, wanted, free, taken)
+    if number == NO_PARTITION:
+        if found > 0:
+            counts[reasons.OTHER_PARTITION] = found
+        return False
+    picked = 0
+    for position in range(used.shape[0]):
+        device = base + position
+        own = columns.vendor[device] == request.claims.vendor[claim] and columns.ordinal[device] < MOST_MEMBERS
+        if own and terms.tables.mask[number] >> columns.ordinal[device] & 1 == 1 and picked < wanted:
+            scratch.picks[claim, picked] = device
+            picked += 1
+    scratch.picked[claim] = picked
+    return True
+
+
+@kernel
+def _is_used(used: NDArray[np.int64]) -> bool:
+    """Tell whether anything of a device is in use; ``used`` is what is, shape (K,)."""
+    in_use = False
+    for dimension in range(used.shape[0]):
+        in_use = in_use or used[dimension] > 0
+    return in_use
+
+
+@kernel
+def _function_of(
+    columns: DeviceColumns, request: ShareRequest, vendor: int, base: int, position: int, used: NDArray[np.int64]
+) -> int:
+    """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
+
+    It belongs to the device whose ordinal its group is.
+    """
+    best = NO_CARD
+    for other in range(used.shape[0]):
+        device = base + other
+        if columns.vendor[device] != vendor or columns.group[device] != columns.ordinal[base + position]:
+            continue
+        if not columns.healthy[device] or columns.cordoned[device] or _is_used(used[other]):
+            continue
+        if request.device_barred.shape[0] > 0 and request.device_barred[device] != 0:
+            continue
+        if best == NO_CARD or columns.ordinal[device] < columns.ordinal[best]:
+            best = device
+    return best
+
+
+@kernel
+def take_function(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    pick: tuple[int, int],
+) -> int:
+    """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
+    claim, base, _ = here
+    number, position = pick
+    vendor = terms.functions[claim]
+    if vendor == NO_VENDOR:
+        return NO_REASON
+    function = _function_of(columns, request, vendor, base, position, used)
+    scratch.functions[claim, number] = function
+    return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
