@@ -193,14 +193,6 @@ def test_pods_without_devices_claim_nothing() -> None:
     assert [c.claims for c in DIALECT.claims.read(pod(cpu="1", ratio="0"))] == [()]
 
 
-@pytest.mark.parametrize("name", ["device-joint-allocate"])
-def test_what_is_not_followed_is_refused_by_name(name: str) -> None:
-    key = f"scheduling.koordinator.sh/{name}"
-    assert key in DIALECT.claims.pod_annotations
-    with pytest.raises(ClaimError, match=key):
-        DIALECT.claims.read(pod(ratio="50", annotations={key: "{}"}))
-
-
 def test_shares_go_where_the_node_has_the_same_provider_of_isolation() -> None:
     label = "koordinator.sh/gpu-isolation-provider"
     assert label in DIALECT.claims.pod_labels

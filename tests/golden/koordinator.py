@@ -6,7 +6,7 @@ HAMi. That a request is refused is compared, the words are not.
 
 Beyond this version, and counted as not implemented:
 
-* pods with a joint allocation, and pods that ask for NPUs: they are refused by name;
+* pods that ask for NPUs: they are refused by name;
 * nodes that give cards out by shared resource templates.
 
 Models that cannot be shared are what a policy denies to pods with shares.
@@ -33,7 +33,8 @@ from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, ShareO
 from vgpu_scheduler.dialects import ClaimError, CodecError
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
-from vgpu_scheduler.dialects.koordinator.hints import required_scope
+from vgpu_scheduler.dialects.koordinator.hints import read_hints, required_scope
+from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.partitions import PartitionSpec, read_partition_spec
 from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import Node, decode_node, decode_pod, to_int
@@ -81,9 +82,6 @@ def run_request(case: Case) -> Outcome:
     if _asks_for_npus(pod):
         return Outcome("not_implemented", "NPUs")
     crashes = case["expect"].get("panic", False)
-    expect = case["expect"]
-    if not crashes and expect["status"]["code"] == "Success" and not expect["skip"] and _beyond_this_version(pod):
-        return Outcome("not_implemented", "a joint allocation")
     theirs, ours = _read(case, Switches(KOORDINATOR)), _read(case, Switches(NONE))
     found = [*differences("twin", _read_expected(case), theirs), *differences("product", ours, _read_by_product(pod))]
     if found:
@@ -107,7 +105,7 @@ def _read_expected(case: Case) -> Obj:
             for key, value in expect["gpu"].items()
             if key not in ("candidateTemplates", "enforceTemplate", "requiredTopologyScope")
         }
-    return found
+    return {**found, "joint": expect["joint"]} if "joint" in expect else found
 
 
 def _read(case: Case, switch: Switches) -> Obj:
@@ -138,6 +136,9 @@ def _read(case: Case, switch: Switches) -> Obj:
             "requiredTopologyScopeLevel": level,
             **_partition(koordinator_hints.spec(pod, wanted)),
         }
+    jointly = koordinator_hints.joint(pod, wanted) if wanted else None
+    if jointly is not None:
+        found["joint"] = {"deviceTypes": list(jointly.types), "requiredScope": jointly.scope}
     return found
 
 
@@ -169,6 +170,10 @@ def _read_by_product(wire: Obj) -> Obj:
                 "requiredTopologyScopeLevel": required_scope(pod.annotations),
                 **_partition(read_partition_spec(pod.annotations)),
             }
+    jointly = read_joint(pod.annotations, _by_type(claims).values(), read_hints(pod.annotations)) if asked else None
+    if jointly is not None:
+        scope = koordinator_hints.SAME_SWITCH if jointly.same_switch else ""
+        found["joint"] = {"deviceTypes": list(jointly.types), "requiredScope": scope}
     return found
 
 
@@ -353,18 +358,11 @@ def _any_of(case: Case) -> Obj:
 def beyond_reach(case: Case) -> str:
     """What in an allocation is beyond this version; empty if nothing is."""
     pod, args = case["pod"], case["args"]
-    if beyond := _beyond_this_version(pod):
-        return beyond
     if "numaAffinity" in args:
         return "the NUMA affinity of the topology manager"
     if "gpuSharedResourceTemplates" in args or _asks_for_npus(pod):
         return "NPUs"
     return ""
-
-
-def _beyond_this_version(pod: Obj) -> str:
-    given = pod["metadata"].get("annotations", {})
-    return f"annotation {koordinator_hints.JOINT}" if koordinator_hints.JOINT in given else ""
 
 
 def _asks_for_npus(pod: Obj) -> bool:

@@ -23,6 +23,7 @@ from vgpu_scheduler.allocators import (
     DeviceWish,
     FitColumns,
     HamiAllocator,
+    JointOrder,
     PartitionOrder,
     ScopeOrder,
     ShareAllocator,
@@ -137,6 +138,7 @@ def check(world: World) -> Counter[str]:
         ScopeOrder("gpu", _is_whole, pod.scope) if pod.by_tree else None,
         _partition_order(pod) if pod.by_tree else None,
         _wishes(pod),
+        JointOrder(pod.joint, frozenset({*pod.joint} - {"gpu"}), pod.same_switch) if pod.joint else None,
     )
     choice = CardChoice(idle_only=pod.idle, limits=limits)
     allocator = ShareAllocator(claims, world.order(), choice, dimensions, chosen)
@@ -275,6 +277,8 @@ def random_share_world(rng: np.random.Generator) -> World:
     world = World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
     if rng.random() < 0.25:
         _set_partitions(rng, world)
+    if rng.random() < 0.25:
+        _set_joint(rng, world)
     if rng.random() < 0.15:
         _set_modes(rng, world)
     if rng.random() < 0.25:
@@ -282,6 +286,22 @@ def random_share_world(rng: np.random.Generator) -> World:
     if rng.random() < 0.2:
         _set_functions(rng, world)
     return world
+
+
+def _set_joint(rng: np.random.Generator, world: World) -> None:
+    """Have one container ask for GPUs and other devices that are near each other, of which there are more."""
+    gpus = _want(rng, "gpu") if rng.random() < 0.3 else shares.Want("gpu", some(rng, 1, 2, 3), (0, 0, 0, 100), (0,) * 4)
+    wants = (gpus, _want(rng, "rdma"))
+    joint = some(rng, ("gpu", "rdma"), ("gpu", "rdma"), ("rdma", "gpu"))
+    same, tree = bool(rng.random() < 0.5), bool(rng.random() < 0.7)
+    world.pod = replace(
+        world.pod, containers=(shares.Container("app", wants),), joint=joint, same_switch=same, by_tree=tree
+    )
+    for place, node in enumerate(world.nodes):
+        last = sum(device.vendor == "rdma" for device in node)
+        node += [_random_device(rng, f"{place}/rdma/{i}", "rdma", i, even=True) for i in range(last, last + 3)]
+        if rng.random() < 0.8:
+            _set_places(rng, node)
 
 
 def _set_partitions(rng: np.random.Generator, world: World) -> None:

@@ -202,7 +202,7 @@ def picks_of(by_type: Mapping[str, Sequence[Slot]], world: World) -> Picks | Non
             return None
     joint = world.joint if world.joint and world.joint.types and len(by_type) > 1 else None
     types = list(joint.types) if joint else []
-    near: set[str] = set()
+    near: set[Place] = set()
     picked: Picks = {}
     for kind in [*types, *(kind for kind in by_type if kind not in types)]:
         least, each = desired(by_type[kind], kind, world)
@@ -217,14 +217,25 @@ def picks_of(by_type: Mapping[str, Sequence[Slot]], world: World) -> Picks | Non
             return None
         picked[kind] = found
         if joint and kind == types[0]:
-            near = switches(found)
-    if joint and joint.same_switch and any(switches(picked[kind]) != near for kind in types[1:]):
+            near = switches(found, world)
+    if joint and joint.same_switch and any(switches(picked[kind], world) != near for kind in types[1:]):
         return None
     return picked
 
 
-def switches(picks: Sequence[Pick]) -> set[str]:
-    return {pick.slot.place[1] for pick in picks if pick.slot.place is not None}
+Place = tuple[int, str]
+
+
+def switch_of(slot: Slot, world: World) -> Place | None:
+    """The switch of a device; Koordinator looks at its id alone."""
+    if slot.place is None:
+        return None
+    return (0, slot.place[1]) if world.switch(KoordinatorQuirk.SWITCH_BY_ID) else slot.place
+
+
+def switches(picks: Sequence[Pick], world: World) -> set[Place]:
+    found = (switch_of(pick.slot, world) for pick in picks)
+    return {place for place in found if place is not None}
 
 
 def desired(own: Sequence[Slot], kind: str, world: World) -> tuple[int, Amounts]:
@@ -241,7 +252,7 @@ def desired(own: Sequence[Slot], kind: str, world: World) -> tuple[int, Amounts]
 
 
 def pick(
-    every: Sequence[Slot], kind: str, number: tuple[int, int, Amounts], near: set[str], world: World
+    every: Sequence[Slot], kind: str, number: tuple[int, int, Amounts], near: set[Place], world: World
 ) -> list[Pick]:
     least, most, each = number
     hint, ask = world.hints.get(kind) or {}, world.wanted[kind]
@@ -265,7 +276,7 @@ def pick(
     order = ordered(own, each, world.strategy)
     fitting = [slot for slot in order if slot.room_for(each)]
     if near:
-        order = in_turns(order if world.switch(KoordinatorQuirk.UNFIT_TAKES_A_TURN) else fitting, near)
+        order = in_turns(order if world.switch(KoordinatorQuirk.UNFIT_TAKES_A_TURN) else fitting, near, world)
         fitting = [slot for slot in order if slot.room_for(each)]
     picks = []
     for slot in fitting:
@@ -280,14 +291,14 @@ def pick(
     return picks[:most] if len(picks) >= least else []
 
 
-def in_turns(order: Sequence[Slot], near: set[str]) -> list[Slot]:
+def in_turns(order: Sequence[Slot], near: set[Place], world: World) -> list[Slot]:
     """The best of each switch, then the second best of each, and so on; then those of other switches."""
     turns: dict[int, list[Slot]] = {}
-    seen: dict[str, int] = {}
+    seen: dict[Place, int] = {}
     for slot in order:
-        switch = slot.place[1] if slot.place else ""
+        switch = switch_of(slot, world)
         turn = -1
-        if slot.place and switch in near:
+        if switch is not None and switch in near:
             turn = seen[switch] = seen.get(switch, -1) + 1
         turns.setdefault(turn, []).append(slot)
     rest = turns.pop(-1, [])

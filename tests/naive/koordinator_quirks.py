@@ -20,6 +20,7 @@ class KoordinatorQuirk(Enum):
     WORD_UNKNOWN_IGNORED = "koordinator-word-unknown-ignored"
     PARTITIONS_UNREADABLE = "koordinator-partitions-unreadable"
     JOINT_GIVES_MORE = "koordinator-joint-gives-more"
+    SWITCH_BY_ID = "koordinator-switch-by-id"
     UNFIT_TAKES_A_TURN = "koordinator-unfit-takes-a-turn"
     WEBHOOK_BY_CONTAINER = "koordinator-webhook-by-container"
     WEBHOOK_OVERWRITES = "koordinator-webhook-overwrites"

@@ -74,6 +74,8 @@ class Pod:
     selected: tuple[tuple[str, str], ...] = ()  # by vendor, the label that devices must have
     every: frozenset[str] = frozenset()  # vendors of whose devices the pod wants all that it selects
     partition: tuple[bool, int | None] | None = None  # restricted or not, and the least bandwidth; if it wants one
+    joint: tuple[str, ...] = ()  # vendors, of which the others follow the first below its switches
+    same_switch: bool = False
     functions: frozenset[str] = frozenset()  # vendors of whose devices it wants a function with each
 
 
@@ -130,9 +132,9 @@ def place(devices: Sequence[Device], pod: Pod) -> Outcome:
         group = running
         if container.kind == "init":
             group = [replace(device, used=list(device.used)) for device in running]
-        picks: list[str] = []
-        result.picks.append(picks)
-        for want in container.wants:
+        by_want: dict[str, list[str]] = {}
+        near: set[int] = set()
+        for want in sorted(container.wants, key=lambda want: rank(want, pod)):
             own = [device for device in group if device.vendor == want.vendor]
             result.choice = len(own)
             if want.vendor in pod.every:
@@ -140,16 +142,26 @@ def place(devices: Sequence[Device], pod: Pod) -> Outcome:
             if len(own) < want.count:
                 return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
             there = group if want.vendor in pod.functions else None
-            chosen, counts = choose(own, want, pod, there)
+            follows = 0 < rank(want, pod) < len(pod.joint)
+            chosen, counts = choose(own, want, pod, there, near if follows and want.vendor != "gpu" else None)
             if len(chosen) < want.count:
                 return replace(result, fits=False, counts=counts)
+            below = {device.switch for device in chosen} - {-1}
+            if follows and pod.same_switch and below != near:
+                return replace(result, fits=False, counts=counts + Counter({"NumaNotFit": len(chosen)}))
+            near = near if rank(want, pod) else below
             with_them = [] if there is None else [free_functions(device, there, pod)[0] for device in chosen]
             for device in chosen:
                 device.used = [used + asked for used, asked in zip(device.used, want.amounts, strict=True)]
             for device in with_them:
                 device.used = list(device.total)
-            picks += [device.name for device in [*chosen, *with_them]]
+            by_want[want.vendor] = [device.name for device in [*chosen, *with_them]]
+        result.picks.append([name for want in container.wants for name in by_want[want.vendor]])
     return result
+
+
+def rank(want: Want, pod: Pod) -> int:
+    return pod.joint.index(want.vendor) if want.vendor in pod.joint else len(pod.joint)
 
 
 def free_functions(device: Device, group: Sequence[Device], pod: Pod) -> list[Device]:
@@ -160,7 +172,7 @@ def free_functions(device: Device, group: Sequence[Device], pod: Pod) -> list[De
 
 
 def choose(
-    own: Sequence[Device], want: Want, pod: Pod, there: Sequence[Device] | None
+    own: Sequence[Device], want: Want, pod: Pod, there: Sequence[Device] | None, near: set[int] | None
 ) -> tuple[list[Device], Counter[str]]:
     order = pod.order
     scores = [
@@ -174,7 +186,13 @@ def choose(
         return choose_by_tree(own, want, pod, scores)
     chosen: list[Device] = []
     counts: Counter[str] = Counter()
-    for position in deviceshare.order(scores, [device.index for device in own]):
+    order_of_trial = deviceshare.order(scores, [device.index for device in own])
+    least = most = want.count
+    if near is not None:
+        order_of_trial = in_turns(order_of_trial, own, near, [not why_not(device, want, pod) for device in own])
+        most = max(want.count, len(near))
+        least = most if pod.same_switch else least
+    for position in order_of_trial:
         reason = why_not(own[position], want, pod)
         if not reason and there is not None and not free_functions(own[position], there, pod):
             reason = "CardVirtualFunctionsExhausted"
@@ -182,11 +200,22 @@ def choose(
             counts[reason] += 1
         else:
             chosen.append(own[position])
-        if len(chosen) == want.count:
+        if len(chosen) == most:
             break
-    if 0 < len(chosen) < want.count:
+    if 0 < len(chosen) < least:
         counts["AllocatedCardsInsufficientRequest"] = len(chosen)
-    return chosen, counts
+    return chosen if len(chosen) >= least else [], counts
+
+
+def in_turns(order: Sequence[int], own: Sequence[Device], near: set[int], fits: Sequence[bool]) -> list[int]:
+    """The best that fits of each switch, then the second best, and so on; then all others."""
+    turns: dict[int, int] = {}
+    seen: Counter[int] = Counter()
+    for position in order:
+        if fits[position] and own[position].switch in near:
+            turns[position] = seen[own[position].switch]
+            seen[own[position].switch] += 1
+    return sorted(order, key=lambda position: turns.get(position, len(own)))
 
 
 def choose_partition(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], Counter[str]]:
@@ -203,7 +232,8 @@ def choose_partition(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[
         restricted=restricted,
     )
     if members is not None:
-        return [device for member in sorted(members) for device in own if device.index == member], Counter()
+        found = [device for member in sorted(members) for device in own if device.index == member]
+        return found, Counter(reason for reason in reasons if reason)
     counts = Counter(reason for reason in reasons if reason)
     if room := reasons.count(""):
         counts["CardPartitionNotFit"] = room

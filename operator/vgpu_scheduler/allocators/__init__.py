@@ -17,7 +17,7 @@ from vgpu_scheduler.allocators.order import (
     card_order,
 )
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
-from vgpu_scheduler.allocators.share_choice import DeviceWish, PartitionOrder, ScopeOrder, ShareChoice
+from vgpu_scheduler.allocators.share_choice import DeviceWish, JointOrder, PartitionOrder, ScopeOrder, ShareChoice
 from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
 
@@ -36,6 +36,7 @@ __all__ = [
     "FitColumns",
     "FitRules",
     "HamiAllocator",
+    "JointOrder",
     "NamedCards",
     "PartitionOrder",
     "QuotaRemainder",

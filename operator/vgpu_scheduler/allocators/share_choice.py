@@ -16,6 +16,7 @@ from vgpu_scheduler.kernels import (
     NO_VENDOR,
     ChoiceTerms,
     ChoosyRequest,
+    JointTerms,
     PartitionTerms,
     ScopeTerms,
 )
@@ -92,6 +93,25 @@ class PartitionOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class JointOrder:
+    """How devices of several vendors are chosen below the same switches.
+
+    Attributes
+    ----------
+    vendors
+        Those of the first choose the switches, the others follow.
+    one_each
+        The vendors that follow with a device for each switch, if there are so many, however few are claimed.
+    same_switch
+        All must be below the same switches.
+    """
+
+    vendors: tuple[str, ...]
+    one_each: frozenset[str] = frozenset()
+    same_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ShareChoice:
     """How the devices of one pod are chosen.
 
@@ -103,11 +123,14 @@ class ShareChoice:
         As partitions, if they are.
     wishes
         What the pod says of the devices of each vendor; vendors of which it says nothing are left out.
+    joint
+        Near each other, if they are; claims of these vendors are one container's.
     """
 
     scopes: ScopeOrder | None = None
     partitions: PartitionOrder | None = None
     wishes: Mapping[str, DeviceWish] = field(default_factory=dict)
+    joint: JointOrder | None = None
 
     @property
     def looks_further(self) -> bool:
@@ -123,7 +146,8 @@ class ShareChoice:
         by_tree = self._goes_by_tree(devices)
         partitions = self._partition_terms(claims, devices)
         wishes = [self.wish(claim.vendor) for claim in claims]
-        if not by_tree and not partitions.claims.any() and not self.looks_further:
+        joint = self._joint_terms(claims)
+        if not (by_tree or partitions.claims.any() or self.looks_further or joint.follows.any()):
             return None
         functions = [devices.vendor_number(wish.functions) if wish.functions else NO_VENDOR for wish in wishes]
         return ChoiceTerms(
@@ -131,6 +155,7 @@ class ShareChoice:
             every=np.array([wish.every for wish in wishes], dtype=np.bool_),
             functions=np.array(functions, dtype=np.int64),
             partitions=partitions,
+            joint=joint,
         )
 
     def not_selected(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
@@ -176,6 +201,22 @@ class ShareChoice:
             required=order is not None and order.required,
             first_only=order is not None and order.first_only,
             bandwidth=-1 if order is None or order.bandwidth is None else order.bandwidth,
+        )
+
+    def _joint_terms(self, claims: Sequence[Claim]) -> JointTerms:
+        """Say which claims follow which."""
+        vendors = () if self.joint is None else self.joint.vendors
+        one_each = frozenset[str]() if self.joint is None else self.joint.one_each
+        ranks = [vendors.index(claim.vendor) if claim.vendor in vendors else len(vendors) for claim in claims]
+        order = sorted(range(len(claims)), key=ranks.__getitem__)
+        follows = [0 < rank < len(vendors) for rank in ranks]
+        own = [claim.vendor in one_each for claim in claims]
+        return JointTerms(
+            order=np.array(order, dtype=np.int64),
+            first=order[0],
+            follows=np.array(follows, dtype=np.bool_),
+            one_each=np.array(own, dtype=np.bool_),
+            same=self.joint is not None and self.joint.same_switch,
         )
 
 

@@ -206,4 +206,5 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
             picks=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
             picked=np.zeros(len(self._flat), dtype=np.int64),
             functions=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
+            turn=np.zeros(most, dtype=np.int64),
         )

@@ -5,6 +5,7 @@ has a naive twin in ``tests/naive`` that says the same in plain Python.
 """
 
 from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
+from vgpu_scheduler.kernels.choose.joint import JointTerms
 from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTables, PartitionTerms, partition_mask
 from vgpu_scheduler.kernels.choose.scopes import BY_SCORE, MACHINE, NUMA_NODE, SWITCH, ScopeTerms
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role, role_row
@@ -143,6 +144,7 @@ __all__ = [
     "DeviceColumns",
     "EvictionCosts",
     "FitResult",
+    "JointTerms",
     "LinkScratch",
     "NodeCpu",
     "Occupants",

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.joint import JointTerms, are_same_switches, switches, take_turns
 from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTerms, best_partition
 from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared, keep_scope
 from vgpu_scheduler.kernels.columns import DeviceColumns
@@ -105,7 +106,6 @@ def take_partition(
         if own and terms.tables.mask[number] >> columns.ordinal[device] & 1 == 1 and picked < wanted:
             scratch.picks[claim, picked] = device
             picked += 1
-    scratch.picked[claim] = picked
     return True
 
 
@@ -159,3 +159,42 @@ def take_function(
     function = _function_of(columns, request, vendor, base, position, used)
     scratch.functions[claim, number] = function
     return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
+
+
+@kernel
+def follow(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+) -> tuple[int, int]:
+    """Prepare the choice of devices near those that were picked first; return how many there must be, and may be."""
+    claim, base, wanted = here
+    if not terms.joint.one_each[claim]:
+        return wanted, wanted
+    first = scratch.picks[terms.joint.first, : scratch.picked[terms.joint.first]]
+    fitting = scratch.tried[: used.shape[0]]
+    for position in range(used.shape[0]):
+        own = columns.vendor[base + position] == request.claims.vendor[claim]
+        fitting[position] = own and why_not(columns, request, claim, base + position, used[position]) == NO_REASON
+    take_turns(columns, base, first, fitting, scratch.turn, scratch.score)
+    fitting[:] = False  # nothing was tried yet
+    most = max(wanted, switches(columns, first))
+    return most if terms.joint.same else wanted, most
+
+
+@kernel
+def is_near_enough(
+    columns: DeviceColumns, terms: JointTerms, claim: int, scratch: ShareScratch, counts: NDArray[np.int16]
+) -> bool:
+    """Tell whether the picks of a claim are below the switches that they must be below."""
+    if not terms.follows[claim] or not terms.same:
+        return True
+    first, picks = scratch.picks[terms.first], scratch.picks[claim]
+    number, picked = scratch.picked[terms.first], scratch.picked[claim]
+    if are_same_switches(columns, first[:number], picks[:picked]):
+        return True
+    counts[reasons.OTHER_NUMA] = picked
+    return False

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.joint import JointTerms
 from vgpu_scheduler.kernels.choose.partitions import PartitionTerms
 from vgpu_scheduler.kernels.choose.scopes import ScopeTerms
 from vgpu_scheduler.kernels.columns import DeviceColumns
@@ -34,6 +35,7 @@ class ChoiceTerms(NamedTuple):
     every: NDArray[np.bool_]  # (C,) all devices that the pod selects, however many a node has
     functions: NDArray[np.int64]  # (C,) the vendor of the devices of which one is taken with each pick, or NO_VENDOR
     partitions: PartitionTerms
+    joint: JointTerms
 
 
 class ChoosyRequest(NamedTuple):
@@ -52,6 +54,7 @@ class ShareScratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, M) device numbers
     picked: NDArray[np.int64]  # (C,) how many of them each claim has
     functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
+    turn: NDArray[np.int64]  # (M,) when a device comes that follows others below their switches
 
 
 @kernel

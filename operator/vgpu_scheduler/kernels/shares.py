@@ -20,7 +20,14 @@ from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, share_score
 from vgpu_scheduler.kernels.request import FitResult
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_CONTAINER, NO_REASON, NO_VENDOR
-from vgpu_scheduler.kernels.share_choice import keep_claim_scope, selected, take_function, take_partition
+from vgpu_scheduler.kernels.share_choice import (
+    follow,
+    is_near_enough,
+    keep_claim_scope,
+    selected,
+    take_function,
+    take_partition,
+)
 from vgpu_scheduler.kernels.share_request import ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch, why_not
 from vgpu_scheduler.model import ContainerKind
 
@@ -125,6 +132,38 @@ def _book(
 
 
 @kernel
+def _pick_by_terms(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    terms: ChoiceTerms,
+    here: tuple[int, int, int],
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> int:
+    """Pick as the terms say; return how many are picked, 0 where they are too few."""
+    claim, base, wanted = here
+    if terms.partitions.claims[claim]:
+        if take_partition(columns, request, terms.partitions, here, used, scratch, counts):
+            return wanted
+        if is_bound_to_partitions(terms.partitions, base):
+            return 0
+        counts[:] = 0
+    by_tree = terms.scopes.level[claim] != BY_SCORE
+    if by_tree and not keep_claim_scope(columns, request, terms.scopes, here, used, scratch, counts):
+        return 0
+    least, most = wanted, wanted
+    if terms.joint.follows[claim]:
+        least, most = follow(columns, request, terms, here, used, scratch)
+    picked = _pick(columns, request, terms, (claim, base, most), used, scratch, counts)
+    if picked >= least:
+        return picked
+    if picked > 0:
+        counts[reasons.TOO_FEW] = picked
+    return 0
+
+
+@kernel
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -137,25 +176,28 @@ def _fit_claim(
     """Try the devices in their order, and book the picks; False when too few fit."""
     claim, _, wanted = here
     scratch.tried[: used.shape[0]] = False
-    if terms is not None:
-        if terms.partitions.claims[claim]:
-            if take_partition(columns, request, terms.partitions, here, used, scratch, counts):
-                _book(columns, request, terms, here, used, scratch)
-                return True
-            if is_bound_to_partitions(terms.partitions, here[1]):
-                return False
-            counts[:] = 0
-        by_tree = terms.scopes.level[claim] != BY_SCORE
-        if by_tree and not keep_claim_scope(columns, request, terms.scopes, here, used, scratch, counts):
-            return False
-    picked = _pick(columns, request, terms, here, used, scratch, counts)
-    if picked < wanted:
-        if picked > 0:
+    if terms is None:
+        picked = _pick(columns, request, terms, here, used, scratch, counts)
+        scratch.picked[claim] = picked
+        if picked < wanted and picked > 0:
             counts[reasons.TOO_FEW] = picked
-        return False
-    scratch.picked[claim] = picked
-    _book(columns, request, terms, here, used, scratch)
-    return True
+        enough = picked >= wanted
+    else:
+        picked = _pick_by_terms(columns, request, terms, here, used, scratch, counts)
+        scratch.picked[claim] = picked
+        enough = picked >= wanted and is_near_enough(columns, terms.joint, claim, scratch, counts)
+    if enough:
+        _book(columns, request, terms, here, used, scratch)
+    return enough
+
+
+@kernel
+def _listed(columns: DeviceColumns, vendor: int, base: int, devices: int) -> int:
+    """Count the devices of a vendor among those that begin at a number."""
+    count = 0
+    for device in range(base, base + devices):
+        count += int(columns.vendor[device] == vendor)
+    return count
 
 
 @kernel
@@ -177,7 +219,10 @@ def _fit_node(
     own = scratch.used[1, :devices]
     copy_rows(columns.used[base : base + devices], running)
     container = NO_CONTAINER
-    for claim in range(request.claims.container.shape[0]):
+    for number in range(request.claims.container.shape[0]):
+        claim = number
+        if terms is not None:
+            claim = terms.joint.order[number]
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
         init = request.claims.kind[claim] == _INIT
         used = own if init else running
@@ -187,10 +232,7 @@ def _fit_node(
                 copy_rows(running, own)
         # A container claims devices of a vendor once, so that no claim of its own can have changed this score.
         score_devices(columns, request, claim, base, used, scratch.score)
-        choice = 0
-        for position in range(devices):
-            if columns.vendor[base + position] == request.claims.vendor[claim]:
-                choice += 1
+        choice = _listed(columns, request.claims.vendor[claim], base, devices)
         result.cards[row] = choice
         wanted = request.claims.wanted[claim]
         if terms is not None:  # noqa: SIM102 - see _pick

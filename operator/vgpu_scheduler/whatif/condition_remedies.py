@@ -57,7 +57,7 @@ _KEEPS_FROM_CARDS: Final = {
     CardReason.CardLabelMismatch: ("allocate-hint",),
     CardReason.CardVirtualFunctionsExhausted: ("allocate-hint",),
     CardReason.CardPartitionNotFit: ("partition-spec",),
-    CardReason.NumaNotFit: ("numa", "allocate-hint"),
+    CardReason.NumaNotFit: ("numa", "allocate-hint", "joint-allocate"),
     CardReason.ModeNotFit: (MODE_WORD,),
     CardReason.CardHeldByPeer: ("podgroup-policy",),
 }

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, check_hints, read_hints, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DIMENSIONS,
@@ -24,7 +25,6 @@ from vgpu_scheduler.dialects.koordinator.names import (
     GPU_RATIO,
     GPU_SHARED,
     ISOLATION_LABEL,
-    JOINT_ANNOTATION,
     MEMORY,
     NAME,
     NPU,
@@ -49,7 +49,6 @@ from vgpu_scheduler.model import (
     counted,
 )
 
-_NOT_FOLLOWED = (JOINT_ANNOTATION,)
 _NOTHING = (0,) * len(DIMENSIONS)
 
 _COMBINATIONS = frozenset({
@@ -90,10 +89,10 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
             raise
         raise ClaimError(f"{error} (what containers {' and '.join(asking)} ask for is added up)") from None
     if claims:
-        _refuse_unsupported(pod)
         check_hints(hints, claims)
         if any(claim.vendor == GPU for claim in claims):
             read_partition_spec(pod.annotations)
+        read_joint(pod.annotations, claims, hints)
         claims = tuple(_isolated(claim, pod.labels.get(ISOLATION_LABEL, "")) for claim in claims)
     holder = _holder(pod) if claims else -1
     return tuple(
@@ -217,12 +216,6 @@ def _advice(requests: Mapping[str, int]) -> str:
     single = ", ".join((*WHOLE_GPUS, GPU_PERCENT))
     several = f"{GPU_MEMORY} or {GPU_RATIO} (with {GPU_CORE} and {GPU_SHARED} or without)"
     return f"{names} cannot be asked for together: ask for one of {single} alone, or for {several}"
-
-
-def _refuse_unsupported(pod: Pod) -> None:
-    for name in _NOT_FOLLOWED:
-        if name in pod.annotations:
-            raise ClaimError(f"annotation {name} is not followed by this version: remove it")
 
 
 def _isolated(claim: Claim, provider: str) -> Claim:

@@ -1,6 +1,6 @@
 """The Koordinator dialect: from the Device object and the pod's requests to an allocation annotation and back.
 
-Joint allocation and NPUs are refused by name, and so are nodes whose GPUs are of other vendors than NVIDIA.
+NPUs are refused by name, and so are nodes whose GPUs are of other vendors than NVIDIA.
 """
 
 from __future__ import annotations

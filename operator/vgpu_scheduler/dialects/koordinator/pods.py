@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from vgpu_scheduler.allocators import (
     CardChoice,
     DeviceWish,
+    JointOrder,
     PartitionOrder,
     ScopeOrder,
     ShareAllocator,
@@ -22,6 +23,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.claims import pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import fill
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint, odd_hints, read_hints, takes_gpus_whole
+from vgpu_scheduler.dialects.koordinator.joint import read_joint
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
@@ -124,7 +126,8 @@ class KoordinatorClaims:
             if choice.policy == _MUTEX:
                 choice = replace(choice, policy="spread", idle_only=True)
             order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
-        chosen = ShareChoice(scopes, _partitions(annotations), _wishes(hints, claims))
+        joint = _joint(annotations, claims, hints)
+        chosen = ShareChoice(scopes, _partitions(annotations), _wishes(hints, claims), joint)
         return ShareAllocator(claims, order, choice, _ALLOCATION, chosen)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
@@ -148,6 +151,14 @@ class KoordinatorClaims:
         """Tell whether a container asks for devices; nothing is written into it."""
         del pod, unclaimed
         return names_any(container, self.resources)
+
+
+def _joint(annotations: Mapping[str, str], claims: PodClaims, hints: Mapping[str, DeviceHint]) -> JointOrder | None:
+    """Return which devices follow which; GPUs are never more than are asked for."""
+    joint = read_joint(annotations, (claim for container in claims for claim in container.claims), hints)
+    if joint is None or len(joint.types) < 2:
+        return None
+    return JointOrder(joint.types, frozenset({*joint.types} - {GPU}), joint.same_switch)
 
 
 def _partitions(annotations: Mapping[str, str]) -> PartitionOrder:

@@ -1,0 +1,59 @@
+"""Joint allocation: devices of several types of a pod below the same PCIe switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint
+from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, JOINT_ANNOTATION
+from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, word_of
+from vgpu_scheduler.model import Claim, quoted
+
+_TYPES: Final = "deviceTypes"
+_SCOPE: Final = "requiredScope"
+_SAME_SWITCH: Final = "SamePCIe"
+
+
+@dataclass(frozen=True, slots=True)
+class JointAllocation:
+    """Which devices go together.
+
+    Attributes
+    ----------
+    types
+        The first chooses the switches, the others follow; only those that the pod asks for, without those of which it
+        gets all.
+    same_switch
+        All types must be below the same switches.
+    """
+
+    types: tuple[str, ...] = ()
+    same_switch: bool = False
+
+
+def read_joint(
+    annotations: Mapping[str, str], claims: Iterable[Claim], hints: Mapping[str, DeviceHint]
+) -> JointAllocation | None:
+    """Return which devices of a pod go together; None where it says nothing of that.
+
+    Raises
+    ------
+    ClaimError
+        If the annotation cannot be read, or asks for something that is not followed.
+    """
+    if JOINT_ANNOTATION not in annotations:
+        return None
+    said = json_of(annotations, JOINT_ANNOTATION)
+    fields = fields_of({} if said is None else said, JOINT_ANNOTATION, "it")
+    refuse_unknown(fields, (_TYPES, _SCOPE), JOINT_ANNOTATION)
+    scope = word_of(fields.get(_SCOPE), (_SAME_SWITCH,), JOINT_ANNOTATION, quoted(_SCOPE))
+    types = fields.get(_TYPES)
+    if not isinstance(types, list | None):
+        raise ClaimError(f"annotation {JOINT_ANNOTATION}: {quoted(_TYPES)} is not a list: remove it")
+    words = [word_of(kind, DEVICE_TYPES, JOINT_ANNOTATION, quoted(_TYPES)) for kind in types or ()]
+    asked = {claim.vendor for claim in claims}
+    own = [kind for kind in dict.fromkeys(words) if kind in asked and not hints.get(kind, NO_HINT).every]
+    return JointAllocation(tuple(own), scope == _SAME_SWITCH)
