@@ -13,8 +13,19 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
+from vgpu_scheduler.kernels import MOST_MEMBERS
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, Shortage
+from vgpu_scheduler.model import (
+    MOST_BANDWIDTH,
+    Amounts,
+    CardReason,
+    Claim,
+    ContainerClaims,
+    Device,
+    Partition,
+    PartitionTable,
+    Shortage,
+)
 from vgpu_scheduler.state import DeviceMatrix
 
 _FITS = -1
@@ -85,9 +96,10 @@ def _about(
     listed: Sequence[tuple[Device, Amounts]],
 ) -> Iterator[CardVerdict]:
     """Ask each card of the claim's vendor as the only card of a node of its own."""
-    cards = [(device, used) for device, used in listed if device.vendor == claim.vendor]
+    cards = [(_by_itself(device, claim), used) for device, used in listed if device.vendor == claim.vendor]
     if not cards:
         return
+    parts = [(device, used) for device, used in listed if device.part]
     alone = (replace(container, claims=(replace(claim, count=1),)),)
     try:
         bound = most_memory(claimed.claims, claimed.policy.limits, dialect)
@@ -97,11 +109,12 @@ def _about(
     allocator = dialect.claims.allocator(claimed.annotations, alone, choice)
     matrix = DeviceMatrix(len(dialect.inventory.dimensions))
     matrix.ensure_rows(len(cards))
-    for row, (device, used) in enumerate(cards):
-        matrix.replace(row, [device])
-        number = matrix.position(row, device.uuid)
-        assert number is not None
-        matrix.charge(number, used, 1)
+    for row, card in enumerate(cards):
+        matrix.replace(row, [device for device, _ in (card, *parts)])
+        for device, used in (card, *parts):
+            number = matrix.position(row, device.uuid)
+            assert number is not None
+            matrix.charge(number, used, 1)
     rows = np.arange(len(cards), dtype=np.int64)
     columns = FitColumns.empty(len(cards))
     allocator.fit(matrix, rows, columns)
@@ -115,3 +128,11 @@ def _about(
             column = int(dimensions[row])
             lack = shortage(dialect.inventory.dimensions[column], device, column, int(free[row]), int(asked[row]))
         yield CardVerdict(container.name, device, used, reason, lack)
+
+
+def _by_itself(device: Device, claim: Claim) -> Device:
+    """Return a card that a claim on several is asked about: its partition is whole without the others."""
+    if device.partitions is None or claim.count == 1 or device.index >= MOST_MEMBERS:
+        return device
+    alone = Partition((device.index,), bandwidth=MOST_BANDWIDTH)
+    return replace(device, partitions=PartitionTable((alone,), only=device.partitions.only))

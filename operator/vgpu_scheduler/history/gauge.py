@@ -68,8 +68,8 @@ class Gauge:
         for dialect in self._dialects:
             matrix = self._state.matrix(dialect.name)
             for device, (_, used) in zip(matrix.devices(row), matrix.usage(row), strict=True):
-                if not device.in_service:
-                    continue  # whoever holds it gets nothing of it
+                if not device.in_service or device.part:
+                    continue  # whoever holds it gets nothing of it; or it is counted already
                 part = part_of_card(dialect.inventory, device, used)
                 cards += PARTS
                 given += part

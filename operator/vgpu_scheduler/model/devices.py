@@ -75,6 +75,10 @@ PLAIN_SCHEMA = DimensionRoles()
 """Of devices that have nothing else."""
 
 
+MOST_BANDWIDTH: Final = 2**60
+"""No partition has more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """Devices of a node that are given out together.
@@ -167,6 +171,8 @@ class Device:
         The labels that the node side gives it, sorted by name; pods may select devices by them.
     partitions
         How it is given out with others of its vendor on the node; the same for all of them, None where nobody says.
+    part
+        It is a part of another device of the node, whose index ``group`` is, and is not counted as one more.
     """
 
     uuid: str
@@ -190,6 +196,7 @@ class Device:
     place: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     partitions: PartitionTable | None = None
+    part: bool = False
 
     @property
     def in_service(self) -> bool:

@@ -34,7 +34,7 @@ _PER_DEVICE = (
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
 """The fields of :class:`DeviceColumns` that they are."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set", "_partition_table")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set", "_partition_table", "_part")
 _KINDS = tuple(Compute)
 
 LabelSet = tuple[str, tuple[tuple[str, str], ...]]
@@ -98,6 +98,7 @@ class DeviceMatrix:
         self._has_slices = np.zeros(rows, dtype=np.bool_)
         self._compute = np.zeros(rows, dtype=np.int8)
         self._label_set = np.zeros(rows, dtype=np.int32)
+        self._part = np.zeros(rows, dtype=np.bool_)
         self._partition_table = np.full(rows, NO_TABLE, dtype=np.int64)
 
     @property
@@ -141,11 +142,13 @@ class DeviceMatrix:
         return frozenset(models[number][1] for number in numbers.tolist())
 
     def listed_numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of all devices that are listed now, and the node row of each."""
+        """Return the numbers of all devices that are listed now, but for parts of others, and the node row of each."""
         counts = self._last - self._first
         rows = np.repeat(np.arange(counts.shape[0]), counts)
         ends = np.cumsum(counts)
-        return self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows], rows
+        numbers = self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows]
+        whole = ~self._part[numbers]
+        return numbers[whole], rows[whole]
 
     def counted_in(self, compute: Compute, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of devices by their numbers whether what is used of their compute is counted so."""
@@ -288,6 +291,7 @@ class DeviceMatrix:
         self._has_slices[new] = [_has_slices(device) for device in devices]
         self._compute[new] = [_KINDS.index(device.compute) for device in devices]
         self._explained[new] = True
+        self._part[new] = [device.part for device in devices]
         self._partition_table[new] = self._partitions.number(devices)
         for number, device in enumerate(devices, start=first):
             self._vendor[number] = self.vendor_number(device.vendor)

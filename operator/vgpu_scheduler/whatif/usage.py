@@ -215,6 +215,8 @@ def _cards_of(
         return
     used = dict(world.engine.state.matrix(dialect.name).usage(row))
     for device in world.devices(node, dialect.name):
+        if device.part:
+            continue
         amounts = used[device.uuid]
         parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts))
         slots = UsedAmount(amounts[_SLOTS], device.total[_SLOTS])

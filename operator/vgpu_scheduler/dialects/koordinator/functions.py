@@ -66,6 +66,7 @@ def _functions(device: Device, entry: Mapping[str, Any], where: str) -> Iterator
             group=device.index,
             tag=str(minor),
             labels=labels,
+            part=True,
         )
 
 

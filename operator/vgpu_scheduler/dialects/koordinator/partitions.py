@@ -19,14 +19,13 @@ from vgpu_scheduler.dialects.koordinator.parts import integer_of, list_of, objec
 from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, word_of
 from vgpu_scheduler.kernels import MOST_MEMBERS
 from vgpu_scheduler.kube import Node, QuantityError, to_int
-from vgpu_scheduler.model import Partition, PartitionTable, quoted
+from vgpu_scheduler.model import MOST_BANDWIDTH, Partition, PartitionTable, quoted
 
 _ONLY: Final = "Honor"
 _RESTRICTED, _BEST_EFFORT = "Restricted", "BestEffort"
 _MOST_PARTITIONS: Final = 1024
 """A node that lists more is not believed: they are looked at for every claim."""
 _MOST_SCORE: Final = 2**20
-_MOST_BANDWIDTH: Final = 2**60
 _HOPPERS: Final = frozenset({"H100", "H800", "H20"})
 _OF_HOPPERS: Final = tuple(
     Partition(tuple(range(first, first + size)), 1) for size in (1, 2, 4, 8) for first in range(0, 8, size)
@@ -133,6 +132,6 @@ def _bandwidth(value: object, where: str) -> int | None:
         amount = to_int(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1
     except QuantityError as error:
         raise CodecError(f"{where}: {error}") from None
-    if not 0 <= amount <= _MOST_BANDWIDTH:
+    if not 0 <= amount <= MOST_BANDWIDTH:
         raise CodecError(f"{where}: {quoted(value)} is no bandwidth")
     return amount

@@ -1,0 +1,90 @@
+"""Parts of devices (virtual functions of Koordinator's) on the books of an engine, and in what is said of cards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.engine.dialect_worlds import (
+    KOORDINATOR,
+    KOORDINATOR_KEY,
+    asking,
+    beside,
+    decided,
+    engine_of,
+    koordinator_node,
+)
+from tests.engine.test_engine_preemption import found
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.card_verdicts import card_verdicts
+from vgpu_scheduler.engine.pools import pools
+from vgpu_scheduler.kube import decode_node as decode
+from vgpu_scheduler.model import CardReason, Decision
+
+Obj = dict[str, Any]
+RDMA, GPU = "koordinator.sh/rdma", "nvidia.com/gpu"
+HINT = {"scheduling.koordinator.sh/device-allocate-hint": json.dumps({"rdma": {"vfSelector": {}}})}
+
+
+def engine(*functions: int, labels: Obj | None = None) -> Engine:
+    """A node with two GPUs and a device for each number, which has so many virtual functions."""
+    made = engine_of(KOORDINATOR)
+    node = koordinator_node("k")
+    node["status"]["allocatable"] |= {RDMA: "1000", GPU: "2"}
+    node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), **(labels or {})}
+    made.observe_node(decode(node), 0.0)
+    listed = beside("GPU-0", "GPU-1")
+    for minor, count in enumerate(functions):
+        group = {"vfs": [{"minor": -1, "busID": f"{minor}.{i}"} for i in range(count)]}
+        device = {"type": "rdma", "minor": minor, "id": f"n{minor}", "health": True, "vfGroups": [group]}
+        listed["spec"]["devices"].append({**device, "resources": {RDMA: "100"}})
+    made.observe_inventory("k", listed, 0.0)
+    return made
+
+
+def given(decision: Decision) -> list[str]:
+    assert decision.placement is not None
+    text = KOORDINATOR.allocation.annotations(decision.placement, 0)[KOORDINATOR_KEY]
+    return [function["busID"] for entry in json.loads(text)["rdma"] for function in entry["extension"]["vfs"]]
+
+
+def test_decisions_give_each_function_to_one_pod() -> None:
+    made = engine(2, 1)
+    found = [given(decided(made, asking(str(number), {RDMA: 1}, annotations=HINT))) for number in range(3)]
+    assert sorted(found) == [["0.0"], ["0.1"], ["1.0"]]
+    late = decided(made, asking("late", {RDMA: 1}, annotations=HINT))
+    assert late.message == "0/1 nodes are available: 1 CardVirtualFunctionsExhausted."
+    assert decided(made, asking("any", {RDMA: 1})).placement
+
+
+def test_whoever_has_the_last_function_may_be_ended_for_it() -> None:
+    made = engine(1)
+    held, other = asking("held", {RDMA: 1}, annotations=HINT), asking("other", {RDMA: 1})
+    for each in (held, other):
+        assert decided(made, each).placement
+        made.confirmed(each.uid)
+    high = asking("high", {RDMA: 1}, annotations=HINT, priority=9)
+    assert decided(made, high).placement is None
+    assert "held" in str(found(made, high))
+    assert "other" not in str(found(made, high))
+
+
+def test_parts_are_not_counted_as_cards() -> None:
+    made = engine(3, 3)
+    (pool, *rest) = pools(made.state, [KOORDINATOR])
+    assert sum(pool.cards.values()) + sum(sum(each.cards.values()) for each in rest) == 4
+
+
+def test_what_is_said_of_single_devices_knows_their_parts() -> None:
+    made = engine(1, 0)
+    verdicts = card_verdicts(made.cycle, asking("p", {RDMA: 1}, annotations=HINT), "k")
+    assert [each.reason for each in verdicts] == [None, CardReason.CardVirtualFunctionsExhausted]
+
+
+@pytest.mark.parametrize(("count", "reasons"), [(2, [None, None]), (1, [None, None])])
+def test_what_is_said_of_single_cards_of_a_partition(count: int, reasons: list[CardReason | None]) -> None:
+    honour = {"node.koordinator.sh/gpu-model": "H100", "node.koordinator.sh/gpu-partition-policy": "Honor"}
+    made = engine(labels=honour)
+    assert [each.reason for each in card_verdicts(made.cycle, asking("p", {GPU: count}), "k")] == reasons
