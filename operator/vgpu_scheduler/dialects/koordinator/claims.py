@@ -102,7 +102,9 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
 
 
 def claims_of(
-    requests: Mapping[str, int], terms: ClaimDefaults = NO_DEFAULTS, hints: Mapping[str, DeviceHint] = MappingProxyType({})
+    requests: Mapping[str, int],
+    terms: ClaimDefaults = NO_DEFAULTS,
+    hints: Mapping[str, DeviceHint] = MappingProxyType({}),
 ) -> tuple[Claim, ...]:
     """Return one claim per device type, ordered by type."""
     of_gpus = {name: amount for name, amount in requests.items() if TYPE_OF.get(name) == GPU}
