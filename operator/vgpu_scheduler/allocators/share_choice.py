@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels import (
     BY_SCORE,
     MACHINE,
+    NO_CARD,
     NO_TABLE,
     NO_VENDOR,
+    ChoiceScratch,
     ChoiceTerms,
     ChoosyRequest,
     JointTerms,
@@ -149,6 +151,7 @@ class ShareChoice:
         joint = self._joint_terms(claims)
         if not (by_tree or partitions.claims.any() or self.looks_further or joint.follows.any()):
             return None
+        most = max(devices.most_cards, 1)
         functions = [devices.vendor_number(wish.functions) if wish.functions else NO_VENDOR for wish in wishes]
         return ChoiceTerms(
             scopes=self._scope_terms(claims, by_tree=by_tree),
@@ -156,6 +159,11 @@ class ShareChoice:
             functions=np.array(functions, dtype=np.int64),
             partitions=partitions,
             joint=joint,
+            scratch=ChoiceScratch(
+                picked=np.zeros(len(claims), dtype=np.int64),
+                functions=np.full((len(claims), most), NO_CARD, dtype=np.int64),
+                turn=np.zeros(most, dtype=np.int64),
+            ),
         )
 
     def not_selected(self, devices: DeviceMatrix) -> NDArray[np.bool_]:

@@ -149,12 +149,14 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim
     ) -> Iterable[Assignment]:
-        picked = scratch.picked[number]
+        request = None if self._prepared is None else self._prepared[0]
+        chosen = request.terms.scratch if isinstance(request, ChoosyRequest) else None
+        picked = claim.count if chosen is None else int(chosen.picked[number])
         for device in scratch.picks[number, :picked].tolist():
             total = tuple(devices.columns.total[device, : len(claim.amounts)].tolist())
             yield Assignment(claim.vendor, devices.uuid(device), self._dimensions.fill(claim.amounts, total))
-        if self._chosen.wish(claim.vendor).functions:
-            for device in scratch.functions[number, :picked].tolist():
+        if chosen is not None and self._chosen.wish(claim.vendor).functions:
+            for device in chosen.functions[number, :picked].tolist():
                 listed = devices.listed(row, device)
                 yield Assignment(listed.vendor, listed.uuid, listed.total, tag=listed.tag)
 
@@ -204,7 +206,4 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
             score=np.zeros(most, dtype=np.int64),
             tried=np.zeros(most, dtype=np.bool_),
             picks=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
-            picked=np.zeros(len(self._flat), dtype=np.int64),
-            functions=np.full((len(self._flat), most), NO_CARD, dtype=np.int64),
-            turn=np.zeros(most, dtype=np.int64),
         )

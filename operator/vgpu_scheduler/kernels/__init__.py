@@ -70,7 +70,7 @@ from vgpu_scheduler.kernels.sentinels import (
     NO_TABLE,
     NO_VENDOR,
 )
-from vgpu_scheduler.kernels.share_request import ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch
+from vgpu_scheduler.kernels.share_request import ChoiceScratch, ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch
 from vgpu_scheduler.kernels.shares import fit_choosy_shares, fit_shares, score_devices
 from vgpu_scheduler.kernels.topology import best_linked
 from vgpu_scheduler.kernels.victims import (
@@ -137,6 +137,7 @@ __all__ = [
     "CardPrices",
     "CardScratch",
     "Check",
+    "ChoiceScratch",
     "ChoiceTerms",
     "ChoosyRequest",
     "ClaimOnNode",

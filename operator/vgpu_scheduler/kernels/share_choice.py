@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.cache import kernel
-from vgpu_scheduler.kernels.choose.joint import JointTerms, are_same_switches, switches, take_turns
+from vgpu_scheduler.kernels.choose.joint import are_same_switches, switches, take_turns
 from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTerms, best_partition
 from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared, keep_scope
 from vgpu_scheduler.kernels.columns import DeviceColumns
@@ -84,7 +84,7 @@ def take_partition(
         if columns.vendor[device] != request.claims.vendor[claim]:
             continue
         reason = why_not(columns, request, claim, device, used[position])
-        shared = columns.healthy[device] and is_shared(columns, device, used[position])
+        shared = columns.healthy[device] and is_shared(columns, base, position, used)
         bit = 1 << columns.ordinal[device] if columns.ordinal[device] < MOST_MEMBERS else 0
         if shared:
             taken |= bit
@@ -147,7 +147,6 @@ def take_function(
     terms: ChoiceTerms,
     here: tuple[int, int, int],
     used: NDArray[np.int64],
-    scratch: ShareScratch,
     pick: tuple[int, int],
 ) -> int:
     """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
@@ -157,7 +156,7 @@ def take_function(
     if vendor == NO_VENDOR:
         return NO_REASON
     function = _function_of(columns, request, vendor, base, position, used)
-    scratch.functions[claim, number] = function
+    terms.scratch.functions[claim, number] = function
     return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
 
 
@@ -174,12 +173,12 @@ def follow(
     claim, base, wanted = here
     if not terms.joint.one_each[claim]:
         return wanted, wanted
-    first = scratch.picks[terms.joint.first, : scratch.picked[terms.joint.first]]
+    first = scratch.picks[terms.joint.first, : terms.scratch.picked[terms.joint.first]]
     fitting = scratch.tried[: used.shape[0]]
     for position in range(used.shape[0]):
         own = columns.vendor[base + position] == request.claims.vendor[claim]
         fitting[position] = own and why_not(columns, request, claim, base + position, used[position]) == NO_REASON
-    take_turns(columns, base, first, fitting, scratch.turn, scratch.score)
+    take_turns(columns, base, first, fitting, terms.scratch.turn, scratch.score)
     fitting[:] = False  # nothing was tried yet
     most = max(wanted, switches(columns, first))
     return most if terms.joint.same else wanted, most
@@ -187,13 +186,14 @@ def follow(
 
 @kernel
 def is_near_enough(
-    columns: DeviceColumns, terms: JointTerms, claim: int, scratch: ShareScratch, counts: NDArray[np.int16]
+    columns: DeviceColumns, terms: ChoiceTerms, claim: int, scratch: ShareScratch, counts: NDArray[np.int16]
 ) -> bool:
     """Tell whether the picks of a claim are below the switches that they must be below."""
-    if not terms.follows[claim] or not terms.same:
+    joint = terms.joint
+    if not joint.follows[claim] or not joint.same:
         return True
-    first, picks = scratch.picks[terms.first], scratch.picks[claim]
-    number, picked = scratch.picked[terms.first], scratch.picked[claim]
+    first, picks = scratch.picks[joint.first], scratch.picks[claim]
+    number, picked = terms.scratch.picked[joint.first], terms.scratch.picked[claim]
     if are_same_switches(columns, first[:number], picks[:picked]):
         return True
     counts[reasons.OTHER_NUMA] = picked

@@ -28,6 +28,14 @@ class ShareRequest(NamedTuple):
     terms: ShareTerms  # the order
 
 
+class ChoiceScratch(NamedTuple):
+    """Work space of what is chosen by more than score and amounts, for the node with the most devices (``M``)."""
+
+    picked: NDArray[np.int64]  # (C,) how many devices each claim has
+    functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
+    turn: NDArray[np.int64]  # (M,) when a device comes that follows others below their switches
+
+
 class ChoiceTerms(NamedTuple):
     """How the devices of each claim are chosen, where score and amounts are not all."""
 
@@ -36,6 +44,7 @@ class ChoiceTerms(NamedTuple):
     functions: NDArray[np.int64]  # (C,) the vendor of the devices of which one is taken with each pick, or NO_VENDOR
     partitions: PartitionTerms
     joint: JointTerms
+    scratch: ChoiceScratch
 
 
 class ChoosyRequest(NamedTuple):
@@ -52,9 +61,6 @@ class ShareScratch(NamedTuple):
     score: NDArray[np.int64]  # (M,)
     tried: NDArray[np.bool_]  # (M,) for the claim at hand
     picks: NDArray[np.int64]  # (C, M) device numbers
-    picked: NDArray[np.int64]  # (C,) how many of them each claim has
-    functions: NDArray[np.int64]  # (C, M) what is taken with each pick, where something is
-    turn: NDArray[np.int64]  # (M,) when a device comes that follows others below their switches
 
 
 @kernel

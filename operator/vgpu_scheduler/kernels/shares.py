@@ -98,7 +98,7 @@ def _pick(
         reason = why_not(columns, request, claim, base + position, used[position])
         if terms is not None:  # noqa: SIM102 - without terms the compiler leaves all of it out
             if reason == NO_REASON:
-                reason = take_function(columns, request, terms, here, used, scratch, (picked, position))
+                reason = take_function(columns, request, terms, here, used, (picked, position))
         if reason == NO_REASON:
             scratch.picks[claim, picked] = base + position
             picked += 1
@@ -117,16 +117,16 @@ def _book(
     used: NDArray[np.int64],
     scratch: ShareScratch,
 ) -> None:
-    """Book what a claim has picked."""
-    claim, base, _ = here
-    picks, picked = scratch.picks[claim], scratch.picked[claim]
+    """Book what a claim has picked, as many as ``here`` ends with."""
+    claim, base, picked = here
+    picks = scratch.picks[claim]
     for i in range(picked):
         for dimension in range(used.shape[1]):
             used[picks[i] - base, dimension] += request.claims.amounts[claim, dimension]
     if terms is not None:  # noqa: SIM102 - see _pick
         if terms.functions[claim] != NO_VENDOR:
             for i in range(picked):
-                function = scratch.functions[claim, i]
+                function = terms.scratch.functions[claim, i]
                 for dimension in range(used.shape[1]):
                     used[function - base, dimension] += columns.total[function, dimension]
 
@@ -174,20 +174,19 @@ def _fit_claim(
     counts: NDArray[np.int16],
 ) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
-    claim, _, wanted = here
+    claim, base, wanted = here
     scratch.tried[: used.shape[0]] = False
     if terms is None:
         picked = _pick(columns, request, terms, here, used, scratch, counts)
-        scratch.picked[claim] = picked
         if picked < wanted and picked > 0:
             counts[reasons.TOO_FEW] = picked
         enough = picked >= wanted
     else:
         picked = _pick_by_terms(columns, request, terms, here, used, scratch, counts)
-        scratch.picked[claim] = picked
-        enough = picked >= wanted and is_near_enough(columns, terms.joint, claim, scratch, counts)
+        terms.scratch.picked[claim] = picked
+        enough = picked >= wanted and is_near_enough(columns, terms, claim, scratch, counts)
     if enough:
-        _book(columns, request, terms, here, used, scratch)
+        _book(columns, request, terms, (claim, base, picked), used, scratch)
     return enough
 
 

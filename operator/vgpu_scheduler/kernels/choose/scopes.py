@@ -44,12 +44,12 @@ def _together(columns: DeviceColumns, level: int, one: int, other: int) -> bool:
 
 
 @kernel
-def is_shared(columns: DeviceColumns, device: int, used: NDArray[np.int64]) -> bool:
-    """Tell whether somebody uses anything of what a device has; ``used`` is what is, shape (K,)."""
-    found = False
-    for dimension in range(used.shape[0]):
-        found = found or (columns.total[device, dimension] > 0 and used[dimension] > 0)
-    return found
+def is_shared(columns: DeviceColumns, base: int, position: int, used: NDArray[np.int64]) -> bool:
+    """Tell whether somebody uses anything of what the device at a position of a node has."""
+    for dimension in range(used.shape[1]):
+        if columns.total[base + position, dimension] > 0 and used[position, dimension] > 0:
+            return True
+    return False
 
 
 @kernel
@@ -59,8 +59,10 @@ def _is_in_use(columns: DeviceColumns, level: int, device: int, base: int, used:
         other = base + position
         if columns.vendor[other] != columns.vendor[device] or not columns.healthy[other]:
             continue
-        if _together(columns, level, device, other) and is_shared(columns, other, used[position]):
-            return True
+        if _together(columns, level, device, other):
+            for dimension in range(used.shape[1]):  # as in is_shared, which would take longer to call
+                if columns.total[other, dimension] > 0 and used[position, dimension] > 0:
+                    return True
     return False
 
 
