@@ -77,6 +77,10 @@ def test_gpus_are_selected_by_their_labels(selector: Obj | None, expected: Seque
     assert minors(place(state, pod(nvidia="1", annotations=hinted("gpu", selector=selector)))) == expected
 
 
+def test_a_hint_may_say_nothing() -> None:
+    assert minors(place(state_of(gpu(0)), pod(nvidia="1", annotations={HINT: "null"}))) == ["gpu/0"]
+
+
 def test_why_no_gpu_is_selected() -> None:
     state = state_of(gpu(0), gpu(1, labels={"kind": "a"}))
     wanted = pod(nvidia="2", annotations=hinted("gpu", selector={"matchLabels": {"kind": "a"}}))

@@ -200,7 +200,7 @@ def _refused(case: Case, quirk: KoordinatorQuirk, expected: Obj, twin: Any) -> O
     """Hold a pod that is refused here against Koordinator, which finds no device for it, or not what it asks for."""
     found = [*differences("twin", expected, twin(case, Switches(KOORDINATOR)))]
     placed = [name for name, node in koordinator_nodes.decide(case, Switches(NONE)).items() if node.fits]
-    if placed and quirk is not KoordinatorQuirk.SCOPE_UNKNOWN_IGNORED:
+    if placed and quirk not in (KoordinatorQuirk.SCOPE_UNKNOWN_IGNORED, KoordinatorQuirk.WORD_UNKNOWN_IGNORED):
         found.append(f"placed on {placed}")
     if _read_by_product(case["pod"]) != {"status": {"code": "refused"}}:
         found.append("not refused")

@@ -16,6 +16,8 @@ from vgpu_scheduler.kube import QuantityError, to_int
 PREFIX = "scheduling.koordinator.sh/"
 HINT, JOINT, SPEC = PREFIX + "device-allocate-hint", PREFIX + "device-joint-allocate", PREFIX + "gpu-partition-spec"
 SAME_SWITCH = "SamePCIe"
+STRATEGY = "allocateStrategy"
+TYPES = ("fpga", "gpu", "rdma")
 OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
@@ -123,4 +125,21 @@ def refused(pod: Obj, wanted: Mapping[str, Ask]) -> KoordinatorQuirk | None:
         partition and partition.policy not in ("Restricted", "BestEffort")
     ):
         return KoordinatorQuirk.WORD_UNKNOWN_IGNORED
-    return None
+    return KoordinatorQuirk.WORD_UNKNOWN_IGNORED if says_more(pod, wanted) else None
+
+
+def says_more(pod: Obj, wanted: Mapping[str, Ask]) -> bool:
+    """Tell whether there are fields, types or words that Koordinator passes over."""
+    for kind, hint in hints(pod).items():
+        known = {"selector", "vfSelector", "exclusivePolicy", "requiredTopologyScope" if kind == "gpu" else STRATEGY}
+        if kind not in TYPES or {*hint} - known:
+            return True
+        words = (hint.get(STRATEGY), hint.get("exclusivePolicy"))
+        if words[0] not in (None, "", "ApplyForAll", "RequestsAsCount"):
+            return True
+        if words[1] not in (None, "", "DeviceLevel", "PCIeLevel"):
+            return True
+    jointly, partition = _read(pod, JOINT) or {}, (_read(pod, SPEC) if "gpu" in wanted else None) or {}
+    if {*jointly} - {"deviceTypes", "requiredScope"} or {*partition} - {"allocatePolicy", "ringBusBandwidth"}:
+        return True
+    return any(kind not in TYPES for kind in jointly.get("deviceTypes") or [])

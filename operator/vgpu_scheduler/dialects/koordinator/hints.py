@@ -69,7 +69,8 @@ def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
     """
     if HINT_ANNOTATION not in annotations:
         return {}
-    by_type = fields_of(json_of(annotations, HINT_ANNOTATION), HINT_ANNOTATION, "it")
+    said = json_of(annotations, HINT_ANNOTATION)
+    by_type = fields_of({} if said is None else said, HINT_ANNOTATION, "it")
     refuse_unknown(by_type, DEVICE_TYPES, HINT_ANNOTATION)
     return {kind: _hint(kind, fields_of(value, HINT_ANNOTATION, quoted(kind))) for kind, value in by_type.items()}
 
