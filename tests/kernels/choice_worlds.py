@@ -21,20 +21,20 @@ from vgpu_scheduler.state import DeviceMatrix
 
 VENDOR = "V"
 MEMORY = 4000
-AFFINITY = 1000.0
+CHOICE_WEIGHT = 1000.0
 _MANY = 1000
 PLAIN = FitRules(Check.SLOTS | Check.MEMORY | Check.CORES)
 TENANTS = DimensionRoles(classes=range(3, 6), qualities=range(6, 9))
 PIECES = DimensionRoles(placements=3)
 RULES = {
     "first": PLAIN,
-    "grouped": replace(PLAIN, selection=Selection.GROUPED, affinity=AFFINITY),
+    "grouped": replace(PLAIN, selection=Selection.GROUPED, choice_weight=CHOICE_WEIGHT),
     "pairs": replace(PLAIN, selection=Selection.PAIRS),
     "same": FitRules(PLAIN.checks | Check.SAME_CARDS),
     "run": replace(PLAIN, selection=Selection.RUN),
     "halves": FitRules(PLAIN.checks | Check.EQUAL_SHARES, selection=Selection.HALVES),
     "contention": FitRules(
-        PLAIN.checks | Check.CLASSES, modes=False, selection=Selection.CONTENTION, affinity=AFFINITY
+        PLAIN.checks | Check.CLASSES, modes=False, selection=Selection.CONTENTION, choice_weight=CHOICE_WEIGHT
     ),
     "zone": FitRules(PLAIN.checks | Check.CLASSES, modes=False, selection=Selection.ZONE),
     "pieces": FitRules(PLAIN.checks | Check.ONE_PIECE),
@@ -71,17 +71,17 @@ def check(way: str, nodes: Sequence[Node], wants: Sequence[Want]) -> int:
         assert (bool(columns.fits[row]), found) == (names is not None, names), (way, wants, cards)
         if expected is not None:
             fits += 1
-            affinity = float(columns.affinity[row, 0])
+            affinity = float(columns.choice_score[row, 0])
             assert affinity == np.float32(_affinity(way, expected[0])), (way, wants, cards)
     return fits
 
 
 def _affinity(way: str, chosen: Sequence[Card]) -> float:
     if way == "contention":
-        return -AFFINITY * sum(contention(card) for card in chosen)
+        return -CHOICE_WEIGHT * sum(contention(card) for card in chosen)
     if way == "grouped" and all(card.group >= 0 for card in chosen):
         sizes = [sum(other.group == card.group for other in chosen) for card in chosen]
-        return AFFINITY * float(np.float32(max(sizes)) / np.float32(len(chosen)))
+        return CHOICE_WEIGHT * float(np.float32(max(sizes)) / np.float32(len(chosen)))
     return 0.0
 
 

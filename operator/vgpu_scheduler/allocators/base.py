@@ -29,7 +29,7 @@ class FitColumns:
         Whether the claims fit, shape (N,).
     score
         The load of the node before the pod, as HAMi computes it, shape (N,); 0 where an allocator has no such notion.
-    affinity
+    choice_score
         How good the choice of cards is, where policies pack and where they spread; shape (N, 2), more is better.
     counts
         Cards passed over, by reason, of the first claim that did not fit; shape (N, REASONS), 0 where all fit.
@@ -39,7 +39,7 @@ class FitColumns:
 
     fits: NDArray[np.bool_]
     score: NDArray[np.float32]
-    affinity: NDArray[np.float32]
+    choice_score: NDArray[np.float32]
     counts: NDArray[np.int16]
     cards: NDArray[np.int16]
 
@@ -56,7 +56,7 @@ class FitColumns:
 
     def result(self) -> FitResult:
         """Return the columns as the kernels take them."""
-        return FitResult(self.fits, self.score, self.affinity, self.counts, self.cards)
+        return FitResult(self.fits, self.score, self.choice_score, self.counts, self.cards)
 
 
 Lacking = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

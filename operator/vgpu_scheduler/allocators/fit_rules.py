@@ -43,7 +43,7 @@ class FitRules:
         The mode of a card is a mode of sharing, which policies may ask for.
     selection
         How the cards of a claim are chosen among those that pass.
-    affinity
+    choice_weight
         What the score of a choice, as its way of choosing has it, counts in the score of the node on HAMi's scale: that
         all cards are of one group; with halves, each fragment of free cards; with contention, a tenant's; in a zone, a
         link's.
@@ -57,7 +57,7 @@ class FitRules:
     whole: WholeCardRule = WholeCardRule.COMPUTE
     modes: bool = True
     selection: Selection = Selection.FIRST
-    affinity: float = 0.0
+    choice_weight: float = 0.0
     link_score: bool = False
 
     @property
@@ -84,7 +84,7 @@ class FitRules:
         """
         if self.selection is Selection.ZONE:
             whole = claim.amounts[CORES] >= WHOLE
-            return self if whole else replace(self, selection=Selection.FIRST, affinity=0.0)
+            return self if whole else replace(self, selection=Selection.FIRST, choice_weight=0.0)
         single = claim.count == 1 and self.selection in _FOR_SEVERAL
         selection = Selection.FIRST if single else self.selection
         if topology and selection is Selection.FIRST:

@@ -216,7 +216,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
             rules=ClaimRules(
                 checks=np.array([int(rules.all_checks | bound) for rules in fit], dtype=np.int64),
                 selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
-                affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
+                choice_weight=np.array([rules.choice_weight for rules in fit], dtype=np.float32),
                 link_score=np.array([rules.link_score for rules in fit], dtype=np.bool_),
             ),
             cards=AllowedCards(

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import typeof
 
-from vgpu_scheduler.kernels.affinity import add_affinity
+from vgpu_scheduler.kernels.choice_scores import add_choice_score
 from vgpu_scheduler.kernels.choose.dispatch import choose
 from vgpu_scheduler.kernels.claim import book
 from vgpu_scheduler.kernels.collect import offer_card
@@ -36,7 +36,7 @@ def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratc
     _compile(write_keys, columns, request, scratch, here)
     _compile(sort_cards, scratch.keys, here.order)
     _compile(book, columns, request, scratch, here)
-    _compile(add_affinity, columns, request, scratch, here, result.affinity[0])
+    _compile(add_choice_score, columns, request, scratch, here, result.choice_score[0])
 
 
 def _claim(scratch: Scratch, result: FitResult) -> ClaimOnNode:

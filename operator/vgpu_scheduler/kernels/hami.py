@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
-from vgpu_scheduler.kernels.affinity import add_affinity
 from vgpu_scheduler.kernels.arrays import copy_rows
 from vgpu_scheduler.kernels.cache import entry_kernel, inlined_kernel, kernel
+from vgpu_scheduler.kernels.choice_scores import add_choice_score
 from vgpu_scheduler.kernels.claim import fit_claim
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
@@ -132,8 +132,8 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
         sort_cards(scratch.keys, order)
         if not fit_claim(columns, request, scratch, here):
             return False
-        if request.rules.affinity[claim] > 0 or request.rules.link_score[claim]:
-            add_affinity(columns, request, scratch, here, result.affinity[row])
+        if request.rules.choice_weight[claim] > 0 or request.rules.link_score[claim]:
+            add_choice_score(columns, request, scratch, here, result.choice_score[row])
     counts[:] = 0
     return True
 
@@ -162,6 +162,6 @@ def fit_nodes(
         row = rows[i]
         result.counts[row] = 0
         result.cards[row] = 0
-        result.affinity[row] = np.float32(0.0)
+        result.choice_score[row] = np.float32(0.0)
         result.fits[row] = _fit_node(columns, request, scratch, row, result)
         result.score[row] = _node_score(columns, row)

@@ -62,7 +62,7 @@ class ClaimRules(NamedTuple):
 
     checks: NDArray[np.int64]  # (C,) see rules.Check
     selection: NDArray[np.int64]  # (C,) see rules.Selection
-    affinity: NDArray[np.float32]  # (C,) how much the choice of cards counts in the node's score
+    choice_weight: NDArray[np.float32]  # (C,) how much the choice of cards counts in the node's score
     link_score: NDArray[np.bool_]  # (C,) the node's score counts what cards say of taking so many of them
 
 
@@ -197,7 +197,7 @@ class FitResult(NamedTuple):
 
     fits: NDArray[np.bool_]  # (N,)
     score: NDArray[np.float32]  # (N,)
-    affinity: NDArray[np.float32]  # (N, 2) how good the choice of cards is: for packing, for spreading
+    choice_score: NDArray[np.float32]  # (N, 2) how good the choice of cards is: for packing, for spreading
     counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 

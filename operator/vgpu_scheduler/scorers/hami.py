@@ -52,8 +52,8 @@ class HamiScorer(CompiledScorer):
         ``spread`` is taken off, because there the lowest wins.
         """
         del state
-        affinity = fit.affinity[rows, 1 if self.policy is NodePolicy.SPREAD else 0]
-        found: NDArray[np.float32] = fit.score[rows] + np.float32(self.direction) * affinity
+        choice_score = fit.choice_score[rows, 1 if self.policy is NodePolicy.SPREAD else 0]
+        found: NDArray[np.float32] = fit.score[rows] + np.float32(self.direction) * choice_score
         return found.astype(np.float64)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from vgpu_scheduler.model import Compute, Device
 _VISIBLE = "ASCEND_VISIBLE_DEVICES"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
-_AFFINITY = 10.0
+_CHOICE_WEIGHT = 10.0
 """What chips of one network add to the node's score."""
 
 
@@ -166,7 +166,9 @@ def _chip(section: VendorSection) -> Chip:
 
 def _vendor(chip: Chip, *, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
-    fit = FitRules(whole=WholeCardRule.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    fit = FitRules(
+        whole=WholeCardRule.ALWAYS, selection=selection, choice_weight=_CHOICE_WEIGHT if chip.networks else 0.0
+    )
     softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)
     return Vendor(
         key=chip.key,

@@ -92,7 +92,7 @@ def xpu(section: VendorSection) -> tuple[Vendor, ...]:
                 Check.SLOTS | Check.IDLE,
                 whole=WholeCardRule.ALWAYS,
                 selection=Selection.HALVES,
-                affinity=_PER_FRAGMENT,
+                choice_weight=_PER_FRAGMENT,
             ),
             record=Record("hami.io/kunlun-allocated", extras=_index, keys=(_INDEX,)),
             lock=None,

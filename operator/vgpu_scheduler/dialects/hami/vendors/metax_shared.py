@@ -57,7 +57,7 @@ _ANY_NUMBER = INT32 + 1
 """Occupants of a class or quality that a card may have: its slots are what bounds them."""
 _GIB = 1024
 """MiB of a GiB."""
-_AFFINITY = 10000.0
+_CHOICE_WEIGHT = 10000.0
 
 
 def _app_class(annotations: Mapping[str, str]) -> str:
@@ -192,7 +192,7 @@ class _Fit:
                 Check.SLOTS | Check.MEMORY | Check.CLASSES,
                 modes=False,
                 selection=Selection.CONTENTION,
-                affinity=_AFFINITY,
+                choice_weight=_CHOICE_WEIGHT,
             )
         given = annotations.get(TOPOLOGY)
         aware = self.topology_aware if given is None else bool(go_bool(given))
@@ -201,7 +201,7 @@ class _Fit:
             quality=annotations.get(QUALITY, ""),
             modes=False,
             selection=Selection.ZONE,
-            affinity=_AFFINITY if aware else 0.0,
+            choice_weight=_CHOICE_WEIGHT if aware else 0.0,
         )
 
 

@@ -39,7 +39,7 @@ def vastai(section: VendorSection) -> tuple[Vendor, ...]:
                 Check.SLOTS | Check.IDLE_GROUP,
                 whole=WholeCardRule.SINGLE,
                 selection=Selection.GROUPED,
-                affinity=1.0,
+                choice_weight=1.0,
             ),
             record=Record("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
         ),

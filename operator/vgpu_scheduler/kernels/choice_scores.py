@@ -12,8 +12,8 @@ from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch, is_las
 
 
 @kernel
-def add_affinity(
-    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, affinity: NDArray[np.float32]
+def add_choice_score(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, choice_score: NDArray[np.float32]
 ) -> None:
     """Add the score of the cards of a claim, and with the last one on a vendor that of how many the pod takes.
 
@@ -23,19 +23,21 @@ def add_affinity(
         The device matrix, the pod, and its picks.
     here
         A claim that has its cards.
-    affinity
+    choice_score
         For policies that pack and that spread, shape (2,); more is better.
     """
-    if request.rules.affinity[here.claim] > 0:
-        score = request.rules.affinity[here.claim] * score_choice(columns, request, scratch, here)
+    if request.rules.choice_weight[here.claim] > 0:
+        score = request.rules.choice_weight[here.claim] * score_choice(columns, request, scratch, here)
         for policy in range(2):
-            affinity[policy] += score
+            choice_score[policy] += score
     if request.rules.link_score[here.claim] and is_last_of_vendor(request, here.claim):
-        _add_link_score(columns, request, here, affinity)
+        _add_link_score(columns, request, here, choice_score)
 
 
 @kernel
-def _add_link_score(columns: DeviceColumns, request: Request, here: ClaimOnNode, affinity: NDArray[np.float32]) -> None:
+def _add_link_score(
+    columns: DeviceColumns, request: Request, here: ClaimOnNode, choice_score: NDArray[np.float32]
+) -> None:
     """Add what the node's cards say of taking as many as the pod does, over all its containers."""
     vendor = request.claims.vendor[here.claim]
     number = 0
@@ -50,4 +52,4 @@ def _add_link_score(columns: DeviceColumns, request: Request, here: ClaimOnNode,
             if number == 0:
                 break
     for policy in range(2):
-        affinity[policy] += columns.link_score[last, policy + (2 if number > 0 else 0)]
+        choice_score[policy] += columns.link_score[last, policy + (2 if number > 0 else 0)]
