@@ -20,8 +20,8 @@ from tests.simulation.asking import (
 from tests.simulation.cluster import OTHERS, SimCard, SimNode, SimPod
 from tests.simulation.machine import picks
 from tests.simulation.restored import RestoringMachine
+from tests.simulation.sight import Sight
 from tests.simulation.things import NAMESPACES, STORAGE
-from tests.simulation.visibility import Sight
 from tests.simulation.volumes import Storage
 from tests.simulation.world import REACHED
 
@@ -38,7 +38,7 @@ class NeighboursMachine(RestoringMachine):
     def __init__(self) -> None:
         super().__init__()
         self.storage = Storage(self.api)
-        self.visibility = Sight(self.api)
+        self.sight = Sight(self.api)
         self.unknown = False
 
     @initialize(
@@ -231,15 +231,15 @@ class NeighboursMachine(RestoringMachine):
 
     def _check(self, uid: str) -> None:
         super()._check(uid)
-        self.visibility.check_decided(self.engine, uid, self.in_flight[uid])
+        self.sight.check_decided(self.engine, uid, self.in_flight[uid])
 
     def _note_disorder(self) -> None:
         super()._note_disorder()
-        self.visibility.forget()
+        self.sight.forget()
 
     def check_cluster(self) -> None:
         super().check_cluster()
-        self.visibility.check_bound()
+        self.sight.check_bound()
 
 
 def _cards(name: str) -> tuple[SimCard, ...]:
