@@ -266,6 +266,31 @@ def test_who_could_not_be_evicted_may_be_a_victim_again_once_its_budgets_change(
     assert not is_victim(), "it does not end, whatever budgets say"
 
 
+def test_a_pod_that_ends_is_waited_for_though_its_eviction_was_refused_once() -> None:
+    """Nobody is evicted whose end it makes needless; one that is stuck is not waited for."""
+    fleet = Fleet([node("a", cards("a", 1))])
+    for name, priority in (("low", 1), ("lower", 0)):
+        fleet.come(name, priority, asks(gpumem=4000))
+    fleet.decide()
+    evaluator = fleet.engine.preemptions.evaluator
+    evaluator.exclude("uid-lower", 600.0)
+    lower = fleet.engine.state.pod("uid-lower")
+    assert lower is not None
+    ends = msgspec.structs.replace(lower, deleting=True, resource_version=900, ends_by=100)
+    fleet.engine.observe_pod(ends, fleet.now)
+    high = pod("high", asks(gpumem=3000), priority=5)
+    fleet.engine.state.observe_pod(high, {})
+
+    def victims(now: float) -> list[tuple[str, bool]]:
+        found = evaluator.search(high, now).preemption
+        assert found is not None
+        return [(victim.pod, victim.terminating) for victim in found.victims]
+
+    assert victims(0.0) == [("default/lower", True)]
+    assert victims(219.0) == [("default/lower", True)]
+    assert victims(220.0) == [("default/low", False)]
+
+
 def test_who_waits_for_an_excluded_pod_is_tried_again_once_its_budget_allows_fewer() -> None:
     fleet = Fleet([node("a", cards("a", 1))])
     fleet.come("low", 0, asks(gpumem=8000), labels={"app": "web"})

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.engine import OVERDUE_AFTER
+from vgpu_scheduler.engine import GIVEN_UP_AFTER, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason, Victim
 
-__all__ = ["GIVEN_UP_AFTER", "OverdueVictims"]
-
-GIVEN_UP_AFTER = 120.0
-"""Seconds after its grace period from which on nobody waits for a victim any more."""
+__all__ = ["OverdueVictims"]
 
 
 class OverdueVictims:

@@ -18,7 +18,7 @@ from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, describe_bytes, most_memory, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
-from vgpu_scheduler.engine.preemption import BY_PREEMPTION, OVERDUE_AFTER, Candidates
+from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
@@ -29,6 +29,7 @@ from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 __all__ = [
     "ANY_CARD",
     "BY_PREEMPTION",
+    "GIVEN_UP_AFTER",
     "IN_TURN",
     "OVERDUE_AFTER",
     "PARTS",

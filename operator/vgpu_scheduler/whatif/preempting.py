@@ -144,7 +144,9 @@ class PreemptionOutlook:
             there = len(self.states or ())
             return f"Room is made for it on node {found.node}{allowed}: {there} of {counted(count, 'pod')} still there."
         would = f"{counted(count - ending, 'pod')} would have to go"
-        if ending:
+        if ending == count:
+            would = f"nobody would have to go, for the end of {counted(ending, 'pod')} is waited for"
+        elif ending:
             would += f" beside {counted(ending, 'pod')} of which the end is waited for"
         if more > 0:
             group = f"it and {counted(more, 'more pod')} of its group"
@@ -304,11 +306,11 @@ def _whole_groups(preemption: Preemption) -> Iterator[str]:
 
 def _cost(found: Victims) -> str:
     """Word what the end of pods costs, in the order in which it is compared."""
-    evicted, violations = found.evicted, found.violations
-    if not evicted:
+    counted_pods, violations = found.counted, found.violations
+    if not counted_pods:
         return "nobody is evicted, for those end already, or only wait to be bound"
     against = f"{violations} against a disruption budget" if violations else "none against a disruption budget"
-    return f"{counted(len(evicted), 'pod')}, the highest of priority {evicted[0].priority}, {against}"
+    return f"{counted(len(counted_pods), 'pod')}, the highest of priority {counted_pods[0].priority}, {against}"
 
 
 @dataclass(frozen=True, slots=True)

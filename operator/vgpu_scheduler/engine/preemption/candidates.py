@@ -112,7 +112,7 @@ class CandidateComparison:
 
     @property
     def cost_nothing(self) -> bool:
-        """Whether nobody has to be evicted of the cheapest victims."""
+        """Whether the cheapest victims cost nothing."""
         return self._cheapest is not None and self._cheapest.cost == NOTHING
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from vgpu_scheduler.engine.preemption.victims import GIVEN_UP_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, VictimScope
 from vgpu_scheduler.state import State
@@ -61,14 +62,17 @@ class VictimFilter:
 
     def __call__(self, pod: Pod) -> bool:
         """Tell whether a pod may be one."""
-        held = self.state.reservation(pod.uid)
-        if pod.uid in self.excluded:
-            until = self.excluded[pod.uid]
+        held, until = self.state.reservation(pod.uid), self.excluded.get(pod.uid)
+        if until is not None and not (pod.deleting and until < math.inf):  # nobody has to evict who ends already
             self.first_at, self.any_excluded = min(self.first_at, until), self.any_excluded or until < math.inf
             return False
         if pod.is_static or held is None or held.closes_cards:
             return False  # whether its end would free the room that is asked for, nobody can tell
-        return pod.deleting or self._may_be_evicted(pod)
+        return not self._is_stuck(pod) if pod.deleting else self._may_be_evicted(pod)
+
+    def _is_stuck(self, pod: Pod) -> bool:
+        """Tell whether a pod should have ended long ago: nobody waits for it."""
+        return pod.ends_by is not None and self.moment >= pod.ends_by + GIVEN_UP_AFTER
 
     def _may_be_evicted(self, pod: Pod) -> bool:
         if pod.namespace in self.protected:

@@ -20,6 +20,7 @@ from vgpu_scheduler.policy import EffectivePolicy
 from vgpu_scheduler.state import Phase, Reservation, State
 
 __all__ = [
+    "GIVEN_UP_AFTER",
     "NOTHING",
     "OVERDUE_AFTER",
     "Cost",
@@ -40,6 +41,8 @@ __all__ = [
 
 OVERDUE_AFTER: Final = 30.0
 """Seconds after its grace period from which on a victim is overdue."""
+GIVEN_UP_AFTER: Final = 120.0
+"""Seconds after its grace period from which on nobody waits for a victim any more."""
 
 Cost = tuple[int, int, int, int, float]
 """What victims cost; see :attr:`Victims.cost`."""
@@ -107,13 +110,18 @@ class Victims:
         return [pod for pod in self.pods if pod.uid not in self.unbound and not pod.deleting]
 
     @property
+    def counted(self) -> list[Pod]:
+        """Those that cost something, the most important first."""
+        return [pod for pod in self.pods if pod.uid not in self.unbound] if self.counts_terminating else self.evicted
+
+    @property
     def cost(self) -> Cost:
         """What is compared among nodes, the smallest first.
 
         Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of
         the pods of the highest priority.
         """
-        counted = [pod for pod in self.pods if pod.uid not in self.unbound] if self.counts_terminating else self.evicted
+        counted = self.counted
         if not counted:
             return NOTHING
         highest = counted[0].priority
