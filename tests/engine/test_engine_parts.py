@@ -20,6 +20,7 @@ from tests.engine.test_engine_preemption import found
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.card_verdicts import card_verdicts
 from vgpu_scheduler.engine.pools import pools
+from vgpu_scheduler.engine.usage_meter import PARTS, cards_held
 from vgpu_scheduler.kube import decode_node as decode
 from vgpu_scheduler.model import CardReason, Decision
 
@@ -88,3 +89,11 @@ def test_what_is_said_of_single_cards_of_a_partition(count: int, reasons: list[C
     honour = {"node.koordinator.sh/gpu-model": "H100", "node.koordinator.sh/gpu-partition-policy": "Honor"}
     made = engine(labels=honour)
     assert [each.reason for each in card_verdicts(made.cycle, asking("p", {GPU: count}), "k")] == reasons
+
+
+def test_a_function_is_metered_as_the_part_of_its_device() -> None:
+    made = engine(2)
+    assert decided(made, asking("a", {RDMA: 1}, annotations=HINT)).placement
+    row = made.state.nodes.row("k")
+    assert row is not None
+    assert [card.part for card in cards_held(made.state, made.dialects, row)] == [PARTS // 100]

@@ -88,6 +88,8 @@ def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]
         if number is None:
             continue
         device = matrix.listed(row, number)
+        if device.part:
+            continue  # its device is counted
         parts = [part_of_card(inventory, device, amounts) for _, amounts in charges]
         too_much = max(sum(parts), PARTS)
         for (reservation, amounts), part in zip(charges, parts, strict=True):
