@@ -48,10 +48,12 @@ class UnservedPods:
     def __init__(self, node_side: NodeSide) -> None:
         self._node_side = node_side
         self._lost: dict[str, UnservedPod] = {}
-        self._pods: dict[str, dict[str, dict[str, None]]] = {}  # by turn and node, the UIDs in the order of their loss
+        self._pods: dict[
+            str, dict[str, dict[str, None]]
+        ] = {}  # by plugin key and node, the UIDs in the order of their loss
 
     def observe(self, pod: Pod) -> bool:
-        """Take in a pod as it is now; return whether a turn came free by that."""
+        """Take in a pod as it is now; return whether a plugin key came free by that."""
         lost = self._node_side.unserved_pod(pod)
         if lost == self._lost.get(pod.uid):
             return False
@@ -62,7 +64,7 @@ class UnservedPods:
         return freed
 
     def forget(self, uid: str) -> bool:
-        """Take in that a pod is gone; return whether a turn came free by that."""
+        """Take in that a pod is gone; return whether a plugin key came free by that."""
         lost = self._lost.pop(uid, None)
         if lost is None:
             return False
@@ -76,23 +78,23 @@ class UnservedPods:
         return True
 
     def nodes(self, plugin_key: str) -> Collection[str]:
-        """Return the nodes at which a turn is blocked."""
+        """Return the nodes at which a plugin key is blocked."""
         return self._pods.get(plugin_key, _NOWHERE).keys()
 
     def pods(self, node: str, plugin_key: str) -> Collection[str]:
-        """Return the UIDs of the pods that block a turn at a node, the first one first."""
+        """Return the UIDs of the pods that block a plugin key at a node, the first one first."""
         return self._pods.get(plugin_key, _NOWHERE).get(node, _NOBODY)
 
-    def turns(self, node: str) -> Iterator[str]:
-        """Return the turns that are blocked at a node."""
+    def plugin_keys(self, node: str) -> Iterator[str]:
+        """Return the plugin keys that are blocked at a node."""
         return (plugin_key for plugin_key, nodes in self._pods.items() if node in nodes)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the nodes at which any turn is blocked."""
+        """Iterate over the names of the nodes at which any plugin key is blocked."""
         return iter({lost.node: None for lost in self._lost.values()})
 
     def __bool__(self) -> bool:
-        """Tell whether any turn is blocked."""
+        """Tell whether any plugin key is blocked."""
         return bool(self._lost)
 
 
@@ -223,7 +225,7 @@ class ClosedNodes:
 
     def closures(self, node: str) -> tuple[NodeClosure, ...]:
         """Return why a node is closed; empty if it is not, or is not known."""
-        blocked = self.unserved_pods.turns(node) if self._state.node(node) is not None else ()
+        blocked = self.unserved_pods.plugin_keys(node) if self._state.node(node) is not None else ()
         lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", plugin_key) for plugin_key in blocked)
         return (*self._closures.get(node, _NONE).values(), *lost)
 
@@ -289,7 +291,10 @@ class ClosedNodes:
         return None if self.is_ours(node, parsed) else Cause.LOCK_HELD
 
     def is_ours(self, node: Node, value: LockValue) -> bool:
-        """Tell whether a lock of a node is that of a pod of ours which is known, be it bound: it is served perhaps."""
+        """Tell whether a lock of a node is that of a pod of ours which is known.
+
+        A bound one counts, too: its plugin may be serving it.
+        """
         owner = self._state.find(value.namespace, value.name) if value.owner else self._state.pod(last_allocated(node))
         return owner is not None and owner.scheduler_name in self.judge.scheduler_names
 

@@ -120,7 +120,7 @@ class NameRedactor:
         words: Callable[[], frozenset[str]] | None = None,
     ) -> None:
         self._names = names
-        self._sight = visibility
+        self._visibility = visibility
         self._refused = _names_in(refused)
         self._own = _names_in(own) | self._refused
         self._words = (words or words_of_messages)()
@@ -159,7 +159,7 @@ class NameRedactor:
         inside = mine = False  # of a namespace that is not seen, or of one that is
         for name, slash in zip(parts[::2], parts[1::2], strict=True):
             is_namespace = not inside and self._names.is_namespace(name)
-            now = is_namespace and not self._sight.sees(name) and name not in self._refused
+            now = is_namespace and not self._visibility.sees(name) and name not in self._refused
             hides = inside or (not mine and self._hides(name))
             told += ["", ""] if now else [OTHERS if hides else name, slash]
             inside, mine = now, is_namespace and not now
@@ -168,7 +168,7 @@ class NameRedactor:
     def _hides(self, name: str) -> bool:
         if name.isdecimal() or name in self._words or name in self._own:
             return False
-        return self._names.are_hidden(name, self._sight)
+        return self._names.are_hidden(name, self._visibility)
 
 
 def _names_in(texts: Iterable[str]) -> frozenset[str]:

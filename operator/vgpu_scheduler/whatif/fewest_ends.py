@@ -24,6 +24,8 @@ from vgpu_scheduler.whatif.repelling import repelling_pods
 
 __all__ = ["PodsToEnd", "fewest_ends", "may_end"]
 
+_MOST_NEAR: Final = 600
+"""Questions at most about a pod that has to be near others, where that of the fewest was too much."""
 _MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
 _FEW: Final = 2
@@ -137,6 +139,7 @@ class _Search:
     def __init__(self, waiting: WaitingPod, among: Callable[[Pod], bool]) -> None:
         self._waiting = waiting
         self._budgets = waiting.world.engine.budgets.all()
+        self._left_near = _MOST_NEAR
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
         # What these count is no amount that a pod holds.
         self._counts_amounts = (
@@ -285,9 +288,10 @@ class _Search:
         return []
 
     def _first_that_fit(self, place: _Place, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the fewest of the first of some pods without which the pod fits; empty if it does without no number.
+        """Return the fewest of the first of some pods without which the pod fits; empty if no number is enough.
 
-        For a pod that has to be near others more is not always better: each number is asked about, then all but one.
+        For a pod that has to be near others more is not always better: each number is asked about, then all but one,
+        for as long as it may ask.
         """
         counts = range(1, len(pods) + 1)
         if not self._may_miss_others:
@@ -296,7 +300,9 @@ class _Search:
             return pods[: 1 + bisect_left(counts, x=True, key=lambda count: place.fits(pods[:count]))]
         first = (pods[:count] for count in counts)
         but_one = ([*pods[:number], *pods[number + 1 :]] for number in range(len(pods)))
-        return next(filter(place.fits, chain(first, but_one)), ())
+        few = next(filter(place.fits, islice(chain(first, but_one), self._left_near)), None)
+        self._left_near -= min(self._left_near, 2 * len(pods))
+        return few or ()
 
 
 def may_end(budgets: Sequence[DisruptionBudget], pod: Pod) -> bool:

@@ -198,8 +198,8 @@ def _long(time: timedelta) -> str:
 def _turns(world: World, name: str) -> Iterator[_Repair]:
     """Yield the pods that have to be deleted: the device plugin would serve them next, and they do not need it."""
     unserved, pods = world.engine.closed_nodes.unserved_pods, {pod.uid: pod for pod in world.pods.values()}
-    for turn in list(unserved.turns(name)):
-        blocking = [pods[uid] for uid in unserved.pods(name, turn) if uid in pods]
+    for key in list(unserved.plugin_keys(name)):
+        blocking = [pods[uid] for uid in unserved.pods(name, key) if uid in pods]
         keys = ", ".join(pod.key for pod in blocking)
         which, has = ("pod", "has") if len(blocking) == 1 else ("pods", "have")
         text = f"delete {which} {keys}, which {has} not taken the devices that the plugin of node {name} keeps"

@@ -161,13 +161,13 @@ def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
     except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}") from None
     allocated: dict[tuple[str, int], AllocatedDevice] = {}
-    functions: dict[tuple[int, str], AllocatedDevice] = {}
+    functions: dict[tuple[str, int, str], AllocatedDevice] = {}
     for kind, entries in object_of(by_type, "allocation").items():
         for number, entry in enumerate(list_of(entries, quoted(kind))):
             where = f"{quoted(kind)}[{number}]"
             device = _allocated(kind, entry, where)
             for function in allocated_functions(kind, device.minor, object_of(entry, where), where):
-                functions[function.minor, function.id] = function
+                functions[kind, function.minor, function.id] = function
             known = allocated.get((kind, device.minor))
             if known is not None:  # several parts of one device
                 device = replace(device, amounts=add(known.amounts, device.amounts))

@@ -130,7 +130,7 @@ def _hint(kind: str, fields: Mapping[str, object]) -> DeviceHint:
         for name, words in ((_STRATEGY, (_EVERY, _AS_COUNT)), (_EXCLUSIVE, (_DEVICE_LEVEL, _SWITCH_LEVEL)))
     )
     return DeviceHint(
-        _level(fields[_SCOPE]) if fields.get(_SCOPE) else BY_SCORE,
+        BY_SCORE if fields.get(_SCOPE, "") in ("", None) else _level(fields[_SCOPE]),
         selector,
         functions,
         every=strategy == _EVERY,
