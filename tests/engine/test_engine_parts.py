@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.engine.builders import pod_object
 from tests.engine.dialect_worlds import (
     KOORDINATOR,
     KOORDINATOR_KEY,
@@ -17,12 +18,15 @@ from tests.engine.dialect_worlds import (
 )
 from tests.engine.test_engine_preemption import found
 
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.card_verdicts import card_verdicts
 from vgpu_scheduler.engine.pools import pools
 from vgpu_scheduler.engine.usage_meter import PARTS, cards_held
 from vgpu_scheduler.kube import decode_node as decode
 from vgpu_scheduler.model import CardReason, Decision
+from vgpu_scheduler.reading.cards import card_places
+from vgpu_scheduler.whatif import World, make_dialect, usage
+from vgpu_scheduler.whatif.explanation import held_cards
 
 Obj = dict[str, Any]
 RDMA, GPU = "koordinator.sh/rdma", "nvidia.com/gpu"
@@ -97,3 +101,24 @@ def test_a_function_is_metered_as_the_part_of_its_device() -> None:
     row = made.state.nodes.row("k")
     assert row is not None
     assert [card.part for card in cards_held(made.state, made.dialects, row)] == [PARTS // 100]
+
+
+def test_what_is_told_of_a_pod_and_of_cards_counts_devices_and_no_functions() -> None:
+    made = World(EngineOptions([make_dialect("koordinator")]))
+    node = koordinator_node("k")
+    node["status"]["allocatable"] |= {RDMA: "100"}
+    device = {"type": "rdma", "minor": 0, "id": "n0", "health": True, "resources": {RDMA: "100"}}
+    listed = beside()
+    listed |= {"kind": "Device", "apiVersion": "scheduling.koordinator.sh/v1alpha1", "metadata": {"name": "k"}}
+    listed["spec"]["devices"] = [{**device, "vfGroups": [{"vfs": [{"minor": -1, "busID": "0.0"}]}]}]
+    entry = {"minor": 0, "id": "n0", "resources": {RDMA: "1"}, "extension": {"vfs": [{"minor": -1, "busID": "0.0"}]}}
+    served = pod_object("a", {"limits": {RDMA: "1"}, "requests": {RDMA: "1"}})
+    served["metadata"]["annotations"] = {**HINT, KOORDINATOR_KEY: json.dumps({"rdma": [entry]})}
+    served["spec"]["nodeName"] = "k"
+    made.add([{"kind": "Node", "apiVersion": "v1", **node}, listed, {"kind": "Pod", "apiVersion": "v1", **served}])
+    (told,) = usage.pods(made)
+    assert len(told.cards) == 1
+    assert [place.name for place in card_places(made)] == list(told.cards)
+    (bound,) = made.bound.values()
+    assert [line for line in held_cards(made, bound) if line.endswith("(a virtual function)")]
+    assert len(held_cards(made, bound)) == 2

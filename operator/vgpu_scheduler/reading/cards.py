@@ -45,6 +45,8 @@ def card_places(world: World) -> Iterator[CardPlace]:
         for dialect in world.engine.dialects:
             cordons = dialect.inventory.cordons
             for device in world.devices(node, dialect.name):
+                if device.part:
+                    continue
                 name = card_name(device.vendor, device.uuid)
                 yield CardPlace(node, name, device.uuid, device.vendor, cordons.get(device.vendor, ""))
 

@@ -163,7 +163,7 @@ def _unhealthy(world: World) -> set[tuple[str, str]]:
         for name in world.nodes
         for dialect in world.engine.dialects
         for device in world.devices(name, dialect.name)
-        if not device.healthy
+        if not device.healthy and not device.part
     }
 
 

@@ -375,6 +375,9 @@ def held_cards(world: World, pod: Pod) -> list[str]:
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
+            if device is not None and device.part:
+                lines.append(f"{card_name(device.vendor, uuid)} (a virtual function)")
+                continue
             card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid}{unknown}"
             said = [_amount(about, amount) for about, amount in zip(dimensions, amounts, strict=False)]
             lines.append(f"{card}: {', '.join(said)}")

@@ -5,7 +5,7 @@ Cards that are cordoned meanwhile steer them; a plan is about vendors whose card
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -205,8 +205,11 @@ class Moves:
     def _cards_of(self, pod: Pod) -> tuple[str, ...]:
         found: list[str] = []
         for name, usage in self._world.engine.uses(pod).items():
-            vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
-            found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
+            devices = {device.uuid: device for device in self._world.devices(pod.node_name, name)}
+            for uuid in usage.charges:
+                device = devices.get(uuid)
+                if device is None or not device.part:
+                    found.append(card_name("" if device is None else device.vendor, uuid))
         return tuple(found)
 
 

@@ -371,6 +371,8 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
         devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
+            if device is not None and device.part:
+                continue  # its device is counted
             held.append(card_name(device.vendor, uuid) if device else uuid)
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
             if device is not None:

@@ -45,7 +45,7 @@ def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
     """Return the models of the cards of a node, and MiB of each, so that a percent of it is a whole number."""
     for dialect in world.engine.dialects:
         inventory = dialect.inventory
-        devices = [device for device in world.devices(node, dialect.name) if device.in_service]
+        devices = [device for device in world.devices(node, dialect.name) if device.in_service and not device.part]
         if devices:
             most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // MIB
             return tuple(device.type for device in devices), max(-(-most // 100), 1) * 100
