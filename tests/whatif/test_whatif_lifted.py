@@ -41,7 +41,8 @@ def restriction(rng: np.random.Generator) -> Object:
 
 SENTENCE = re.compile(
     r"have (?P<who>.*) (set (?P<field>spec\S*) of (?P<title>.*) to \[(?P<to>.*)\] \(it is \[(?P<was>.*)\]\)"
-    r"|remove (?P<removed>spec\S*) \((?:(?P<within>[a-z.]+): )?\[?(?P<is>.*?)\]?\) from (?P<from>.*)"
+    r"|remove (?P<removed>spec\S*) \((?:(?P<within>[a-z.]+): )?\[?(?P<is>.*?)\]?\)(?P<beside> and .*)?"
+    r" from (?P<from>.*)"
     r"|delete (?P<deleted>.*), which says nothing but (?P<all>spec\S*) \(\[?(?P<said>.*?)\]?\))"
 )
 
@@ -60,6 +61,31 @@ def listed(value: Any) -> str:
     return "pool=shared" if value == {"matchLabels": {"pool": "shared"}} else value or ""
 
 
+def written_by(told: re.Match[str], before: Object) -> Object:
+    """Return the spec of a policy after somebody did what a sentence says, and nothing else."""
+    spec: Object = deepcopy(before["spec"])
+    if told["deleted"]:
+        return {}
+    if told["field"]:
+        *above, name = told["field"].split(".")[1:]
+        inner = spec
+        for each in above:
+            inner = inner[each]
+        inner[name] = told["to"].split(", ")
+        return spec
+    *above, name = told["removed"].split(".")[1:]
+    inner = spec
+    for each in above:
+        inner = inner[each]
+    del inner[name]
+    if beside := told["beside"]:
+        if found := re.fullmatch(r" and (\w+) of spec\.enforce", beside):
+            spec["enforce"].remove(found[1])
+        else:
+            assert beside == f" and spec.enforce ([{', '.join(spec.pop('enforce'))}])"
+    return spec
+
+
 POLICIES = ("VGPUPolicy", "ClusterVGPUPolicy")
 
 
@@ -75,11 +101,12 @@ def applied(world: World, remedy: Remedy) -> None:
 def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     spec = restriction(rng) | ({"nodes": {"policy": "binpack"}} if rng.random() < 0.5 else {})
+    spec |= {"defaults": {"cores": 10}} if rng.random() < 0.5 else {}
     is_of_namespace = rng.random() < 0.4
     if (
         not is_of_namespace
-        and rng.random() < 0.5
-        and (enforced := [each for each in ("nodes", "devices") if each in spec])
+        and rng.random() < 0.8
+        and (enforced := [each for each in ("nodes", "devices", "defaults") if each in spec])
     ):
         spec["enforce"] = enforced
     strict = policy("strict", spec, "default" if is_of_namespace else "")
@@ -99,7 +126,8 @@ def test_what_keeps_a_pod_away_alone_is_lifted_alone(seed: int) -> None:
         field = path.split(".")
         assert listed(at(strict, field)) == (told["was"] or told["is"] or told["said"])
         assert at(changed, (told["removed"] or "none").split(".")) is None
-        assert changed["spec"] == {} if told["deleted"] else not decode_policy(changed).error, remedy.text
+        assert changed["spec"] == written_by(told, strict), remedy.text
+        assert told["deleted"] or not decode_policy(changed).error, remedy.text
         assert listed(at(changed, field)) == (told["to"] or "")
         denied, left = (at(each, ["spec", "devices", "types", "deny"]) or [] for each in (strict, changed))
         assert left == [each for each in denied if each != "A100"], "no more is taken out than does"

@@ -138,8 +138,12 @@ def without_limits(policy: Object) -> Object:
 
 
 def _without_sections(policy: Object, sections: Sequence[str]) -> Object:
-    spec = {name: value for name, value in (policy.get("spec") or {}).items() if name not in sections}
-    return {**policy, "spec": spec or {"preemption": {"mayPreempt": False}}}
+    spec = policy.get("spec") or {}
+    whom = {name: value for name, value in spec.items() if name != "enforce" and name not in SECTIONS}
+    changed = policy
+    for section in sections:
+        changed = _without(changed, (section,)) if section in (changed.get("spec") or {}) else changed
+    return {**policy, "spec": changed.get("spec") or {**whom, "preemption": {"mayPreempt": False}}}
 
 
 def writer_of(policy: Object) -> str:
@@ -183,7 +187,17 @@ def _removal(title: str, policy: Object, path: tuple[str, ...], value: str) -> t
     while depth < len(path) and path[depth - 1] in inner:
         inner, depth = inner[path[depth - 1]], depth + 1
     within = f"{'.'.join(path[depth:])}: " if path[depth:] else ""
-    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}) from {title}", changed
+    beside = _no_longer_enforced(policy, changed)
+    return f"remove spec.{'.'.join(path[:depth])} ({within}{value}){beside} from {title}", changed
+
+
+def _no_longer_enforced(before: Object, after: Object) -> str:
+    """Say what goes from ``enforce`` with sections that are removed: it may name none that the policy does not set."""
+    was, left = ((each.get("spec") or {}).get("enforce") or [] for each in (before, after))
+    if was == left or not isinstance(was, list):
+        return ""
+    gone = " and ".join(section for section in was if section not in left)
+    return f" and {gone} of spec.enforce" if left else f" and spec.enforce ({_worded(was)})"
 
 
 def _without(policy: Object, path: tuple[str, ...]) -> Object:
