@@ -144,6 +144,6 @@ def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[s
             named = (each for _, _, each in containers_of(asked.written) if each.get("name") == container)
             given = [dict((each.get("resources") or {}).get("limits") or {}) for each in named]
             names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
-            if names and asked.claims_if(without_resources(asked.written, names, container)):
+            if names and asked.claims_if(without_resources(asked.written, names, [container])):
                 text = f"leave out {' and '.join(names)} in container {container}"
                 yield from quotas.beside([f"{text}: containers that run together get the same cards of this vendor"])

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.asking_less import ask_less
 from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
 from vgpu_scheduler.whatif.corrections import refusal_of
@@ -21,10 +22,12 @@ _SOMEWHERE: Final = "a node"
 
 
 class _Refused(WaitingPod):
-    """A pod that would go somewhere, as far as is known without nodes, if what it asks for were understood."""
+    """A pod that would go somewhere, as far as is known without nodes, if it asked for cards and were not refused."""
 
     def _decided(self, ours: Pod) -> str:
-        return _SOMEWHERE if self.cycle.classes.claims(ours) else ""
+        claims = self.cycle.classes.claims(ours)
+        keeps_cards = any(each.claims for each in claims)
+        return _SOMEWHERE if keeps_cards and self.cycle.decide(ours).outcome is not Outcome.REFUSED else ""
 
 
 def corrected_requests(world: World, pod: Pod, written: Object, message: str) -> Iterator[str]:

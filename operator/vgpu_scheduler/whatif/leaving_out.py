@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from typing import Final, TypeAlias
 
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims
@@ -16,6 +16,9 @@ __all__ = ["leave_out", "leave_out_in_one_container", "vendors_of", "without_res
 
 
 _PLACES: Final = ("limits", "requests")
+_INIT: Final = "initContainers"
+_Tried: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
+"""Resources that are left out, and in which containers; in all where these are None."""
 _COUNT: Final = 0
 """The dimension of resources that count devices."""
 
@@ -23,43 +26,62 @@ _COUNT: Final = 0
 def leave_out(waiting: WaitingPod, but: Set[str]) -> Iterator[Remedy]:
     """Leave out one resource that the pod asks for, in all of its containers, or all those of one vendor of cards.
 
+    Of a pod that is refused, in one container where that is enough: the others may do without the change.
+
     Parameters
     ----------
     but
         The resources of which to ask for less helps.
     """
     groups = [*_groups(waiting), *_at_odds(waiting)]
-    yield from _without(waiting, but, ((group, None) for group in dict.fromkeys(groups)))
+    refused = waiting.is_refused
+    for group in dict.fromkeys(groups):
+        found = list(_without(waiting, but, [(group, None)]))
+        asking = _asking(waiting, group) if found and refused else []
+        alone: list[_Tried] = [(group, (name,)) for name in asking] if len(asking) > 1 else []
+        yield from list(_without(waiting, but, alone)) or found
 
 
 def leave_out_in_one_container(waiting: WaitingPod) -> Iterator[Remedy]:
-    """Leave out all resources of one vendor's cards in one container, where others ask for cards, too."""
+    """Leave out all resources of one vendor's cards in one container, where others ask for cards, too.
+
+    Of a pod that is refused, in all of its init containers as well.
+    """
     vendors = _vendors(waiting)
-    asking = [(each, of) for _, _, each in containers_of(waiting.written) if (of := _asked(each) & vendors.keys())]
-    tried: list[tuple[tuple[str, ...], str]] = []
-    for container, names in asking if len(asking) > 1 else ():
-        for vendor in sorted({vendors[name] for name in names}):
-            group = sorted(name for name in names if vendors[name] == vendor)
-            tried.append((tuple(group), str(container.get("name", ""))))
+    asking = [(field, each) for field, _, each in containers_of(waiting.written) if _asked(each) & vendors.keys()]
+    starting = [each for field, each in asking if field == _INIT]
+    tried: list[_Tried] = []
+    for containers in [[each] for _, each in asking] if len(asking) > 1 else ():
+        tried += _by_vendor(containers, vendors)
+    if 1 < len(starting) < len(asking) and waiting.is_refused:
+        tried += _by_vendor(starting, vendors)
     yield from _without(waiting, frozenset(), tried)
 
 
-def _without(
-    waiting: WaitingPod, but: Set[str], tried: Iterable[tuple[tuple[str, ...], str | None]]
-) -> Iterator[Remedy]:
-    """Yield which of some resources help when they are left out, in all containers or in a named one."""
-    for group, container in tried:
-        written = without_resources(waiting.written, group, container)
+def _by_vendor(containers: Sequence[Object], vendors: dict[str, str]) -> Iterator[_Tried]:
+    """Yield what some containers ask of each vendor's cards."""
+    names = {name for each in containers for name in _asked(each) & vendors.keys()}
+    where = tuple(str(each.get("name", "")) for each in containers)
+    for vendor in sorted({vendors[name] for name in names}):
+        yield tuple(sorted(name for name in names if vendors[name] == vendor)), where
+
+
+def _without(waiting: WaitingPod, but: Set[str], tried: Iterable[_Tried]) -> Iterator[Remedy]:
+    """Yield which of some resources help when they are left out, in all containers or in named ones."""
+    for group, containers in tried:
+        written = without_resources(waiting.written, group, containers)
         if not but.isdisjoint(group) or gets_around_limits(waiting, written):
             continue
         if node := waiting.node(written):
-            asking = [
-                str(each.get("name", ""))
-                for _, _, each in containers_of(waiting.written)
-                if not _asked(each).isdisjoint(group) and container in {None, each.get("name")}
-            ]
+            asking = [name for name in _asking(waiting, group) if containers is None or name in containers]
             where = f"{'container' if len(asking) == 1 else 'containers'} {', '.join(asking)}"
             yield Remedy(RemedyKind.ASK_LESS, f"leave out {' and '.join(group)} in {where}", node, written)
+
+
+def _asking(waiting: WaitingPod, names: Collection[str]) -> list[str]:
+    """Return the containers that ask for any of some resources."""
+    containers = (each for _, _, each in containers_of(waiting.written))
+    return [str(each.get("name", "")) for each in containers if not _asked(each).isdisjoint(names)]
 
 
 def vendors_of(claims: PodClaims) -> set[str]:
@@ -138,11 +160,11 @@ def _asked(container: Object) -> set[str]:
     return {name for place in _PLACES for name in resources.get(place) or {}}
 
 
-def without_resources(written: Object, names: Collection[str], container: str | None = None) -> Object:
-    """Return a pod that asks for none of some resources, in all containers or in a named one."""
+def without_resources(written: Object, names: Collection[str], containers: Collection[str] | None = None) -> Object:
+    """Return a pod that asks for none of some resources, in all containers or in named ones."""
 
     def change(each: Object) -> Object:
-        return _asking_less(each, names) if container in {None, each.get("name")} else each
+        return _asking_less(each, names) if containers is None or each.get("name") in containers else each
 
     return {**written, "spec": with_containers(written["spec"], change)}
 
