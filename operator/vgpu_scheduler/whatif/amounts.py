@@ -70,6 +70,8 @@ class Amount:
         How much is asked in steps, or one more than the most there is where nothing is said.
     unsaid
         What it means that nothing is said; empty where something is.
+    instead
+        A resource that would no longer be asked for beside it; None where nothing is asked instead of it now.
     """
 
     field: str
@@ -78,6 +80,7 @@ class Amount:
     parts: tuple[Part, ...]
     steps: int
     unsaid: str = ""
+    instead: Part | None = None
 
     def includes(self, other: Amount) -> bool:
         """Tell whether another amount of the same container is a part of this one."""
@@ -98,6 +101,9 @@ class Amount:
             amounts = ", ".join(f"{quantity} of {resource}" for quantity, resource in quantities)
             return f"ask for {cards} instead of {self.steps} in container {self.container}: {amounts}"
         (part,) = self.parts
+        if self.instead is not None:
+            was = f"{self.instead.written} of {self.instead.resource}"
+            return f"ask {part.quantity(steps)} of {part.resource} in container {self.container} instead of {was}"
         now, less = f"instead of {part.written}", f", {part.quantity(abs(self.steps - steps))}"
         less += " less" if steps < self.steps else " more"
         if part.is_beyond_all:
@@ -112,7 +118,12 @@ class Amount:
         containers = list(spec[self.field])
         container = containers[self.index]
         given = container.get("resources") or {}
-        resources = {key: dict(value or {}) for key, value in given.items() if key != "claims"}
+        gone = "" if self.instead is None else self.instead.resource
+        resources = {
+            place: {name: quantity for name, quantity in (listed or {}).items() if name != gone}
+            for place, listed in given.items()
+            if place != "claims"
+        }
         for part in self.parts:
             places = [key for key, listed in resources.items() if part.resource in listed] or ["limits"]
             if part.resource == _CPU or part.resource in _BYTES:

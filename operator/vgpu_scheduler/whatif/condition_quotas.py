@@ -9,7 +9,7 @@ from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
-from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, instead_of_percent, met_together
+from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, amounts_instead_of_percent, met_together
 
 __all__ = ["QuotasOfPod"]
 
@@ -133,13 +133,28 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quotas, standing.report.resource, standing.report.unit
     now, left = standing.asked, standing.left
 
+    dialect = next((each for each in asked.owners if resource in each.allocation.quota_resources), None)
+
     def concerns(amount: Amount) -> bool:
-        return 0 < quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1))) < (now or left + 1)
+        # What is not said, or in percent, counts for nothing that is known: to say it makes that more.
+        then = quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1)))
+        return 0 < then != now and (now > 0 or then <= left)
 
     def fits(claims: PodClaims) -> bool:
-        return 0 < quotas.asked(resource, claims) <= left
+        return 0 < quotas.asked(resource, claims) <= left and not quotas.depends_on_card(resource, claims)
+
+    def is_of_it(amount: Amount) -> bool:
+        about = (
+            [] if dialect is None else [dialect.inventory.device_resources.get(each.resource) for each in amount.parts]
+        )
+        limited = None if dialect is None else dialect.allocation.quota_resources[resource]
+        return len(about) == 1 and (about[0] and (about[0].vendor, about[0].dimension, about[0].percent)) == (
+            limited and (limited.vendor, limited.dimension, limited.of_card)
+        )
 
     leaves = f"limits.{resource} leaves {left} {unit}{' to it beside its group' if standing.others else ''}"
-    amount = instead_of_percent(asked, resource, left, fits)
-    otherwise = f"{amount} ({leaves})" if amount else f"ask for no more than the {left} that limits.{resource} leaves"
-    return ClaimCondition(fits, concerns, otherwise, leaves)
+    otherwise = f"ask for no more than the {left} that limits.{resource} leaves"
+    if quotas.depends_on_card(resource, asked.claims):
+        otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"
+    instead = amounts_instead_of_percent(asked, resource, left)
+    return ClaimCondition(fits, concerns, otherwise, leaves, is_of_it, instead)

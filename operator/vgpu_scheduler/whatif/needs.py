@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
 from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
-from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["ClaimCondition", "PodRequest", "instead_of_percent", "met_together"]
+__all__ = ["ClaimCondition", "PodRequest", "amounts_instead_of_percent", "instead_of_percent", "met_together"]
+
+_PARTS = 1024
+"""Into so many parts amounts are divided that are made smaller together."""
 
 
 class PodRequest:
@@ -79,24 +81,25 @@ def instead_of_percent(asked: PodRequest, resource: str, most: int, fits: Callab
     fits
         Whether claims do.
     """
+    amounts = amounts_instead_of_percent(asked, resource, most)
+    found = asked.most(amounts[0], fits) if len(amounts) == 1 else None
+    return "" if found is None else amounts[0].worded(found)
+
+
+def amounts_instead_of_percent(asked: PodRequest, resource: str, most: int) -> list[Amount]:
+    """Return what each container that asks for percent of cards would ask of a resource instead, up to some amount."""
     for dialect in asked.owners:
         about, known = dialect.inventory.device_resources.get(resource), dialect.inventory.device_resources
-        percent = [
-            (amount, part)
-            for amount in asked.amounts
-            for part in amount.parts
-            if about is not None
-            and (other := known.get(part.resource)) is not None
-            and (other.vendor, other.dimension, other.percent) == (about.vendor, about.dimension, True)
-        ]
-        if len(percent) == 1 and dialect.inventory.memory_unit != 1:
-            ((now, part),) = percent
-            amount = Amount(now.field, now.index, now.container, (Part(resource),), most + 1)
-            found = asked.most(amount, fits, without_resources(asked.written, {part.resource}))
-            if found is not None:
-                where = f"in container {now.container}"
-                return f"ask {found} of {resource} {where} instead of {part.written} of {part.resource}"
-    return ""
+        if about is not None and dialect.inventory.memory_unit != 1:
+            of_percent = (about.vendor, about.dimension, True)
+            return [
+                Amount(now.field, now.index, now.container, (Part(resource),), most + 1, instead=part)
+                for now in asked.amounts
+                for part in now.parts
+                if (other := known.get(part.resource)) is not None
+                and (other.vendor, other.dimension, other.percent) == of_percent
+            ]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +116,23 @@ class ClaimCondition:
         What is said where no amount helps; empty where nothing is.
     why
         What is said of an amount that is as small as this needs; empty where nothing is.
+    shared_by
+        Whether an amount may be made smaller together with others where less of one alone would not do; None where
+        none may.
+    instead
+        Amounts that containers may ask instead of others, beside those that the pod asks.
     """
 
     fits: Callable[[PodClaims], bool]
     concerns: Callable[[Amount], bool]
     otherwise: str = ""
     why: str = ""
+    shared_by: Callable[[Amount], bool] | None = None
+    instead: Sequence[Amount] = ()
+
+
+def _is_said(amount: Amount) -> bool:
+    return not amount.unsaid and amount.instead is None
 
 
 def met_together(asked: PodRequest, needs: Sequence[ClaimCondition]) -> Iterator[str]:
@@ -144,6 +158,7 @@ class _Choices:
     def __init__(self, asked: PodRequest, needs: Sequence[ClaimCondition]) -> None:
         self._asked = asked
         self._needs = needs
+        self._amounts = [*asked.amounts, *dict.fromkeys(amount for need in needs for amount in need.instead)]
         self.options: list[int] = []
         """How many amounts would have done for each need, when it was its turn."""
 
@@ -161,33 +176,78 @@ class _Choices:
         otherwise: dict[str, None] = {}
         self.options = []
         for number, need in enumerate(self._needs):
-            options: list[tuple[int, int]] = []
+            options: list[Mapping[int, int]] = []
             if not need.fits(asked.claims_if(written)):
-                for which, amount in enumerate(asked.amounts):
+                for which, amount in enumerate(self._amounts):
                     below = steps.get(which, 0)
-                    most = asked.most(amount, need.fits, written, below) if need.concerns(amount) else None
+                    concerned = amount in need.instead or (amount.instead is None and need.concerns(amount))
+                    most = asked.most(amount, need.fits, written, below) if concerned else None
                     if most is not None:
-                        options.append((which, most))
+                        options.append({which: most})
+                if not options and (several := self._of_several(need, written, steps)):
+                    options.append(several)
                 if not options and need.otherwise:
                     otherwise[need.otherwise] = None
             self.options.append(len(options))
             if options:
-                which, most = options[min(chosen.get(number, 0), len(options) - 1)]
-                steps[which], whys[which] = most, f" ({need.why})" if need.why else ""
-                written = asked.amounts[which].applied(written, most)
+                option = options[min(chosen.get(number, 0), len(options) - 1)]
+                steps |= option
+                whys |= dict.fromkeys(option, "") | {list(option)[-1]: f" ({need.why})" if need.why else ""}
+                written = self._applied(written, option)
         kept = self._without_needless(steps)
-        texts = (f"{asked.amounts[which].worded(most)}{whys[which]}" for which, most in kept.items())
+        texts = (f"{self._amounts[which].worded(most)}{whys[which]}" for which, most in kept.items())
         return (frozenset(kept.items()), tuple(otherwise)), " and ".join([*texts, *otherwise])
+
+    def _applied(self, written: Object, chosen: Mapping[int, int]) -> Object:
+        for which, most in chosen.items():
+            written = self._amounts[which].applied(written, most)
+        return written
+
+    def _of_several(self, need: ClaimCondition, written: Object, steps: Mapping[int, int]) -> Mapping[int, int]:
+        """Return the largest amounts that meet a need together, in proportion to what is asked; empty where none do.
+
+        What is not said, or asked otherwise now, is taken to be as much as the largest other amount of the resource.
+        """
+        asked, amounts = self._asked, self._amounts
+        if need.shared_by is None:
+            return {}
+        which = [n for n, amount in enumerate(amounts) if amount in need.instead or need.shared_by(amount)]
+        said: dict[str, int] = {}
+        for n in which:
+            if _is_said(amounts[n]):
+                resource = amounts[n].parts[0].resource
+                said[resource] = max(said.get(resource, 0), amounts[n].steps)
+        now = {
+            n: amounts[n].steps
+            if _is_said(amounts[n])
+            else said.get(amounts[n].parts[0].resource, amounts[n].steps - 1)
+            for n in which
+        }
+
+        def of_part(part: int) -> dict[int, int]:
+            shares = ((n, max(now[n] * part // _PARTS, 1)) for n in which)
+            return {n: min(share, steps.get(n, share)) for n, share in shares}
+
+        def fits(chosen: Mapping[int, int]) -> str:
+            claims = asked.claims_if(self._applied(written, chosen))
+            return "it fits" if claims and need.fits(claims) else ""
+
+        found = largest_that_fits(lambda part: fits(of_part(part)), range(1, _PARTS + 1)) if len(which) > 1 else None
+        if found is None:
+            return {}
+        chosen = of_part(found[0])
+        for n in which:
+            most = steps.get(n, now[n])
+            raised = largest_that_fits(lambda some: fits({**chosen, n: some}), range(chosen[n], most + 1))  # noqa: B023
+            chosen[n] = raised[0] if raised else chosen[n]
+        return {n: most for n, most in chosen.items() if not _is_said(amounts[n]) or most < amounts[n].steps}
 
     def _without_needless(self, steps: Mapping[int, int]) -> Mapping[int, int]:
         """Leave out the amounts without which all needs are met that are met with them: a later one may do for them."""
         asked, kept = self._asked, dict(steps)
 
         def met_with(chosen: Mapping[int, int]) -> list[bool]:
-            written = asked.written
-            for which, most in chosen.items():
-                written = asked.amounts[which].applied(written, most)
-            claims = asked.claims_if(written)
+            claims = asked.claims_if(self._applied(asked.written, chosen))
             return [need.fits(claims) for need in self._needs]
 
         all_met = met_with(kept)
