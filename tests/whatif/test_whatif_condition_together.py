@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.seeds import seeds
 from tests.whatif.test_whatif_condition_remedies import answer
-from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, world_of
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
 
-from vgpu_scheduler.whatif import ConditionRemedies, ask
+from vgpu_scheduler.whatif import ConditionRemedies, ask, explain_pod
 
 Object = dict[str, Any]
 
@@ -66,6 +66,41 @@ def done(written: Object, text: str) -> Object:
 
 def advice(told: ConditionRemedies) -> list[str]:
     return [text for text in told.remedies if ASK.match(text) and "ask for" not in text]
+
+
+@pytest.mark.parametrize("seed", seeds(6, 250))
+def test_containers_that_run_together_have_room_on_the_nearest_card(seed: int) -> None:
+    """Whatever a policy that is not seen gives them of compute; by each of the ways that are told."""
+    rng = np.random.default_rng(seed)
+    objects: list[Object] = [node("a", 1)]
+    if rng.random() < 0.7:
+        objects.append(running("held", "a", "GPU-a-0", int(rng.integers(1, 9000)), int(rng.integers(1, 60))))
+    if rng.random() < 0.4:
+        spec = {"defaults": {"cores": int(rng.integers(10, 90))}}
+        objects.append({"kind": "ClusterVGPUPolicy", "metadata": {"name": "d", "uid": "d"}, "spec": spec})
+    asked = asking(rng)
+    place, told = answer(world_of(*objects, deepcopy(asked))[0])
+    if place:
+        return
+    assert told.near_miss is not None, told
+    assert advice(told), told
+    for text in advice(told):
+        place, then = answer(world_of(*objects, done(asked, text))[0])
+        assert place == "a", (text, then)
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+def test_what_containers_lack_together_is_told_to_administrators(seed: int) -> None:
+    """Where each of them would fit by itself, and all together do not."""
+    rng = np.random.default_rng(seed)
+    first, second = (int(each) for each in rng.integers(SIZE // 2 + 1, SIZE, size=2))
+    asked = pod("asked", {GPU: 1, MEMORY: first})
+    asked["spec"]["containers"].append({"name": "c1", "resources": {"limits": {GPU: "1", MEMORY: str(second)}}})
+    world, waiting = world_of(node("a", 1), asked)
+    text = explain_pod(world, waiting).text()
+    lacking = f"nearest: {SIZE} of {first + second} MiB memory for containers that run together free on a/GPU-a-0"
+    assert lacking in text
+    assert "  fits by itself" in text
 
 
 @pytest.mark.parametrize("seed", seeds(4, 80))

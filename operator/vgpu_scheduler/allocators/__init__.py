@@ -1,6 +1,6 @@
 """Cards on one node: which of them a claim gets."""
 
-from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns, count_reasons, verdict
+from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns, Lacking, count_reasons, verdict
 from vgpu_scheduler.allocators.choice import (
     CardChoice,
     CardLimits,
@@ -37,6 +37,7 @@ __all__ = [
     "FitRules",
     "HamiAllocator",
     "JointOrder",
+    "Lacking",
     "NamedCards",
     "PartitionOrder",
     "QuotaRemainder",

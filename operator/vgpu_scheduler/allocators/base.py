@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.kernels import BARRED_BY_POLICY, COUNTED_AS_NONE, REASONS, DeviceColumns, FitResult
-from vgpu_scheduler.model import Amounts, Assignment, CardReason, Claim, ContainerAssignments, NodeVerdict, PodClaims
+from vgpu_scheduler.model import (
+    Amounts,
+    Assignment,
+    CardReason,
+    Claim,
+    ContainerAssignments,
+    ContainerKind,
+    NodeVerdict,
+    PodClaims,
+)
 from vgpu_scheduler.state import DeviceMatrix
 
 ALL_DEVICES: Final = slice(None)
@@ -197,10 +206,19 @@ class Allocator(Protocol):
     def need(self) -> CardNeed | None:
         """Return what some card of a node must have free before the pod can fit there; None if that cannot be said."""
 
+    @property
+    def several(self) -> bool:
+        """Whether several containers that run at the same time take something of cards."""
+
     def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+        self,
+        columns: DeviceColumns,
+        devices: NDArray[np.int64],
+        reasons: NDArray[np.int64] | None = None,
+        *,
+        together: bool = False,
     ) -> Lacking:
-        """Measure what each device lacks for its hardest claim.
+        """Measure what each device lacks for its hardest claim, or for those of all containers that run together.
 
         Parameters
         ----------
@@ -210,6 +228,8 @@ class Allocator(Protocol):
             Device numbers, shape (n,).
         reasons
             What each is rejected for, shape (n,), if only that is asked about; see :class:`Shortfall`.
+        together
+            Measure what is asked at the most at any moment, as if all were taken of each device.
 
         Returns
         -------
@@ -251,6 +271,11 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         """The cards that are marked because a peer holds them, in order."""
         self._usable = np.zeros(0, dtype=np.bool_)
         """The cards that the pod may use, peers aside, where there may be some."""
+
+    @property
+    def several(self) -> bool:
+        """Whether several containers that run at the same time take something of cards; see :class:`Allocator`."""
+        return sum(bool(each.claims) and each.kind is not ContainerKind.INIT for each in self._claims) > 1
 
     def fit(
         self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None

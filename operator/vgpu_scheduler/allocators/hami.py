@@ -48,6 +48,7 @@ from vgpu_scheduler.model import (
     Assignment,
     CardReason,
     Claim,
+    ContainerKind,
     DeviceResource,
     PodClaims,
 )
@@ -165,14 +166,20 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         return CardNeed(hardest.vendor, tuple(amounts), tuple(percent), reasons, hardest.count)
 
     def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+        self,
+        columns: DeviceColumns,
+        devices: NDArray[np.int64],
+        reasons: NDArray[np.int64] | None = None,
+        *,
+        together: bool = False,
     ) -> Lacking:
-        """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
+        """Measure what each device lacks for its hardest claim, or for all together; see :class:`Allocator`."""
         shortfall = Shortfall(devices.shape[0], reasons)
         if self._prepared is None:  # no node was looked at
             return shortfall.result()
         vendor = columns.vendor[devices]
-        for number, (_, claim) in zip(self._prepared[0].claims.vendor.tolist(), self._flat, strict=True):
+        running: dict[tuple[int, int], NDArray[np.int64]] = {}
+        for number, (container, claim) in zip(self._prepared[0].claims.vendor.tolist(), self._flat, strict=True):
             own, rules = vendor == number, self._rules_of(claim.vendor)
             for dimension in rules.counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
@@ -183,11 +190,15 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 if dimension == CORES and Check.PERCENT in rules.checks:
                     total[own] = WHOLE
                 free = np.maximum(total - used, 0)
-                if dimension == MEMORY and Check.ONE_PIECE not in rules.checks:
+                if dimension == MEMORY and Check.ONE_PIECE not in rules.checks and not together:
                     free = np.minimum(free, largest_free_pieces(columns, devices))
                 asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
                 if needs_some:  # a pod that asks none needs a card with some left
                     asked = np.maximum(asked, (used == total) & (total > 0))
+                if together:
+                    asked = asked + running.get((number, dimension), np.zeros_like(total))
+                    if self._claims[container].kind is not ContainerKind.INIT:
+                        running[number, dimension] = asked
                 shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 

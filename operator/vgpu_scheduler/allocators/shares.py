@@ -123,9 +123,18 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
         """Say nothing of what some card must have free; see :class:`Allocator`."""
 
     def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+        self,
+        columns: DeviceColumns,
+        devices: NDArray[np.int64],
+        reasons: NDArray[np.int64] | None = None,
+        *,
+        together: bool = False,
     ) -> Lacking:
-        """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
+        """Measure what each device lacks for its hardest claim; see :class:`Allocator`.
+
+        What several containers ask of a kind of devices is one claim already.
+        """
+        del together
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)

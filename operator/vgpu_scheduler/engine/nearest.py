@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import Allocator, FitColumns
+from vgpu_scheduler.allocators import Allocator, FitColumns, Lacking
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss, Shortage
 from vgpu_scheduler.state import State
@@ -62,7 +63,10 @@ def nearest_miss(
     usable = columns.in_service(devices) & allocator.may_use(devices_of)[devices]
     if not usable.all():
         owner, devices = owner[usable], devices[usable]
-    relative, dimension, asked, free = allocator.shortfall(columns, devices)
+    lacks = allocator.shortfall(columns, devices)
+    if fits_alone := allocator.several and not (lacks[0] > 0).any():  # each container would, and all together do not
+        lacks = allocator.shortfall(columns, devices, together=True)
+    relative = lacks[0]
     short = relative > 0
     if not short.any():
         return None
@@ -72,25 +76,25 @@ def nearest_miss(
     number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
     listed = devices_of.listed(int(owner[number]), int(devices[number]))
 
-    about = dialect.inventory.dimensions
-    column = int(dimension[number])
-    worst = shortage(about[column], listed, column, int(free[number]), int(asked[number]))
-    card = devices[number : number + 1]
-    also = [
-        shortage(about[other[0]], listed, int(other[0]), int(left[0]), int(wanted[0]))
-        for reason in ABOUT_AMOUNTS
-        for lacks, other, wanted, left in [allocator.shortfall(columns, card, np.array([reason], dtype=np.int64))]
-        if lacks[0] > 0 and other[0] != column
-    ]
-    return NearMiss(
-        node=state.nodes.name(int(owner[number])),
-        uuid=listed.uuid,
-        dimension=worst.dimension,
-        unit=worst.unit,
-        free=worst.free,
-        asked=worst.asked,
-        also=tuple(also),
-    )
+    card, memory = devices[number : number + 1], dialect.inventory.memory
+    in_pieces = allocator.several and bool(listed.pieces)
+    found: dict[tuple[int, bool], tuple[int, Shortage]] = {}
+
+    def take(lacking: Lacking, where: int, *, together: bool) -> None:
+        part, dimension, asked, free = (each[where] for each in lacking)
+        column, wanted = int(dimension), int(asked)
+        if part <= 0 or (column, together) in found or (together and found.get((column, False), (0,))[0] == wanted):
+            return
+        told = shortage(dialect.inventory.dimensions[column], listed, column, int(free), wanted)
+        found[column, together] = wanted, replace(told, together=together, piece=in_pieces and column == memory)
+
+    take(lacks, number, together=fits_alone)
+    for together in (False, True) if allocator.several else (False,):
+        for reason in ABOUT_AMOUNTS:
+            about = np.array([reason], dtype=np.int64)
+            take(allocator.shortfall(columns, card, about, together=together), 0, together=together)
+    shortages = tuple(told for _, told in found.values())
+    return NearMiss(node=state.nodes.name(int(owner[number])), uuid=listed.uuid, shortages=shortages)
 
 
 def shortage(about: Dimension, device: Device, column: int, free: int, asked: int) -> Shortage:

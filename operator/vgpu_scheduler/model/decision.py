@@ -15,7 +15,9 @@ from vgpu_scheduler.model.reasons import ClusterEvent
 _NEAR_MISS: Final = re.compile(
     r"nearest: (?P<shortages>\d+ of \d+ \S+ [^/;]+) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
 )
-_SHORTAGE: Final = re.compile(r"(\d+) of (\d+) (\S+) (.+?)(?= and \d+ of |$)")
+_PIECE, _PIECES = " in one piece", " in pieces"
+_TOGETHER: Final = " for containers that run together"
+_SHORTAGE: Final = re.compile(rf"(\d+) of (\d+) (\S+) (.+?)({_PIECE}|{_PIECES})?({_TOGETHER})?(?= and \d+ of |$)")
 
 
 class Outcome(Enum):
@@ -84,12 +86,23 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """An amount of which a card has too little free, in the unit of its dimension."""
+    """An amount of which a card has too little free, in the unit of its dimension.
+
+    Attributes
+    ----------
+    together
+        Whether it is asked by containers that run at the same time, together, if all are on this card.
+    piece
+        Whether the card is given out in pieces, of which this is the largest, or all; told where several containers
+        take one.
+    """
 
     dimension: str
     unit: str
     free: int
     asked: int
+    together: bool = False
+    piece: bool = False
 
     @property
     def amounts(self) -> str:
@@ -97,7 +110,8 @@ class Shortage:
         free, asked, unit = self.free, self.asked, self.unit
         if unit == "bytes":
             free, asked, unit = free // MIB, -(-asked // MIB), "MiB"
-        return f"{free} of {asked} {unit} {self.dimension}"
+        pieces = (_PIECES if self.together else _PIECE) if self.piece else ""
+        return f"{free} of {asked} {unit} {self.dimension}{pieces}{_TOGETHER if self.together else ''}"
 
     def __str__(self) -> str:
         """Say how much is free."""
@@ -110,24 +124,14 @@ class NearMiss:
 
     Attributes
     ----------
-    dimension, unit, free, asked
-        What it lacks most, relative to what is asked.
-    also
-        What else it lacks.
+    shortages
+        What it lacks, for one container or for all that run together; first what it lacks most, relative to what is
+        asked.
     """
 
     node: str
     uuid: str
-    dimension: str
-    unit: str
-    free: int
-    asked: int
-    also: tuple[Shortage, ...] = ()
-
-    @property
-    def shortages(self) -> tuple[Shortage, ...]:
-        """All that it lacks."""
-        return (Shortage(self.dimension, self.unit, self.free, self.asked), *self.also)
+    shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
         """Word it for an event."""
@@ -139,11 +143,11 @@ class NearMiss:
         found = _NEAR_MISS.search(text)
         if found is None:
             return None
-        worst, *also = (
-            Shortage(dimension, unit, int(free), int(asked))
-            for free, asked, unit, dimension in _SHORTAGE.findall(found["shortages"])
+        shortages = (
+            Shortage(dimension, unit, int(free), int(asked), together=bool(together), piece=bool(piece))
+            for free, asked, unit, dimension, piece, together in _SHORTAGE.findall(found["shortages"])
         )
-        return cls(found["node"], found["uuid"], worst.dimension, worst.unit, worst.free, worst.asked, tuple(also))
+        return cls(found["node"], found["uuid"], tuple(shortages))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,84 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import MIB, WHOLE, Amounts, ContainerKind, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.model import WHOLE, Amounts, CardReason, ContainerKind, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.condition_nodes import is_of
-from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT
+from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
+from vgpu_scheduler.whatif.condition_room import CardRoom
 from vgpu_scheduler.whatif.containers import containers_of
 from vgpu_scheduler.whatif.leaving_out import without_resources
 from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 
 __all__ = ["cards_in_one_container", "fewer_cards", "shared_cards", "smaller_card_requests"]
 
-_BYTES: Final = "bytes"
+_SHARES: Final = "shares"
 _EXCLUSIVE_WHEN_WHOLE: Final = frozenset({"hami", "volcano"})
 """Dialects in which a card of which a container asks all compute has to be idle."""
 
 
-def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod) -> Iterator[str]:
-    """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
+def smaller_card_requests(asked: PodRequest, near: NearMiss, quotas: QuotasOfPod, message: str = "") -> Iterator[str]:
+    """Yield the largest amounts of which the nearest card has enough, of all that it lacks together.
+
+    Containers that run together are told amounts with which all of them have room on that card. How many pieces have a
+    place beside each other is not known: then no amounts are told.
+
+    Parameters
+    ----------
+    message
+        The text of the condition.
+    """
     if any(not shortage.free for shortage in near.shortages):
         yield from quotas.beside([NO_SHARES_LEFT])
         return
-    needs = [need for shortage in near.shortages for need in _needs_of_card(asked, shortage)]
+    shares = next((each for each in near.shortages if each.together and each.unit == _SHARES), None)
+    if shares is not None:
+        if CardReason.CardNotFoundCustomFilterRule.text in message:
+            return  # which container may leave its cards out is told for that
+        lacks = f"the nearest card has {shares.free} of the {shares.asked} shares that they take"
+        yield from quotas.beside([f"leave the card out in one of the containers that run together, or {WAIT}: {lacks}"])
+        return
+    by_dimension: dict[str, list[Shortage]] = {}
+    for shortage in near.shortages:
+        by_dimension.setdefault(shortage.dimension, []).append(shortage)
+    in_pieces = any(shortage.piece for shortage in near.shortages)
+    needs = [] if in_pieces else [need for each in by_dimension.values() for need in _needs_of_card(asked, each)]
     met = bool(needs and asked.claims and all(need.fits(asked.claims) for need in needs))
     told = () if met else tuple(quotas.met_with(needs))
     yield from told
     if not told and not met:
-        yield from quotas.raised_beside([" and ".join(map(_less, near.shortages))])
+        yield from quotas.raised_beside([" and ".join(dict.fromkeys(map(_less, near.shortages)))])
 
 
 def _less(shortage: Shortage) -> str:
     dimension, free, wanted = shortage.dimension, shortage.free, shortage.asked
-    return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked"
+    if shortage.piece:
+        free_of_it = f"{free} {shortage.unit} {'in all' if shortage.together else 'in one piece'} of the {wanted} asked"
+        return f"ask for less {dimension}, of which each container takes a piece: the nearest card has {free_of_it}"
+    containers = " by containers that run together" if shortage.together else ""
+    return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked{containers}"
 
 
-def _needs_of_card(asked: PodRequest, shortage: Shortage) -> Iterator[ClaimCondition]:
-    """Yield a need for each container: to ask no more of a dimension than the nearest card has."""
+def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator[ClaimCondition]:
+    """Yield what is to be met so that the nearest card has enough of a dimension: by each container, and by all."""
     for dialect in asked.owners:
-        numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortage.dimension]
-        for each in asked.claims if numbers else ():
+        numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortages[0].dimension]
+        for n in numbers[:1]:
+            card = CardRoom(asked.claims, dialect, n, shortages)
+            if card.given:
+                asked.amounts = [_is_given(each, card) if is_of(each, dialect, n) else each for each in asked.amounts]
 
-            def concerns(
-                amount: Amount, name: str = each.name, dialect: Dialect = dialect, n: int = numbers[0]
-            ) -> bool:
-                return amount.container == name and is_of(amount, dialect, n)
+            def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:
+                return is_of(amount, dialect, n)
 
-            if any(map(concerns, asked.amounts)):
-                yield ClaimCondition(
-                    _fits_card(asked, each.name, numbers[0], shortage, dialect), concerns, _less(shortage)
-                )
+            for each in asked.claims:
+
+                def concerns(amount: Amount, name: str = each.name, of_any: Callable[[Amount], bool] = of_any) -> bool:
+                    return amount.container == name and of_any(amount)
+
+                def fits(claims: PodClaims, name: str = each.name, card: CardRoom = card) -> bool:
+                    return card.has_room_for(claims_of(name, claims))
+
+                if any(map(concerns, asked.amounts)):
+                    yield ClaimCondition(fits, concerns, _less(shortages[0]))
+            yield ClaimCondition(card.has_room, of_any, _less(shortages[-1]), shared_by=of_any)
 
 
-def _fits_card(
-    asked: PodRequest, container: str, dimension: int, shortage: Shortage, dialect: Dialect
-) -> Callable[[PodClaims], bool]:
-    """Return what tells whether the nearest card has enough of a dimension for a container."""
-    in_bytes = dialect.inventory.dimensions[dimension].unit == _BYTES
-    free = shortage.free * (MIB if in_bytes else 1)
-    percent = max((_of(claim.percent, dimension) for claim in claims_of(container, asked.claims)), default=0)
-    # Of a card of which 90 percent are what was asked, so many percent are what is free.
-    most_percent = (
-        percent * shortage.free // max(shortage.asked, 1)
-        if in_bytes
-        else percent * (shortage.free + 1) // (shortage.asked + 1)
-    )
-
-    def fits(claims: PodClaims) -> bool:
-        return all(
-            needed <= free
-            if (needed := _of(claim.amounts, dimension))
-            else _of(claim.percent, dimension) <= most_percent
-            for claim in claims_of(container, claims)
-        )
-
-    return fits
+def _is_given(amount: Amount, card: CardRoom) -> Amount:
+    """Return an amount that nobody says, with what is given instead; others as they are."""
+    some = f"{card.given} percent" if card.given_exactly else "some"
+    return replace(amount, unsaid=f"it asks for none, and is given {some}") if amount.unsaid else amount
 
 
 def _of(amounts: Amounts, dimension: int) -> int:

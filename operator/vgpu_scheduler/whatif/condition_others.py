@@ -12,7 +12,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.condition_nodes import Rejections
 from vgpu_scheduler.whatif.group_topology import topology_from_condition
 
-__all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "closed_nodes", "remedies_of_other_reasons"]
+__all__ = ["NO_SHARES_LEFT", "OTHERWISE", "TAINTS", "UNSEEN_QUOTA", "WAIT", "closed_nodes", "remedies_of_other_reasons"]
 
 TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 UNSEEN_QUOTA: Final = (
@@ -28,9 +28,9 @@ _CLOSED: Final = (
     "wait: nodes that would do take no pods with cards for now, and do so again by themselves or when {why}"
 )
 _RUNS: Final = "whoever runs the nodes looks into it"
-_WAIT: Final = "wait until other pods end, or ask for a node more"
-_WAITING_FOR: Final = f"{_WAIT}: "
-NO_SHARES_LEFT: Final = f"the nearest card has none left: {_WAIT}"
+WAIT: Final = "wait until other pods end, or ask for a node more"
+_WAITING_FOR: Final = f"{WAIT}: "
+NO_SHARES_LEFT: Final = f"the nearest card has none left: {WAIT}"
 _CARDS: Final = "whoever runs the nodes can say which cards there are"
 _LABELS: Final = "whoever runs the nodes can say which labels they have"
 _VOLUMES: Final = "see where the volumes of the pod can be used, and by whom"
@@ -67,7 +67,7 @@ OTHERWISE: Final[Mapping[str, str]] = {
     filters.FEATURES.text: "have the kubelets upgraded by whoever runs the nodes: the pod needs what theirs cannot do",
     filters.CLAIM_IN_USE.text: _VOLUMES,
     filters.DISK_IN_USE.text: f"{_VOLUMES}: another pod uses a disk of it in a way that lets nobody share it",
-    filters.TOO_MANY_VOLUMES.text: f"{_WAIT}: too many volumes are attached to the nodes",
+    filters.TOO_MANY_VOLUMES.text: f"{WAIT}: too many volumes are attached to the nodes",
     filters.VOLUME_ELSEWHERE.text: _VOLUMES,
     filters.NO_VOLUME.text: _VOLUMES,
     filters.NO_STORAGE.text: _VOLUMES,
@@ -78,30 +78,30 @@ OTHERWISE: Final[Mapping[str, str]] = {
     CardReason.CardUnhealthy.text: _NODES,
     CardReason.CardCordoned.text: _NODES,
     CardReason.CardTypeMismatch.text: f"ask for other cards: {_CARDS}",
-    CardReason.NumaNotFit.text: f"{_WAIT}: no cards that belong together are free",
+    CardReason.NumaNotFit.text: f"{WAIT}: no cards that belong together are free",
     CardReason.CardUuidMismatch.text: f"ask for other cards: {_CARDS}",
     CardReason.CardLabelMismatch.text: "ask for devices with other labels (device-allocate-hint)",
-    CardReason.CardPartitionNotFit.text: f"{_WAIT}: no free cards are a partition of a node",
-    CardReason.CardVirtualFunctionsExhausted.text: f"{_WAIT}: no device that it may have has a virtual function left",
-    CardReason.CardTimeSlicingExhausted.text: f"{_WAIT}: cards have no share left",
-    CardReason.ExclusiveDeviceAllocateConflict.text: f"{_WAIT}: the pod gets no card that others use",
+    CardReason.CardPartitionNotFit.text: f"{WAIT}: no free cards are a partition of a node",
+    CardReason.CardVirtualFunctionsExhausted.text: f"{WAIT}: no device that it may have has a virtual function left",
+    CardReason.CardTimeSlicingExhausted.text: f"{WAIT}: cards have no share left",
+    CardReason.ExclusiveDeviceAllocateConflict.text: f"{WAIT}: the pod gets no card that others use",
     CardReason.ResourceQuotaNotFit.text: UNSEEN_QUOTA,
-    CardReason.CardInsufficientMemory.text: f"{_WAIT}: cards have too little memory left",
-    CardReason.CardInsufficientCore.text: f"{_WAIT}: cards have too little compute left",
-    CardReason.CardComputeUnitsExhausted.text: f"{_WAIT}: all compute of cards is given out",
-    CardReason.CardMigTopologyInfeasible.text: f"{_WAIT}: cards have no free place for an instance that large",
-    CardReason.AllocatedCardsInsufficientRequest.text: f"{_WAIT}: nodes have too few cards that fit together",
+    CardReason.CardInsufficientMemory.text: f"{WAIT}: cards have too little memory left",
+    CardReason.CardInsufficientCore.text: f"{WAIT}: cards have too little compute left",
+    CardReason.CardComputeUnitsExhausted.text: f"{WAIT}: all compute of cards is given out",
+    CardReason.CardMigTopologyInfeasible.text: f"{WAIT}: cards have no free place for an instance that large",
+    CardReason.AllocatedCardsInsufficientRequest.text: f"{WAIT}: nodes have too few cards that fit together",
     CardReason.NodeInsufficientDevice.text: f"ask for other cards: {_CARDS}",
     CardReason.NodeUnregistered.text: f"ask for other cards: {_CARDS}",
     CardReason.CardDeniedByPolicy.text: _POLICY,
-    CardReason.CardHeldByPeer.text: f"{_WAIT}: the pod shares no card with those of its group or of its labels",
-    CardReason.CardNotFoundCustomFilterRule.text: f"{_WAIT}: no card has room for all containers that run together",
+    CardReason.CardHeldByPeer.text: f"{WAIT}: the pod shares no card with those of its group or of its labels",
+    CardReason.CardNotFoundCustomFilterRule.text: f"{WAIT}: no card has room for all containers that run together",
     CardReason.ModeNotFit.text: f"ask for cards in another mode, or for another part of one: {_CARDS}",
     CardReason.CardAppClassMismatch.text: (
-        f"{_WAIT}, or give the pod the application class of those on the cards: they are of another one"
+        f"{WAIT}, or give the pod the application class of those on the cards: they are of another one"
     ),
     CardReason.CardQosPolicyMismatch.text: (
-        f"{_WAIT}, or give the pod the quality of service of those on the cards: they have another one"
+        f"{WAIT}, or give the pod the quality of service of those on the cards: they have another one"
     ),
 }
 """What is said of each reason of nodes and cards, where nothing else is."""
@@ -143,7 +143,7 @@ def remedies_of_other_reasons(message: str) -> Iterator[str]:
 
 def _of_reason(reason: str) -> str:
     if reason.startswith(_INSUFFICIENT):
-        return f"{_WAIT}: nodes have too little {reason.removeprefix(_INSUFFICIENT)} left, or none"
+        return f"{WAIT}: nodes have too little {reason.removeprefix(_INSUFFICIENT)} left, or none"
     return OTHERWISE.get(reason, _NODES)
 
 
@@ -154,7 +154,7 @@ def _of_refusal(why: str) -> str:
     if policy := _NOT_READY.fullmatch(why):
         return f"have {policy['what']} corrected by whoever may write it: {policy['why']}"
     if why.startswith(_OF_GROUP):
-        return f"{_WAIT}, or have the group need less: {why}"
+        return f"{WAIT}, or have the group need less: {why}"
     if why.startswith(_OF_POLICY):
         return f"have a policy changed that the dialect of the pod's cards does not follow: {why}"
     if found := _TO_DO.fullmatch(why):

@@ -158,7 +158,7 @@ def remedies_from_condition(
         *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
-        *(smaller_card_requests(asked, near_miss, quotas) if near_miss else ()),
+        *(smaller_card_requests(asked, near_miss, quotas, message) if near_miss else ()),
         *(fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
         *(shared_cards(asked, quotas) if CardReason.ExclusiveDeviceAllocateConflict.text in message else ()),
         *(cards_in_one_container(asked, quotas) if CardReason.CardNotFoundCustomFilterRule.text in message else ()),

@@ -352,11 +352,12 @@ def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tu
         Have a row for each.
     """
     groups: dict[tuple[str, str], list[tuple[str, CardVerdict]]] = {}
+    fits = "fits" if len({verdict.container for _, verdict in listed}) < 2 else "fits by itself"  # not all together
     for node, verdict in listed:
-        groups.setdefault((verdict.container, _says(verdict)), []).append((node, verdict))
+        groups.setdefault((verdict.container, _says(verdict, fits)), []).append((node, verdict))
     rows: dict[tuple[str, ...], None] = {}  # that of many cards comes up once for each of them
     for node, verdict in listed:
-        device, container, says = verdict.device, verdict.container, _says(verdict)
+        device, container, says = verdict.device, verdict.container, _says(verdict, fits)
         alike = groups[container, says]
         if single or len(alike) <= _MOST_ALIKE:
             rows[node, card_name(device.vendor, device.uuid), device.type, container, says] = None
@@ -388,9 +389,9 @@ def _amount(about: Dimension, amount: int) -> str:
     return counted(amount, "share") if about.unit == "shares" else f"{amount} {about.unit} {about.name}"
 
 
-def _says(verdict: CardVerdict) -> str:
+def _says(verdict: CardVerdict, fits: str) -> str:
     if verdict.reason is None:
-        return "fits"
+        return fits
     lack = f": {verdict.lack}" if verdict.lack is not None else ""
     return f"{verdict.reason.text}{lack}"
 

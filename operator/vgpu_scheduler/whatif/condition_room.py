@@ -1,0 +1,117 @@
+"""How much room the nearest card has for the containers of a pod, by what its event tells and what the pod asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerKind, PodClaims, Shortage
+
+__all__ = ["CardRoom"]
+
+_BYTES: Final = "bytes"
+_NO_UNITS: Final[Mapping[str, int]] = {}
+
+
+class CardRoom:
+    """What the nearest card has free of a dimension, and the most that claims may take of it.
+
+    What a percentage comes to depends on the size of the card, which is not told; it follows from what was found to be
+    asked how large the card is at most. So does what is given to those that ask for nothing, by a policy that may not
+    be seen.
+
+    Parameters
+    ----------
+    claims
+        What the pod asks for.
+    dimension
+        The number of the dimension in its dialect.
+    shortages
+        What was told of it: for one container, for all that run together, or both.
+
+    Attributes
+    ----------
+    given
+        What a container gets of compute that asks for none; 0 where that is nothing.
+    given_exactly
+        Whether it is as much, and not at most as much.
+    """
+
+    def __init__(self, claims: PodClaims, dialect: Dialect, dimension: int, shortages: Sequence[Shortage]) -> None:
+        about = dialect.inventory.dimensions[dimension]
+        unit = MIB if about.unit == _BYTES else 1
+        self._dimension = dimension
+        is_compute = dimension == dialect.inventory.cores
+        self._least = int(is_compute)
+        self._units = dialect.inventory.compute_units if is_compute else _NO_UNITS
+        self._free = min(each.free for each in shortages) * unit
+        self._total = self.given = 0
+        alone = next((each.asked for each in shortages if not each.together), None)
+        joint = next((each.asked for each in shortages if each.together), alone) or 0
+        self._total = self._largest(claims, unit, alone, joint)
+        self.given, self.given_exactly = self._given(claims, alone, joint) if is_compute else (0, False)
+
+    def has_room_for(self, claims: Iterable[Claim]) -> bool:
+        """Tell whether each of some claims has room by itself."""
+        return all(self._most_of(claim) <= self._free for claim in claims)
+
+    def has_room(self, claims: PodClaims) -> bool:
+        """Tell whether all containers have room that run at the same time, if all are on this card.
+
+        One that asks for no compute has to find some left.
+        """
+        running: dict[str, int] = {}
+        for container in claims:
+            for claim in container.claims:
+                before, most = running.get(claim.vendor, 0), self._most_of(claim)
+                if before + max(most, self._least) > self._free:
+                    return False
+                if container.kind is not ContainerKind.INIT:
+                    running[claim.vendor] = before + most
+        return True
+
+    def _amount(self, claim: Claim) -> int:
+        """Return what a claim asks, in percent where cards count compute in units of their own."""
+        amount, units = _of(claim.amounts, self._dimension), self._units.get(claim.vendor, WHOLE)
+        return amount if units == WHOLE else -(-amount * WHOLE // units)
+
+    def _most_of(self, claim: Claim) -> int:
+        percent = _of(claim.percent, self._dimension)
+        return self._amount(claim) or (percent * self._total // WHOLE if percent else self.given)
+
+    def _largest(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> int:
+        """Return how large the card is at most, as far as claims in percent tell; 0 where there are none."""
+        known = [(each.kind, claim) for each in claims for claim in each.claims]
+        percents = [(kind, percent) for kind, claim in known if (percent := self._percent(claim))]
+        if not percents:
+            return 0
+        hardest = max(percent for _, percent in percents)
+        one = (self._free if alone is None else (alone + 1) * unit - 1) + 1  # one claim takes less
+        bounds = [(one * WHOLE - 1) // hardest]
+        running = [percent for kind, percent in percents if kind is not ContainerKind.INIT]
+        if running:
+            rest = sum(self._amount(claim) for kind, claim in known if kind is not ContainerKind.INIT)
+            all_of_them = (joint + 1) * unit - rest + len(running)  # each is rounded down
+            bounds.append((max(all_of_them, 1) * WHOLE - 1) // sum(running))
+        return min(bounds)
+
+    def _percent(self, claim: Claim) -> int:
+        return 0 if self._amount(claim) else _of(claim.percent, self._dimension)
+
+    def _given(self, claims: PodClaims, alone: int | None, joint: int) -> tuple[int, bool]:
+        """Return what those get that ask for nothing, and whether it is known exactly: each gets the same."""
+        running = [claim for each in claims if each.kind is not ContainerKind.INIT for claim in each.claims]
+        if any(self._percent(claim) for claim in running):
+            return 0, False
+        amounts = [self._amount(claim) for claim in running if self._units.get(claim.vendor, WHOLE) == WHOLE]
+        nothing = amounts.count(0)
+        if not nothing or len(amounts) < len(running):
+            return 0, False
+        rest = max(joint - sum(amounts), 0)
+        most = rest // nothing if alone is None else min(rest // nothing, alone)
+        return most, most * nothing == rest
+
+
+def _of(amounts: Amounts, dimension: int) -> int:
+    return amounts[dimension] if dimension < len(amounts) else 0
