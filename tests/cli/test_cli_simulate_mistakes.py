@@ -253,7 +253,7 @@ def test_settings_of_the_environment_are_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_that_kernels_are_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.cli.cluster.world.is_compiled", lambda: False)
+    monkeypatch.setattr("vgpu_scheduler.cli.cluster.world.compiles_first", lambda: True)
     assert simulate().stderr.startswith("the kernels are compiled now, once after an install")
     monkeypatch.undo()
 

@@ -44,10 +44,10 @@ def package(tmp_path: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def call(package: Path, **environment: str) -> str:
+def call(package: Path, code: str = CALL, **environment: str) -> str:
     inherited = {k: v for k, v in os.environ.items() if k not in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}}
     done = subprocess.run(
-        [sys.executable, "-c", CALL],
+        [sys.executable, "-c", code],
         env={**inherited, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         cwd=package.parent,
         capture_output=True,
@@ -98,6 +98,23 @@ def test_it_is_kept_with_the_kernels_where_the_user_has_no_place(package: Path, 
     change(package)
     assert call(package, **place) == "60 0"
     assert len(list((package / "kernels" / "__pycache__").iterdir())) == 2
+
+
+def test_that_kernels_are_compiled_is_told_once_and_only_where_they_are_kept(package: Path, tmp_path: Path) -> None:
+    ask = "from vgpu_scheduler.kernels.cache import compiles_first; print(compiles_first(), compiles_first())"
+
+    def told() -> str:
+        return call(package, ask, HOME=str(tmp_path / "home"), **places)
+
+    places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert [told(), told()] == ["True False", "False False"]
+    change(package)
+    assert told() == "True False", "these are other kernels"
+    nowhere = tmp_path / "file"
+    nowhere.touch()
+    (package / "kernels" / "__pycache__").touch()
+    places = {"NUMBA_CACHE_DIR": str(nowhere), "XDG_CACHE_HOME": str(nowhere)}
+    assert told() == "False False"
 
 
 def test_it_compiles_where_nothing_can_be_kept(package: Path, tmp_path: Path) -> None:

@@ -117,6 +117,20 @@ def note_compiled() -> None:
         _mark().touch()
 
 
+def compiles_first() -> bool:
+    """Tell, once, that this process compiles kernels of which later ones find what it compiled.
+
+    A process that places no pods in all ways there are does not compile all of them, so that this is noted by itself.
+    """
+    if is_compiled() or _PRIVATE:
+        return False
+    try:
+        _mark().with_name(f"begun-{_mark().name}").touch(exist_ok=False)
+    except OSError:  # there is one, or none can be made
+        return False
+    return True
+
+
 def cache_place() -> Path:
     """Return the value of ``NUMBA_CACHE_DIR`` with which another process uses the same directory."""
     return Path(_CONFIG["CACHE_DIR"]).parent

@@ -12,6 +12,7 @@ from kubernetes_asyncio.config import ConfigException
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
+from vgpu_scheduler.kernels.cache import compiles_first
 from vgpu_scheduler.reading import (
     ALL_KINDS,
     REQUIRED_KINDS,
@@ -24,7 +25,6 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_namespace,
 )
-from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError
 
@@ -119,6 +119,6 @@ def make_world(
 
 
 def announce_compiling() -> None:
-    """Say what takes so long where no kernel was compiled before."""
-    if not is_compiled():
+    """Say what takes so long where no kernel was compiled before, and what is compiled can be kept: once."""
+    if compiles_first():
         click.echo("the kernels are compiled now, once after an install: this takes up to a minute", err=True)
