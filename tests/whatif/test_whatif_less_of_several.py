@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running, world_of
 
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies
@@ -118,3 +119,24 @@ def test_no_amount_is_made_smaller_that_could_stay_beside_less_of_the_others(see
                 listed[number] |= {} if (number, name) == kept else {name: "1"}
             again = [{**each, "resources": {"limits": listed[n]}} for n, each in enumerate(containers)]
             assert not node_of(objects, {**objects[-1], "spec": {"containers": again}})
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_nobody_is_told_to_ask_next_to_nothing_so_that_another_container_keeps_nearly_all(seed: int) -> None:
+    """And what has to be for good is said last, beside whatever else is to be done."""
+    rng = np.random.default_rng(seed)
+    used, first, second = (int(rng.integers(*each)) for each in ((3000, 7000), (14000, 16000), (13000, 16000)))
+    held = running("held", "a", "GPU-a-0", used)
+    held["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "controller": True}]
+    asked = pod("asked", {GPU: 1, MEMORY: first})
+    asked["spec"]["containers"].append({"name": "c1", "resources": {"limits": {GPU: "1", MEMORY: str(second)}}})
+    objects = [node("a", 1), held, asked]
+    made, waiting = world_of(*objects)
+    found = [each for each in remedies(made, waiting) if each.pod is not None]
+    assert any(not each.ended for each in found)
+    for remedy in found:
+        amounts = [int(each["resources"]["limits"][MEMORY]) for each in (remedy.pod or {})["spec"]["containers"]]
+        assert min(amounts) > 100, remedy.text
+    for remedy in remedies(made, waiting):
+        assert ("this has to be for good" in remedy.text) is bool(remedy.ended)
+        assert not remedy.ended or remedy.text.endswith("or what comes instead takes the room first")

@@ -29,6 +29,8 @@ __all__ = ["both", "changes_together"]
 
 Search = Callable[[WaitingPod], Iterator[Remedy]]
 
+_MORE: Final = "; "
+"""What stands between sentences of a change that has several."""
 _MOST_FIRST: Final = 3
 """Changes of one kind of nodes that are tried as the first of two."""
 _MOST_SECOND: Final = 3
@@ -92,16 +94,20 @@ def changes_together(waiting: WaitingPod, of_pod: Sequence[Search], of_cluster: 
 
 
 def both(first: Remedy, second: Remedy, node: str) -> Remedy:
-    """Return two changes as one, after which the pod goes to a node."""
+    """Return two changes as one, after which the pod goes to a node.
+
+    One that has more to say of itself is said last, so that this is not taken to be about the other one.
+    """
+    one, other = (second, first) if _MORE in first.text else (first, second)
     return replace(
         second,
         kind=RemedyKind.TOGETHER,
-        text=f"{first.text} and {second.text}",
+        text=f"{one.text} and {other.text}",
         node=node,
         pod=second.pod or first.pod,
         objects=_without_replaced((*first.objects, *second.objects)),
         ended=(*first.ended, *second.ended),
-        nameless=f"{first.nameless or first.text} and {second.nameless or second.text}",
+        nameless=f"{one.nameless or one.text} and {other.nameless or other.text}",
     )
 
 
@@ -211,14 +217,18 @@ def _taints(waiting: WaitingPod) -> list[tuple[Taint, ...]]:
 
 
 def _smaller_request_with_another(waiting: WaitingPod, searches: Sequence[Search]) -> Iterator[tuple[str, str, Remedy]]:
-    """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together."""
+    """Yield changes of the pod with the largest amounts of which it may ask then: both in words, and together.
+
+    Nobody has use for the least of an amount that is left by nearly all of another one: that is said of several.
+    """
     for amount in waiting.amounts():
+        least = next(iter(valid_steps(waiting, amount)), None)
         changed = _with_least(waiting, amount)
         for other in (remedy for search in searches for remedy in search(changed)):
             if other.pod is None or _asked(other.pod, amount) != _asked(changed.written, amount):
                 continue  # it asks for fewer cards, and so for less of the same
             found = largest_amount(waiting, amount, other.pod)
-            if found is not None:
+            if found is not None and not (other.kind is RemedyKind.ASK_LESS and found[0] == least):
                 steps, node = found
                 less, written = amount.worded(steps), amount.applied(other.pod, steps)
                 yield other.text, less, Remedy(RemedyKind.TOGETHER, f"{other.text} and {less}", node, written)

@@ -154,8 +154,10 @@ def _searched(waiting: WaitingPod) -> list[Remedy]:
         found += search(waiting)
     if all(remedy.kind is RemedyKind.ADD_NODE for remedy in found):
         found = [*islice(changes_together(waiting, _OF_POD, _OF_CLUSTER), _MOST_OF_A_KIND), *found]
-    if not any(remedy.kind in _OF_LESS for remedy in found):
-        found = [*(list(ask_less_of_several(waiting)) or leave_out_in_one_container(waiting)), *found]
+    if not any(remedy.kind in _OF_LESS and not remedy.ended and not remedy.objects for remedy in found):
+        others = any(remedy.kind in _OF_LESS for remedy in found)
+        less = list(ask_less_of_several(waiting))
+        found = [*(less if less or others else leave_out_in_one_container(waiting)), *found]
     return found if any(remedy.node for remedy in found) else [*found, *unreadable_nodes(waiting)]
 
 
