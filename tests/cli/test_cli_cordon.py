@@ -108,3 +108,24 @@ def test_what_a_copy_can_be_asked(command: str, dry_run: list[str], told: str, a
     result = run(command, "GPU-a-0", "--cluster", str(path), *dry_run)
     assert (result.exit_code, told in result.stderr) == (2 if told else 0, True)
     assert not api.patches
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_who_names_the_node_already_is_told_to_write_more_of_the_card(api: Api, nodes: int, cards: int) -> None:
+    api.objects[:] = [node(name, cards) for name in ("a", "b")[:nodes]]
+    named = run("cordon", "card", "a/GPU", "--dry-run")
+    assert ("may be a/GPU-a-0, a/GPU-a-1: write more of it\n" in named.stderr) is (cards == 2)
+    alone = run("cordon", "card", "GPU", "--dry-run")
+    assert (": write more of it, or NODE/CARD\n" in alone.stderr) is (nodes == 2)
+
+
+@pytest.mark.parametrize("without", [0, 1, 2])
+def test_nodes_without_cards_that_have_the_labels_are_counted_where_there_are_some(api: Api, without: int) -> None:
+    labelled = [node(f"n{number}", 0, labels={"pool": "x"}) for number in range(without)]
+    api.objects[:] = [node("a"), *labelled]
+    told = run("cordon", "-l", "pool=x", "--dry-run").stderr
+    assert "no node with cards has the labels of -l" in told
+    counted = f" ({without} node{'' if without == 1 else 's'} without)"
+    assert (counted in told) is (without > 0)
+    assert "(0 nodes" not in told

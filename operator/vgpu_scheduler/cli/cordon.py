@@ -77,7 +77,8 @@ def _chosen(world: World, names: Sequence[str], labels: LabelSelector | None) ->
         nodes = nodes_with(world, labels)
         cards = [card for card in card_places(world) if card.node in nodes]
         if not cards:
-            raise WorldError(f"no node with cards has the labels of -l ({counted(len(nodes), 'node')} without)")
+            without = f" ({counted(len(nodes), 'node')} without)" if nodes else ""
+            raise WorldError(f"no node with cards has the labels of -l{without}")
     found: dict[tuple[str, str], dict[str, None]] = {}
     for card in map(_cordonable, cards):
         found.setdefault((card.node, card.annotation), {})[card.name] = None

@@ -70,7 +70,8 @@ def find_card(world: World, name: str) -> CardPlace:
         raise WorldError(f"there is no card {name}: `vgpu-scheduler top cards` shows what there is")
     candidates = list(dict.fromkeys(map(str, found)))
     if len(candidates) > 1:
-        raise WorldError(f"card {name} may be {first_of(candidates, _MOST_CANDIDATES)}: write more of it, or NODE/CARD")
+        on_node = ", or NODE/CARD" if "/" not in meant and len({place.node for place in found}) > 1 else ""
+        raise WorldError(f"card {name} may be {first_of(candidates, _MOST_CANDIDATES)}: write more of it{on_node}")
     return next((place for place in found if place.annotation), found[0])
 
 
