@@ -72,7 +72,9 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
         numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortages[0].dimension]
         for n in numbers[:1]:
             card = CardRoom(asked.claims, dialect, n, shortages)
-            if card.given:
+            if asked.corrected:
+                card.given = 0  # the event is about what was asked before
+            elif card.given:
                 asked.amounts = [_is_given(each, card) if is_of(each, dialect, n) else each for each in asked.amounts]
 
             def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:

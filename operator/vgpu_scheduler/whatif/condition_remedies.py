@@ -149,7 +149,7 @@ def remedies_from_condition(
         That of the condition: it tells whether some node would fit the pod but for its quota.
     """
     meant = corrected(world, world.written(pod))
-    asked, near_miss = PodRequest(world, meant.written), NearMiss.found_in(event)
+    asked, near_miss = PodRequest(world, meant.written, corrected=bool(meant.texts)), NearMiss.found_in(event)
     reports, fellows = standing
     quotas = QuotasOfPod(asked, quotas_from_event(event) if reports is None else tuple(reports), fellows)
     before, after = others

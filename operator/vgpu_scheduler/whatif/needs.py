@@ -27,10 +27,13 @@ class PodRequest:
         Knows the scheduler's settings.
     written
         The pod, as it is written.
+    corrected
+        Whether mistakes of it are corrected already, of which its condition and its events still tell.
     """
 
-    def __init__(self, world: World, written: Object) -> None:
+    def __init__(self, world: World, written: Object, *, corrected: bool = False) -> None:
         self.world = world
+        self.corrected = corrected
         self.written = written
         self.dialects = world.engine.dialects
         read: Pod = world.pod(written, again=True)
