@@ -71,7 +71,7 @@ _PART: Final = 16 * 2**10
 _COLUMNS_BYTES: Final = 40 * 2**20
 """Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
-_BYTES_PER_NODE: Final = 80
+_BYTES_PER_NODE: Final = 86
 """What a part knows of a node takes so many."""
 
 
