@@ -201,7 +201,7 @@ def test_links_of_whole_cards_are_worth_something_if_asked_for(count: str, worth
 def test_who_is_aware_of_links(*, config: bool, annotation: str | None, aware: bool) -> None:
     makers = configured(VendorSection({"metax": {"sgpuTopologyAware": config}}), others=False)
     vendor = next(vendor for vendor in makers if vendor.key == "Metax-SGPU")
-    assert bool(vendor.fit_for({} if annotation is None else {TOPOLOGY: annotation}).affinity) == aware
+    assert bool(vendor.fit_for({} if annotation is None else {TOPOLOGY: annotation}).choice_weight) == aware
 
 
 def test_an_unhealthy_card_has_a_reason_of_its_own() -> None:

@@ -192,7 +192,7 @@ class Bench:
         containers = allocator.place(self.state.devices, row)
         if containers is None:
             return verdict(fit.counts[row], int(fit.cards[row])).detail
-        self.affinity = (float(fit.affinity[row, 0]), float(fit.affinity[row, 1]))
+        self.affinity = (float(fit.choice_score[row, 0]), float(fit.choice_score[row, 1]))
         written = self.dialect.allocation.annotations(Placement("n", containers), 1, waiting)
         assert written.keys() <= self.dialect.allocation.written
         return written

@@ -209,7 +209,7 @@ class GroupsMachine(RestoringMachine):
 
     def _note_kept(self, decisions: Sequence[Decision]) -> None:
         """Note for whom room is kept, and who gets it."""
-        waiting = self.engine.preemptions.waiting
+        waiting = self.engine.preemptions.held_without_eviction
         for uid, node in [(uid, node) for uid, node in self.kept.items() if uid not in waiting]:
             del self.kept[uid]
             placed = next((each.placement for each in decisions if each.uid == uid), None)
@@ -258,7 +258,7 @@ class GroupsMachine(RestoringMachine):
         preemptions, queue = self.engine.preemptions, self.engine.queue
         for hold in self.engine.state.holds:
             rests = queue.place(hold.uid) is QueueName.UNSCHEDULABLE
-            known = hold.uid in preemptions.waiting or preemptions.of(hold.uid) is not None
+            known = hold.uid in preemptions.held_without_eviction or preemptions.of(hold.uid) is not None
             assert known or not rests, f"room is kept for {hold.reservation.pod}, and nobody knows why"
         no_member_is_forgotten(self.engine)
 
