@@ -17,7 +17,7 @@ from tests.simulation.vendors import OTHER_CARDS
 from tests.simulation.world import REACHED
 
 FIXED = "SIMULATION_RUNS" not in os.environ
-BATCHES = 8
+BATCHES = 24
 RUNS = int(os.environ.get("SIMULATION_RUNS", "120"))
 FEW_RUNS = 12
 BY_ANY = (
