@@ -9,7 +9,13 @@ from typing import Final
 
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, GPU, HINT_ANNOTATION, RATIO
-from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, selector_of, word_of
+from vgpu_scheduler.dialects.koordinator.pod_annotations import (
+    annotation_fields,
+    fields_of,
+    refuse_unknown,
+    selector_of,
+    word_of,
+)
 from vgpu_scheduler.kernels import BY_SCORE, MACHINE, NUMA_NODE, SWITCH
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import WHOLE, Claim, quoted
@@ -69,9 +75,7 @@ def read_hints(annotations: Mapping[str, str]) -> Mapping[str, DeviceHint]:
     """
     if HINT_ANNOTATION not in annotations:
         return {}
-    said = json_of(annotations, HINT_ANNOTATION)
-    by_type = fields_of({} if said is None else said, HINT_ANNOTATION, "it")
-    refuse_unknown(by_type, DEVICE_TYPES, HINT_ANNOTATION)
+    by_type = annotation_fields(annotations, HINT_ANNOTATION, DEVICE_TYPES)
     return {kind: _hint(kind, fields_of(value, HINT_ANNOTATION, quoted(kind))) for kind, value in by_type.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.hints import NO_HINT, DeviceHint
 from vgpu_scheduler.dialects.koordinator.names import DEVICE_TYPES, JOINT_ANNOTATION
-from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, word_of
+from vgpu_scheduler.dialects.koordinator.pod_annotations import annotation_fields, word_of
 from vgpu_scheduler.model import Claim, quoted
 
 _TYPES: Final = "deviceTypes"
@@ -46,9 +46,7 @@ def read_joint(
     """
     if JOINT_ANNOTATION not in annotations:
         return None
-    said = json_of(annotations, JOINT_ANNOTATION)
-    fields = fields_of({} if said is None else said, JOINT_ANNOTATION, "it")
-    refuse_unknown(fields, (_TYPES, _SCOPE), JOINT_ANNOTATION)
+    fields = annotation_fields(annotations, JOINT_ANNOTATION, (_TYPES, _SCOPE))
     scope = word_of(fields.get(_SCOPE), (_SAME_SWITCH,), JOINT_ANNOTATION, quoted(_SCOPE))
     types = fields.get(_TYPES)
     if not isinstance(types, list | None):

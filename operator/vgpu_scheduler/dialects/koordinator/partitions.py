@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     PARTITIONS_ANNOTATION,
 )
 from vgpu_scheduler.dialects.koordinator.parts import integer_of, list_of, object_of
-from vgpu_scheduler.dialects.koordinator.pod_annotations import fields_of, json_of, refuse_unknown, word_of
+from vgpu_scheduler.dialects.koordinator.pod_annotations import annotation_fields, word_of
 from vgpu_scheduler.kernels import MOST_MEMBERS
 from vgpu_scheduler.kube import Node, QuantityError, to_int
 from vgpu_scheduler.model import MOST_BANDWIDTH, Partition, PartitionTable, quoted
@@ -59,9 +59,7 @@ def read_partition_spec(annotations: Mapping[str, str]) -> PartitionSpec | None:
     """
     if PARTITION_ANNOTATION not in annotations:
         return None
-    said = json_of(annotations, PARTITION_ANNOTATION)
-    fields = fields_of({} if said is None else said, PARTITION_ANNOTATION, "it")
-    refuse_unknown(fields, ("allocatePolicy", "ringBusBandwidth"), PARTITION_ANNOTATION)
+    fields = annotation_fields(annotations, PARTITION_ANNOTATION, ("allocatePolicy", "ringBusBandwidth"))
     words = (_RESTRICTED, _BEST_EFFORT)
     policy = word_of(fields.get("allocatePolicy"), words, PARTITION_ANNOTATION, "'allocatePolicy'")
     try:

@@ -23,18 +23,21 @@ class _RawSelector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     match_expressions: list[_RawExpression] | None = None
 
 
-def json_of(annotations: Mapping[str, str], name: str) -> object:
-    """Return what an annotation says, which must be JSON.
+def annotation_fields(annotations: Mapping[str, str], name: str, known: Collection[str]) -> Mapping[str, object]:
+    """Return the fields of an annotation, which must be a JSON object; null is as good as one without fields.
 
     Raises
     ------
     ClaimError
-        If it is none.
+        If it is not JSON or no object, or has a field that is not known.
     """
     try:
-        return json.loads(annotations[name])
+        said = json.loads(annotations[name])
     except (ValueError, RecursionError):
         raise ClaimError(f"annotation {name} is not JSON: remove it") from None
+    fields = fields_of({} if said is None else said, name, "it")
+    refuse_unknown(fields, known, name)
+    return fields
 
 
 def fields_of(value: object, name: str, where: str) -> Mapping[str, object]:
