@@ -66,11 +66,14 @@ class PossibleVictims:
         """Return which of some pods only wait to be bound, by UID."""
         return unbound(self._state, pods_of(units))
 
-    def costing_nothing(self, units: Iterable[Unit]) -> list[Unit]:
-        """Return those that cost nothing: they wait to be bound, or end already and are not counted as victims."""
+    def costing_nothing(self, units: Iterable[Unit]) -> dict[str, Unit]:
+        """Return those that cost nothing, by the UID of the first pod of each.
+
+        They wait to be bound, or end already and are not counted as victims.
+        """
         held = ((unit, self._state.reservation(unit[0].uid)) for unit in units)
         is_free = waits_to_be_bound if self._exceed else costs_nothing
-        return [unit for unit, there in held if there is not None and is_free(unit[0], there)]
+        return {unit[0].uid: unit for unit, there in held if there is not None and is_free(unit[0], there)}
 
     def _allowed(self, pod: Pod, unit: Unit) -> Unit | None:
         """Return pods that end together if each of them may, and is of lower priority than another pod; else None."""

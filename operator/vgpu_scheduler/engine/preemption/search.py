@@ -165,11 +165,11 @@ class VictimSearch:
         """
         lower = self._possible.on_node(preemptor.pod, node)
         free = self._possible.costing_nothing(lower)
-        found = self._reprieved(preemptor, node, free, ()) if free else None
+        found = self._reprieved(preemptor, node, [*free.values()], ()) if free else None
         if isinstance(found, Victims):
             return found
         if up_to is not None:
-            lowest = [unit for unit in lower if unit[0].priority <= up_to or unit in free]
+            lowest = [unit for unit in lower if unit[0].priority <= up_to or unit[0].uid in free]
             found = self._reprieved(preemptor, node, lowest, budgets) if lowest else None
             if isinstance(found, Victims) and not found.violations:
                 return found
@@ -235,7 +235,7 @@ class VictimSearch:
         ends, cards = dict.fromkeys((pod.uid for pod in ending), 3), set().union(*map(self._cards_of, ending))
         others = [unit for unit in self._possible.on_node(preemptor.pod, node) if unit[0].uid not in ends]
         beside = {unit[0].uid: 1 for unit in others if any(not cards.isdisjoint(self._cards_of(pod)) for pod in unit)}
-        free = {unit[0].uid: 2 for unit in self._possible.costing_nothing(others)}
+        free = dict.fromkeys(self._possible.costing_nothing(others), 2)
         return self._reprieved(preemptor, node, [*end, *others], self._budgets(), {**ends, **beside, **free})
 
     def left_behind(self, preemptor: Preemptor, ending: Iterable[Pod]) -> list[Pod]:
@@ -308,7 +308,7 @@ class VictimSearch:
         room = self._open_to(preemptor, node)
         kept = {uid for hold in state.holds.on(node) if hold.uid not in room for uid in hold.leaving}
         free = self._possible.costing_nothing(lower)
-        held = (state.reservation(pod.uid) for pod in pods_of(free))
+        held = (state.reservation(pod.uid) for pod in pods_of(free.values()))
         gone = [there for there in held if there is not None and there.node == node]
         without, added = state.adjusted(node, gone, room)
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
@@ -316,12 +316,12 @@ class VictimSearch:
         now = preemptor.node.ask(state, row, state.hypothetical.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
-        evicted = [unit for unit in lower if unit not in free]
+        evicted = [unit for unit in lower if unit[0].uid not in free]
         found = CardSearch(state, preemptor, node, gone, counts_terminating=self._exceed).cheapest(evicted, budgets)
         if found is None or not free:
             return found
         chosen = [unit for unit in evicted if unit[0] in found.pods]
-        cheapest = self._reprieved(preemptor, node, [*chosen, *free], budgets)
+        cheapest = self._reprieved(preemptor, node, [*chosen, *free.values()], budgets)
         return cheapest if isinstance(cheapest, Victims) else None
 
     def _open_to(self, preemptor: Preemptor, node: str) -> list[str]:
