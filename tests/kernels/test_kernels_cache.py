@@ -144,7 +144,7 @@ def test_what_an_image_brings_is_used_wherever_it_is_copied_to(package: Path, tm
 
 AHEAD = (
     "choose",
-    "add_affinity",
+    "add_choice_score",
     "offer_card",
     "open_container",
     "why_not_on_node",
