@@ -171,3 +171,15 @@ async def test_pods_that_wait_have_a_place_a_near_miss_and_their_group_in_one_ro
     assert reason.as_json()["places"] == {
         f"default/{name}": place for place, name in enumerate(("first", "p0", "p1", "p2", "p3"), start=1)
     }
+
+
+async def test_cards_that_have_room_for_one_container_alone_are_said_to_fit_it_by_itself() -> None:
+    together = pod("w", {GPU: 1, MEMORY: 9000}, schedulerName="vgpu-scheduler")
+    beside = {**together["spec"]["containers"][0], "name": "beside"}
+    together["spec"]["containers"].append(beside)
+    alone = pod("alone", {GPU: 1, MEMORY: 99999}, schedulerName="vgpu-scheduler")
+    async with served([node("a"), together, running("x", "a", "GPU-a-0", 9000), alone]) as browser:
+        text = (await browser.get("/pods/default/w")).text
+        assert "<td>beside</td><td>fits by itself</td>" in text
+        assert "<td>fits</td>" not in text
+        assert "by itself" not in (await browser.get("/pods/default/alone")).text
