@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from vgpu_scheduler.history.course import Course, PodCourse
 from vgpu_scheduler.history.resampling import Blocks
 
-__all__ = ["LEVEL", "MEASURES", "Interval", "Measure", "MeasureComparison", "compared", "groups_of", "measured"]
+__all__ = [
+    "LEVEL",
+    "MEASURES",
+    "Interval",
+    "Measure",
+    "MeasureComparison",
+    "bounds",
+    "compared",
+    "groups_of",
+    "measured",
+]
 
 LEVEL: Final = 90
 """Percent of the drawn values that are within an interval."""
@@ -254,9 +264,15 @@ def _drawn(
         yield found
 
 
+def bounds(drawn: _Values) -> tuple[float, float]:
+    """Return between what :data:`LEVEL` percent of the drawn values lie."""
+    outside = (100 - LEVEL) / 2
+    low, high = np.percentile(drawn, (outside, 100 - outside))
+    return float(low), float(high)
+
+
 def _interval(values: _Values) -> Interval:
     """Return the first value with the interval that nearly all others are in; it is among them where it is alone."""
     others = values[1:] if values.size > 1 else values
-    outside = (100 - LEVEL) / 2
-    low, high = np.percentile(others, [outside, 100 - outside])
+    low, high = bounds(others)
     return Interval(float(values[0]), float(min(low, values[0])), float(max(high, values[0])))

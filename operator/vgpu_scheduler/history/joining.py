@@ -19,72 +19,47 @@ from vgpu_scheduler.history.events import (
     Withdrawn,
 )
 from vgpu_scheduler.history.log import Part
-from vgpu_scheduler.kube import Pod, Versioned
+from vgpu_scheduler.history.standing import StandingObjects
+from vgpu_scheduler.kube import Pod
 
 __all__ = ["joined"]
 
 
-class _Known:
-    """What is there after some events."""
+def _differences(there: StandingObjects, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
+    """Yield what must have happened if this is what is there now.
 
-    def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], Versioned] = {}
-        self.pods: dict[str, str] = {}
-        """The node of each pod, by UID; empty for one that waits."""
-
-    def take(self, event: Event) -> None:
-        """Take in what happened."""
-        if isinstance(event, Arrived):
-            self.pods[event.pod.uid] = ""
-        elif isinstance(event, Withdrawn):
-            self.pods[event.uid] = ""
-        elif isinstance(event, Departed):
-            self.pods.pop(event.uid, None)
-        elif isinstance(event, Decided):
-            if event.node and event.uid in self.pods:
-                self.pods[event.uid] = event.node
-        elif isinstance(event, Removed):
-            self.objects.pop((event.kind, title_of(event.value)), None)
+    Parameters
+    ----------
+    decided
+        The UIDs of pods that are about to be bound.
+    """
+    pods = {_pod(event).uid for event in first if _is_of_pod(event)}
+    for uid in [uid for uid in there.pods if uid not in pods]:
+        yield Departed(at, uid)
+    keys = {(each.kind, title_of(each.value)) for each in first if isinstance(each, Changed)}
+    for (kind, title), known in list(there.objects.items()):
+        if (kind, title) not in keys:
+            yield Removed(at, kind, known.value)
+    for event in first:
+        if _is_of_pod(event):
+            yield from _difference_of_pod(there, event, _pod(event), decided, at)
         elif isinstance(event, Changed):
-            if isinstance(event.value, Pod):
-                self.pods[event.value.uid] = event.value.node_name or self.pods.get(event.value.uid, "")
-            else:
-                self.objects[event.kind, title_of(event.value)] = event.value
+            before = there.objects.get((event.kind, title_of(event.value)))
+            if before is None or (before.value.uid, before.value.resource_version) != (
+                event.value.uid,
+                event.value.resource_version,
+            ):
+                yield event
 
-    def differences(self, first: Sequence[Event], decided: Set[str], at: float) -> Iterator[Event]:
-        """Yield what must have happened if this is what is there now.
 
-        Parameters
-        ----------
-        decided
-            The UIDs of pods that are about to be bound.
-        """
-        pods = {_pod(event).uid for event in first if _is_of_pod(event)}
-        for uid in [uid for uid in self.pods if uid not in pods]:
-            yield Departed(at, uid)
-        keys = {(each.kind, title_of(each.value)) for each in first if isinstance(each, Changed)}
-        for (kind, title), value in list(self.objects.items()):
-            if (kind, title) not in keys:
-                yield Removed(at, kind, value)
-        for event in first:
-            if _is_of_pod(event):
-                yield from self._difference_of_pod(event, _pod(event), decided, at)
-            elif isinstance(event, Changed):
-                before = self.objects.get((event.kind, title_of(event.value)))
-                if before is None or (before.uid, before.resource_version) != (
-                    event.value.uid,
-                    event.value.resource_version,
-                ):
-                    yield event
-
-    def _difference_of_pod(self, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
-        before = self.pods.get(pod.uid)
-        if before is None:
-            yield event
-        elif pod.node_name and before != pod.node_name:
-            yield Decided(at, pod.uid, pod.node_name, pod.annotations)
-        elif before and not pod.node_name and pod.uid not in decided:
-            yield Withdrawn(at, pod.uid)
+def _difference_of_pod(there: StandingObjects, event: Event, pod: Pod, decided: Set[str], at: float) -> Iterator[Event]:
+    before = there.pods.get(pod.uid)
+    if before is None:
+        yield event
+    elif pod.node_name and before.node_name != pod.node_name:
+        yield Decided(at, pod.uid, pod.node_name, pod.annotations)
+    elif before.node_name and not pod.node_name and pod.uid not in decided:
+        yield Withdrawn(at, pod.uid)
 
 
 def _is_of_pod(event: Event) -> bool:
@@ -114,10 +89,10 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
     """
     parts = sorted(parts, key=lambda part: (part.header.began, part.header.run, part.header.number))
     problems = [part.problem for part in parts if part.problem]
-    known, events = _Known(), list[Event]()
+    there, events = StandingObjects(), list[Event]()
     first = parts[0]
     for event in (*first.first, *first.events):
-        known.take(event)
+        there.take(event)
     events += first.events
     for before, part in pairwise(parts):
         news: list[Event] = []
@@ -129,11 +104,11 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
             )
             at = part.header.began
             decided = {event.uid for event in part.events if isinstance(event, Decided) and event.at <= at}
-            news = [MissedEvents(at, 0, why), *known.differences(part.first, decided, at)]
+            news = [MissedEvents(at, 0, why), *_differences(there, part.first, decided, at)]
         for event in (*news, *part.events):
-            if _is_repeated(event, part) and known.pods.get(event.uid) == event.node:
+            if _is_repeated(event, part) and _is_on(there, event):
                 continue  # each file begins with the decisions that were not carried out yet
-            known.take(event)
+            there.take(event)
             events.append(event)
     problems += [_told(event) for event in events if isinstance(event, MissedEvents) and event.events]
     began, ended = first.header.began, max(part.ended for part in parts)
@@ -144,6 +119,11 @@ def joined(parts: Sequence[Part]) -> tuple[History, list[str]]:
 def _is_repeated(event: Event, part: Part) -> TypeGuard[Decided]:
     """Tell whether a file begins with a decision that an older one may have."""
     return isinstance(event, Decided) and bool(event.node) and event.at <= part.header.began
+
+
+def _is_on(there: StandingObjects, decided: Decided) -> bool:
+    pod = there.pods.get(decided.uid)
+    return pod is not None and pod.node_name == decided.node
 
 
 def _goes_on(before: Part, part: Part) -> bool:

@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.history.events import Decided
 from vgpu_scheduler.kube import Pod, Versioned
 from vgpu_scheduler.model import Decision, internal_error
 
-__all__ = ["POD", "VirtualCluster", "as_created", "known_objects"]
+__all__ = ["POD", "VirtualCluster", "as_bound", "as_created", "known_objects"]
 
 POD: Final = "Pod"
 _EVER: Final = 2**63
@@ -135,4 +136,16 @@ def as_created(pod: Pod) -> Pod:
         rejection="",
         resized_requests=None,
         scheduled_condition=None,
+    )
+
+
+def as_bound(pod: Pod, decided: Decided) -> Pod:
+    """Return a pod as it is once it has been placed."""
+    return msgspec.structs.replace(
+        pod,
+        node_name=decided.node,
+        annotations={**pod.annotations, **decided.annotations},
+        phase="Running",
+        started=True,
+        start_time=int(decided.at),
     )

@@ -4,9 +4,10 @@ A :class:`Shadow` is told of changes with their times, and notes what it sees in
 hold. Nothing here talks to a cluster or looks at a clock.
 """
 
+from vgpu_scheduler.history.comparing import LEVEL
 from vgpu_scheduler.shadow.change_log import ChangeLog, LogEntry, histories, objects_at
 from vgpu_scheduler.shadow.clock import Clock
-from vgpu_scheduler.shadow.horizons import LEVEL, Horizon, Interval, one_hour, whole_time
+from vgpu_scheduler.shadow.horizons import Horizon, Interval, one_hour, whole_time
 from vgpu_scheduler.shadow.observer import Shadow, ShadowOptions
 from vgpu_scheduler.shadow.records import Choice, Fault, MissedPlacement, Place, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.shadow.summary import Summary, summed_up

@@ -7,7 +7,7 @@ leave as long after they are placed as they did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final
@@ -20,15 +20,15 @@ from vgpu_scheduler.history import (
     Arrived,
     Changed,
     Decided,
-    Departed,
     Event,
     History,
     PodLifetime,
-    Removed,
     Series,
-    as_created,
+    StandingObjects,
+    as_bound,
     replay,
 )
+from vgpu_scheduler.history.comparing import bounds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.changes import POD
 
@@ -37,9 +37,6 @@ _MOST_HOURS: Final = 48
 _SAMPLES: Final = 1000
 _FEWEST_BLOCKS: Final = 6
 """With fewer of them, what is drawn anew says nothing of what was not seen."""
-LEVEL: Final = 90
-"""Of 100 samples drawn anew, in how many a mean lies in its interval; as in a back-test."""
-_LOW, _HIGH = (100 - LEVEL) / 2, (100 + LEVEL) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +180,7 @@ def resampled(blocks: np.ndarray[Any, Any], values: np.ndarray[Any, Any], seed: 
     rng = np.random.default_rng(seed)
     drawn = rng.integers(sums.size, size=(_SAMPLES, sums.size))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.percentile(means, (_LOW, _HIGH))
+    low, high = bounds(means)
     return Interval(*(round(float(value), 1) for value in (values.mean(), low, high)))
 
 
@@ -203,22 +200,15 @@ def with_placements_as_arrivals(history: History) -> History:
         if isinstance(event, Arrived):
             waiting[event.pod.uid] = event.pod
         elif isinstance(event, Decided):
-            events.append(Changed(event.at, POD, _bound(waiting.pop(event.uid), event)))
+            events.append(Changed(event.at, POD, as_bound(waiting.pop(event.uid), event)))
         elif not (isinstance(event, Changed) and isinstance(event.value, Pod) and event.value.uid in waiting):
             events.append(event)
     return replace(history, first=first, events=tuple(events))
 
 
-def _bound(pod: Pod, decided: Decided) -> Pod:
-    annotations = {**pod.annotations, **decided.annotations}
-    return msgspec.structs.replace(
-        pod, node_name=decided.node, annotations=annotations, phase="Running", started=True, start_time=int(decided.at)
-    )
-
-
 def hours(history: History) -> Iterator[HourOfHistory]:
     """Yield each hour of a history in which a pod arrived or waited, with the cluster as it was when it began."""
-    there = _Standing()
+    there = StandingObjects()
     for event in history.first:
         there.take(event)
     events, at, stays = history.events, 0, history.stays()
@@ -234,38 +224,3 @@ def hours(history: History) -> Iterator[HourOfHistory]:
             lifetimes = {uid: stays[uid] for uid in uids if uid in stays}
             yield HourOfHistory(began, ended, first, events[start:at], lifetimes)
         began = ended
-
-
-class _Standing:
-    """What is there, after each event."""
-
-    def __init__(self) -> None:
-        self._objects: dict[Hashable, Changed] = {}
-        self._pods: dict[str, Pod] = {}
-
-    def first(self, began: float) -> tuple[Changed | Arrived, ...]:
-        """Return what is there, as that with which a history begins."""
-        pods = (
-            Changed(began, POD, pod) if pod.node_name else Arrived(began, as_created(pod))
-            for pod in self._pods.values()
-        )
-        return (*(replace(each, at=began) for each in self._objects.values()), *pods)
-
-    def take(self, event: Event) -> None:
-        """Take in what happened."""
-        if isinstance(event, Arrived):
-            self._pods[event.pod.uid] = event.pod
-        elif isinstance(event, Changed) and isinstance(event.value, Pod):
-            self._pods[event.value.uid] = event.value
-        elif isinstance(event, Changed):
-            self._objects[event.kind, _name(event.value)] = event
-        elif isinstance(event, Removed):
-            self._objects.pop((event.kind, _name(event.value)), None)
-        elif isinstance(event, Decided) and event.uid in self._pods:
-            self._pods[event.uid] = _bound(self._pods[event.uid], event)
-        elif isinstance(event, Departed):
-            self._pods.pop(event.uid, None)
-
-
-def _name(value: object) -> Hashable:
-    return getattr(value, "namespace", ""), getattr(value, "name", "")

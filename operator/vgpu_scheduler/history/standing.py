@@ -1,0 +1,67 @@
+"""What is there after some of the events of a history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from vgpu_scheduler.history.encoding import title_of
+from vgpu_scheduler.history.events import Arrived, Changed, Decided, Departed, Event, Removed, Withdrawn
+from vgpu_scheduler.history.virtual import POD, as_bound, as_created
+from vgpu_scheduler.kube import Pod
+
+__all__ = ["StandingObjects"]
+
+
+class StandingObjects:
+    """The objects and pods that are there, as the events that were taken in left them.
+
+    Attributes
+    ----------
+    objects
+        What is no pod, by kind and title, as it changed last.
+    pods
+        By UID; those without a node wait.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], Changed] = {}
+        self.pods: dict[str, Pod] = {}
+
+    def take(self, event: Event) -> None:
+        """Take in what happened."""
+        if isinstance(event, Arrived):
+            self.pods[event.pod.uid] = event.pod
+        elif isinstance(event, Departed):
+            self.pods.pop(event.uid, None)
+        elif isinstance(event, Decided | Withdrawn):
+            self._move(event)
+        elif isinstance(event, Removed):
+            self.objects.pop((event.kind, title_of(event.value)), None)
+        elif isinstance(event, Changed):
+            if isinstance(event.value, Pod):
+                self._change(event.value)
+            else:
+                self.objects[event.kind, title_of(event.value)] = event
+
+    def first(self, began: float) -> tuple[Changed | Arrived, ...]:
+        """Return what is there, as that with which a history begins."""
+        pods = (
+            Changed(began, POD, pod) if pod.node_name else Arrived(began, as_created(pod)) for pod in self.pods.values()
+        )
+        return (*(replace(each, at=began) for each in self.objects.values()), *pods)
+
+    def _move(self, event: Decided | Withdrawn) -> None:
+        pod = self.pods.get(event.uid)
+        if pod is not None and isinstance(event, Withdrawn):
+            self.pods[event.uid] = as_created(pod)
+        elif pod is not None and isinstance(event, Decided) and event.node:
+            self.pods[event.uid] = as_bound(pod, event)
+
+    def _change(self, pod: Pod) -> None:
+        """Take in what a pod is now; what it was placed on is not undone by what was seen before."""
+        before = self.pods.get(pod.uid)
+        if before is not None and before.node_name and not pod.node_name:
+            pod = msgspec.structs.replace(pod, node_name=before.node_name)
+        self.pods[pod.uid] = pod
