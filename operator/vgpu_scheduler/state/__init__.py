@@ -15,6 +15,7 @@ from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
 from vgpu_scheduler.state.rollback import StateBeforeRollback
+from vgpu_scheduler.state.row_segments import RowSegments
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.state import State, UsedAmounts
 from vgpu_scheduler.state.storage import STORAGE_KINDS
@@ -40,6 +41,7 @@ __all__ = [
     "QuotaUsage",
     "Reservation",
     "ResidentTerm",
+    "RowSegments",
     "SelectingObjects",
     "State",
     "StateBeforeRollback",

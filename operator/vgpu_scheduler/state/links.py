@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import NO_PAIRS
 from vgpu_scheduler.model import Device
+from vgpu_scheduler.state.row_segments import RowSegments
 
-_MIN_SIZE = 64
-_GROWTH = 2
 _LARGEST = 2**40
 """Scores are cut to this, so that no sum of them overflows."""
 _MOST_CARDS = 32
@@ -21,50 +20,38 @@ _MOST_CARDS = 32
 class LinkBlocks:
     """A block of pair scores per node row: its devices times its devices, row by row, in the order of the matrix.
 
-    Nodes on which no device has links have no block. Blocks of nodes whose devices change are left behind as gaps and
-    closed once more than half of the column is gaps.
+    Nodes on which no device has links have no block.
     """
 
     def __init__(self) -> None:
-        self.first = np.zeros(0, dtype=np.int64)
-        self.scores = np.zeros(_MIN_SIZE, dtype=np.int64)
-        self._size: dict[int, int] = {}
-        self._end = 0
-        self._live = 0
+        self._blocks = RowSegments((np.int64, 0), absent=NO_PAIRS)
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """By row, shape (N,), where its block begins in :attr:`scores`; ``NO_PAIRS`` where it has none."""
+        return self._blocks.first
+
+    @property
+    def scores(self) -> NDArray[np.int64]:
+        """The blocks of all rows, one after the other, with gaps."""
+        return self._blocks.columns[0]
 
     def ensure_rows(self, rows: int) -> None:
         """Make room for node rows up to ``rows``."""
-        more = rows - self.first.shape[0]
-        if more > 0:
-            self.first = np.pad(self.first, (0, more), constant_values=NO_PAIRS)
+        self._blocks.ensure_rows(rows)
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row the links of these devices."""
-        self.clear(row)
         if len(devices) > _MOST_CARDS or not any(device.links for device in devices):
+            self.clear(row)
             return
         block = _block(devices)
-        if self._end + block.size > self.scores.shape[0]:
-            self._close_gaps(block.size)
-        self.scores[self._end : self._end + block.size] = block.ravel()
-        self.first[row] = self._end
-        self._size[row] = block.size
-        self._end += block.size
-        self._live += block.size
+        entries = self._blocks.replace(row, block.size)
+        self.scores[entries] = block.ravel()
 
     def clear(self, row: int) -> None:
         """Take the links from a node row."""
-        self._live -= self._size.pop(row, 0)
-        self.first[row] = NO_PAIRS
-
-    def _close_gaps(self, more: int) -> None:
-        old, self.scores = self.scores, np.zeros(_GROWTH * (self._live + more), dtype=np.int64)
-        self._end = 0
-        for row, size in self._size.items():
-            start = int(self.first[row])
-            self.scores[self._end : self._end + size] = old[start : start + size]
-            self.first[row] = self._end
-            self._end += size
+        self._blocks.replace(row, 0)
 
 
 def _block(devices: Sequence[Device]) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.victims import costs_nothing, importance, started
 from vgpu_scheduler.kernels import NEVER_BELOW, Occupants, PodRequests, stale_rows
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.state import NodeTable, Reservation, State
+from vgpu_scheduler.state import NodeTable, Reservation, RowSegments, State
 
 __all__ = ["OccupantTable", "RequestTable", "is_evictable"]
 
@@ -32,58 +32,22 @@ def _priorities(pod: Pod, held: Reservation) -> tuple[int, int]:
     return (NEVER_BELOW, pod.priority) if costs_nothing(pod, held) else (pod.priority, NEVER_BELOW)
 
 
-class _Segments:
-    """Entries of node rows in flat columns; a row that is written anew gets a place at the end.
-
-    Parameters
-    ----------
-    shapes
-        The type of each column, and how many numbers an entry has in it; 0 for one that has no second dimension.
-    """
+class _Segments(RowSegments):
+    """Entries of node rows that follow the versions of the nodes."""
 
     def __init__(self, *shapes: tuple[type[np.generic], int]) -> None:
-        self._shapes = shapes
-        self.first = self.last = np.zeros(0, dtype=np.int64)
+        super().__init__(*shapes, size=_FEWEST)
         self._seen = np.full(0, _NEVER, dtype=np.int64)
-        self._end = self._live = 0
-        self.columns = self._columns(_FEWEST)
-
-    def _columns(self, size: int) -> list[NDArray[Any]]:
-        return [np.zeros((size, width) if width else size, dtype=kind) for kind, width in self._shapes]
 
     def stale(self, nodes: NodeTable, rows: NDArray[np.int64]) -> list[int]:
         """Return which of some rows have changed since they were asked about, and mark them as written."""
         more = nodes.capacity - self._seen.shape[0]
         if more:
             self._seen = np.pad(self._seen, (0, more), constant_values=_NEVER)
-            self.first, self.last = (np.pad(column, (0, more)) for column in (self.first, self.last))
+            self.ensure_rows(nodes.capacity)
         stale = np.empty_like(rows)
         found: list[int] = stale[: stale_rows(rows, nodes.holders_version, self._seen, stale)].tolist()
         return found
-
-    def replace(self, row: int, count: int) -> range:
-        """Give a row so many entries; return their numbers. What is there is to be overwritten."""
-        self._live += count - int(self.last[row] - self.first[row])
-        self.first[row] = self.last[row] = self._end
-        if self._end + count > self.columns[0].shape[0]:
-            self._pack(max(_FEWEST, 2 * self._live))
-        begin, self._end = self._end, self._end + count
-        self.first[row], self.last[row] = begin, self._end
-        return range(begin, self._end)
-
-    def _pack(self, size: int) -> None:
-        """Move all entries that mean something to the beginning of larger columns."""
-        kept = np.flatnonzero(self.last > self.first)
-        kept = kept[np.argsort(self.first[kept])]
-        taken = [np.arange(self.first[row], self.last[row]) for row in kept.tolist()]
-        source: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *taken])
-        old, self.columns = self.columns, self._columns(size)
-        for column, before in zip(self.columns, old, strict=True):
-            column[: source.shape[0]] = before[source]
-        lengths = self.last[kept] - self.first[kept]
-        self.last[kept] = np.cumsum(lengths)
-        self.first[kept] = self.last[kept] - lengths
-        self._end = int(source.shape[0])
 
 
 class OccupantTable:
@@ -113,7 +77,7 @@ class OccupantTable:
         segments = self._segments
         for row in segments.stale(self._state.nodes, rows):
             entries = sorted(self._entries(row))
-            for number, entry in zip(segments.replace(row, len(entries)), entries, strict=True):
+            for number, entry in enumerate(entries, start=segments.replace(row, len(entries)).start):
                 position, (priority, start, _, costless), amounts = entry
                 segments.columns[0][number] = position
                 segments.columns[1][number], segments.columns[2][number] = -priority, start
@@ -180,7 +144,7 @@ class RequestTable:
         for row in segments.stale(nodes, rows):
             there = [(pod, held) for pod, held in self._pods(row) if is_evictable(pod, held)]
             self._priorities.subtract(segments.columns[0][segments.first[row] : segments.last[row]].tolist())
-            for number, (pod, held) in zip(segments.replace(row, len(there)), there, strict=True):
+            for number, (pod, held) in enumerate(there, start=segments.replace(row, len(there)).start):
                 segments.columns[0][number], segments.columns[3][number] = _priorities(
                     self._disruption.with_group_priority(pod), held
                 )
