@@ -83,7 +83,16 @@ def main(arguments: list[str]) -> int:
         print(f"tests {number}/{len(parts)}: {part.title}", flush=True)
         report = _REPORTS / f"{options.selection}-{number}.xml"
         report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", f"-m={part.marked}", f"--junitxml={report}", *part.arguments, *rest]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"-m={part.marked}",
+            f"--junitxml={report}",
+            "--tb=short",
+            *part.arguments,
+            *rest,
+        ]
         began = time.monotonic()
         ended = subprocess.run(command, cwd=_ROOT, check=False).returncode
         print(f"tests {number}/{len(parts)}: {_spelled(time.monotonic() - began)}", flush=True)

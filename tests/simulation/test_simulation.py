@@ -84,13 +84,23 @@ BY_NEIGHBOURS = (
 
 
 BY_GROUPS = (
-    *BY_ANY,
+    "placed",
+    "unschedulable",
+    "recheck: given back",
+    "answer: bound",
+    "answer: refused",
+    "answer: gone",
+    "lost event",
+    "restart",
+    "restored",
+    "leader frozen",
     "placed together",
     "given back together",
     "placed within one rack",
     "waits for others of its group",
     "room kept while others are there",
 )
+"""What else can become of a Binding does not hang on groups."""
 
 BY_PREEMPTION = (
     "placed",
