@@ -128,8 +128,8 @@ def test_whole_cards_are_exclusive_only_where_that_is_set() -> None:
     assert CORES not in reviewed(given)["spec"]["containers"][0]["resources"]["limits"]
     exclusive = rules_with(nvidia={"wholeIsExclusive": True})
     assert reviewed(given, exclusive)["spec"]["containers"][0]["resources"]["limits"][CORES] == "100"
-    for terms in (None, ClaimDefaults(cores=20), ClaimDefaults(memory=2**30)):
-        claimed = replace(exclusive, terms=lambda _, terms=terms: terms)
+    for defaults in (None, ClaimDefaults(cores=20), ClaimDefaults(memory=2**30)):
+        claimed = replace(exclusive, defaults=lambda _, defaults=defaults: defaults)
         completed = reviewed(given, claimed)
         assert CORES not in completed["spec"]["containers"][0]["resources"]["limits"], "a policy's default goes before"
     only_requests = {"name": "c", "resources": {"requests": {GPU: "1"}}}

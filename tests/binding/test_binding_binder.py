@@ -294,7 +294,7 @@ async def test_many_pods_on_few_nodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("grace", [0.0, 1.0])
 async def test_it_stops_within_seconds_whatever_it_waits_for(tmp_path: Path, grace: float) -> None:
-    async with bench(tmp_path, timeout=30.0, patience=30.0) as b:
+    async with bench(tmp_path, timeout=30.0, poll_interval=30.0) as b:
         await b.occupy("node-a")
         on_b = {"kubernetes.io/hostname": "node-b"}
         locked = [await b.create(f"locked-{number}", nodeSelector=ON_A) for number in range(2)]

@@ -308,7 +308,7 @@ async def _told(b: Bench, reason: str, number: int) -> bool:
 
 
 async def test_a_lock_of_another_scheduler_is_told_only_where_it_stands_for_long(tmp_path: Path) -> None:
-    async with bench(tmp_path, patience=5.0) as b:
+    async with bench(tmp_path, poll_interval=5.0) as b:
         await b.learn()
         b.watch()
         await b.occupy("node-a", "another")

@@ -74,7 +74,7 @@ async def stopped_in_line(_: pytest.MonkeyPatch) -> None:
 
 
 async def slow_in_line(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1, patience=0.0, slow_after=0.0)
+    bench = QuickBench(1, poll_interval=0.0, slow_after=0.0)
     for name in ("first", "second"):
         bench.binder.submit(bench.decide(name, GPU))
     bench.see(NODES, QuickBench(2).api.nodes["n1"])
@@ -91,7 +91,7 @@ async def does_not_hold(_: pytest.MonkeyPatch) -> None:
 
 async def slow_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodeLocker, "pod_awaiting_plugin", lambda _, node, __: pod("x") if node == "n0" else None)
-    bench = QuickBench(2, patience=0.0, slow_after=0.0)
+    bench = QuickBench(2, poll_interval=0.0, slow_after=0.0)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.binder.stats.moved)
     await bench.binder.stop(0.0)
@@ -108,7 +108,7 @@ async def slow_lock(monkeypatch: pytest.MonkeyPatch) -> None:
         return None, True
 
     monkeypatch.setattr(NodeLocker, "try_take", held)
-    bench = QuickBench(2, patience=0.0, slow_after=0.0)
+    bench = QuickBench(2, poll_interval=0.0, slow_after=0.0)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.binder.stats.moved)
     await bench.binder.stop(0.0)
@@ -130,7 +130,7 @@ async def refused(_: pytest.MonkeyPatch) -> None:
 
 async def in_doubt(monkeypatch: pytest.MonkeyPatch, *, bound: bool) -> None:
     monkeypatch.setattr(sender, "_RETRY", 0.0)
-    bench = QuickBench(1, timeout=0.0, patience=0.0)
+    bench = QuickBench(1, timeout=0.0, poll_interval=0.0)
     bench.api.answers.append(0)
     bench.api.readable = False
     bench.binder.submit(bench.decide("p", PLAIN))

@@ -72,7 +72,7 @@ async def test_a_claim_that_is_seen_bound_before_its_volume_is_seen_is_waited_fo
 
 
 async def test_the_wait_ends_as_soon_as_the_volume_is_seen(tmp_path: Path) -> None:
-    async with bench(tmp_path, patience=60.0) as made:
+    async with bench(tmp_path, poll_interval=60.0) as made:
         await made.nodes.start()
         await wanting(made, unwatched="PersistentVolume")
         made.submit()

@@ -59,13 +59,13 @@ def test_explain_names_the_budgets_that_protect_to_those_alone_who_may_delete_th
     assert "  theirs/theirs-1  2         GPU-a-0  theirs/secret" in run("explain", "mine/high").stdout
 
 
-def test_explain_names_who_displaced_a_pod_to_those_alone_who_may_delete_it(preempting: Api) -> None:
+def test_explain_names_who_preempted_a_pod_to_those_alone_who_may_delete_it(preempting: Api) -> None:
     preempting.objects[-1]["status"]["nominatedNodeName"] = "a"
     terminating(preempting.objects[3])
     preempting.deletable = lambda namespace: namespace == "theirs"
     text = run("explain", "theirs/theirs-1").stdout
     assert "It was evicted, and a pod of another team, of priority 5, is nominated to its node" in text
-    assert found("explain", "theirs/theirs-1")["displacedBy"] == {"node": "a", "pod": "", "priority": 5}
+    assert found("explain", "theirs/theirs-1")["preemptedBy"] == {"node": "a", "pod": "", "priority": 5}
     preempting.deletable = lambda _: True
     assert "It was evicted, and mine/high, of priority 5, is" in run("explain", "theirs/theirs-1").stdout
 

@@ -230,18 +230,18 @@ def test_devices_of_other_makers_are_refused_by_name() -> None:
     assert DIALECT.inventory.devices(node(), inventory(gpu(0), gpu_vendor="nvidia"))
 
 
-def gpu_claim(terms: ClaimDefaults, **asked: str) -> Claim:
-    ((claim,),) = (c.claims for c in DIALECT.claims.read(pod(**asked), terms))
+def gpu_claim(defaults: ClaimDefaults, **asked: str) -> Claim:
+    ((claim,),) = (c.claims for c in DIALECT.claims.read(pod(**asked), defaults))
     return claim
 
 
-def test_terms_of_a_policy() -> None:
-    terms = ClaimDefaults(memory=4 * GIB, cores=20)
-    assert gpu_claim(terms, core="50").amounts == (0, 4 * GIB, 50, 0)
-    assert gpu_claim(terms, shared="2") == Claim("gpu", 2, (0, 4 * GIB, 20, 0), (0, 0, 0, 0), "")
-    assert gpu_claim(terms, ratio="30").amounts == (0, 0, 20, 30)
-    assert gpu_claim(terms, memory="1Gi", core="10").amounts == (0, GIB, 10, 0)
-    assert gpu_claim(terms, nvidia="1").amounts == (0, 0, 100, 100)
+def test_defaults_of_a_policy() -> None:
+    defaults = ClaimDefaults(memory=4 * GIB, cores=20)
+    assert gpu_claim(defaults, core="50").amounts == (0, 4 * GIB, 50, 0)
+    assert gpu_claim(defaults, shared="2") == Claim("gpu", 2, (0, 4 * GIB, 20, 0), (0, 0, 0, 0), "")
+    assert gpu_claim(defaults, ratio="30").amounts == (0, 0, 20, 30)
+    assert gpu_claim(defaults, memory="1Gi", core="10").amounts == (0, GIB, 10, 0)
+    assert gpu_claim(defaults, nvidia="1").amounts == (0, 0, 100, 100)
     whole = ClaimDefaults(exclusive=True)
     assert gpu_claim(whole, memory="1Gi", shared="2") == Claim("gpu", 2, (0, 0, 100, 100), (0, 100, 0, 0))
 

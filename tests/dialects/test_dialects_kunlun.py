@@ -102,16 +102,16 @@ def test_sizes_of_slices(limits: Obj, memory: int, cores: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "memory"),
+    ("defaults", "memory"),
     [
         (ClaimDefaults(memory=30000 * 2**20), 49152),
         (ClaimDefaults(memory=30000 * 2**20, exclusive=True), 98304),
         (ClaimDefaults(cores=10), 98304),
     ],
 )
-def test_what_a_policy_says_of_slices(terms: ClaimDefaults, memory: int) -> None:
+def test_what_a_policy_says_of_slices(defaults: ClaimDefaults, memory: int) -> None:
     ((claim,),) = (
-        container.claims for container in hami_dialect().claims.read(decode_pod(asking({SLICES: "1"})), terms)
+        container.claims for container in hami_dialect().claims.read(decode_pod(asking({SLICES: "1"})), defaults)
     )
     assert claim.amounts[1] == memory
 

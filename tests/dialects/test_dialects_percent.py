@@ -26,7 +26,7 @@ def amount(rng: np.random.Generator, name: str) -> str:
     return f"{rng.integers(0, 40)}Gi" if name == "memory" else str(rng.choice(AMOUNTS))
 
 
-def terms(rng: np.random.Generator) -> ClaimDefaults:
+def defaults(rng: np.random.Generator) -> ClaimDefaults:
     cores = int(rng.integers(1, 101)) if rng.random() < 0.3 else None
     return ClaimDefaults(cores=cores, exclusive=bool(rng.random() < 0.2))
 
@@ -50,7 +50,7 @@ def test_koordinators_pods_claim_percent_of_each_device(seed: int) -> None:
         )
         requests = {str(name): amount(rng, str(name)) for name in names}
         requests |= {kind: amount(rng, kind) for kind in ("rdma", "fpga") if rng.random() < 0.2}
-        claims, refusal = claimed(koordinator.DIALECT, koordinator.pod(**requests), terms(rng))
+        claims, refusal = claimed(koordinator.DIALECT, koordinator.pod(**requests), defaults(rng))
         assert not refusal or any(koordinator.LONG[name] in refusal for name in requests), refusal
         for claim in claims:
             told += 1
@@ -67,7 +67,7 @@ def test_volcanos_containers_claim_percent_of_each_card(seed: int) -> None:
         beyond = int(limits.get("cores", 0)) > 100 or not 1 <= int(limits.get("pct", 1)) <= 100
         written = " ".join(f"{name}={value}" for name, value in limits.items())
         pod = volcano.pod(volcano.container("main", written))
-        claims, refusal = claimed(volcano.DIALECT, pod, terms(rng))
+        claims, refusal = claimed(volcano.DIALECT, pod, defaults(rng))
         assert ("is no percentage of a card" in refusal) is beyond, limits
         assert beyond or len(claims) == 1
         for claim in claims:

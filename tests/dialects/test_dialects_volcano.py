@@ -144,13 +144,13 @@ def test_init_containers_get_no_cards() -> None:
     assert [entry.name for entry in claims] == ["c", "d"]
 
 
-def test_terms_of_policies() -> None:
+def test_defaults_of_policies() -> None:
     blocks = volcano_dialect(VolcanoNames(memory_factor=10))
-    terms = ClaimDefaults(memory=4096 * 2**20, cores=20, exclusive=False)
-    assert DIALECT.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 4096, 20)
-    assert blocks.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 409, 20)
+    defaults = ClaimDefaults(memory=4096 * 2**20, cores=20, exclusive=False)
+    assert DIALECT.claims.read(pod(container("c", "n=1")), defaults)[0].claims[0].amounts == (1, 4096, 20)
+    assert blocks.claims.read(pod(container("c", "n=1")), defaults)[0].claims[0].amounts == (1, 409, 20)
     assert blocks.inventory.memory_unit == 10 * DIALECT.inventory.memory_unit
-    stated = DIALECT.claims.read(pod(container("c", "n=1 pct=10 cores=5")), terms)[0].claims[0]
+    stated = DIALECT.claims.read(pod(container("c", "n=1 pct=10 cores=5")), defaults)[0].claims[0]
     assert (stated.amounts, stated.percent) == ((1, 0, 5), (0, 10, 0))
     alone = DIALECT.claims.read(pod(container("c", "n=1 cores=5")), ClaimDefaults(exclusive=True))[0].claims[0]
     assert alone.amounts == (1, 0, 100)

@@ -21,7 +21,7 @@ from tests.e2e.test_ui import token_of
 from vgpu_devcluster.process import OperatorProcess
 
 ACCOUNT = "system:serviceaccount:vgpu-system:vgpu-scheduler-shadow"
-PATIENCE = 3
+MIN_DURATION = 3
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def shadow(cluster: Cluster, folder: Path) -> AsyncIterator[Any]:
     config = shutil.copy(plane.kubeconfig(ACCOUNT), folder / "shadow")  # a colon in a name separates files
     settings = folder / "settings.yaml"
     settings.write_text("profile: HAMi210\n")
-    flags += [f"--kubeconfig={config}", f"--patience={PATIENCE}s", f"--config={settings}"]
+    flags += [f"--kubeconfig={config}", f"--min-duration={MIN_DURATION}s", f"--config={settings}"]
     command = [sys.executable, "-m", "vgpu_scheduler", *flags]
     process = await asyncio.create_subprocess_exec(
         *command, "-o", "json", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -100,6 +100,6 @@ async def plant(cluster: Cluster, operator: OperatorProcess) -> None:
         taken = datetime.now(UTC) - timedelta(minutes=4)
         await annotate(cluster, "second", {LOCK: f"{taken:%Y-%m-%dT%H:%M:%SZ},default,gone"})
         await cluster.create(hami_pod("kept", gpu(2000)))
-        await asyncio.sleep(PATIENCE + 2.0)  # it takes that long: a wait is what is planted
+        await asyncio.sleep(MIN_DURATION + 2.0)  # it takes that long: a wait is what is planted
     finally:
         operator.thaw()

@@ -13,7 +13,7 @@ async def test_a_slow_plugin_keeps_its_lock(cluster: Cluster) -> None:
     """Two pods on one node: the second never takes the first one's lock."""
     await cluster.nodes.register(["only"], ("A100-80G",))
     await cluster.nodes.start()
-    operator = cluster.operator(VGPU_BIND__PATIENCE="0.2")
+    operator = cluster.operator(VGPU_BIND__POLL_INTERVAL="0.2")
     operator.start()
     try:
         await operator.until_leading()

@@ -71,7 +71,7 @@ def admitted(engine: Engine, wire: Mapping[str, Any]) -> tuple[tuple[str, ...], 
     rules = AdmissionRules(
         engine.dialects,
         ("vgpu-scheduler",),
-        terms=engine.policies.claim_terms,
+        defaults=engine.policies.claim_defaults,
         usage_warnings_of=engine.usage_warnings_of,
     )
     verdict = review(wire, "default", rules)

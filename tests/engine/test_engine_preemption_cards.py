@@ -1,4 +1,4 @@
-"""Whom a pod that takes one card displaces on a node: no other pods there would cost less."""
+"""Whom a pod that takes one card preempts on a node: no other pods there would cost less."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_pod_that_could_not_be_bound_finds_its_room_again() -> None:
     assert not fleet.engine.state.holds
 
 
-def test_nobody_is_displaced_without_a_policy_that_allows_it() -> None:
+def test_nobody_is_preempted_without_a_policy_that_allows_it() -> None:
     for rules in ({"mayPreempt": False}, {"preemptible": True}):
         fleet = full(preemption=rules)
         fleet.come("high", 5, asks(gpumem=3000))
@@ -136,7 +136,7 @@ def test_nobody_is_displaced_without_a_policy_that_allows_it() -> None:
         assert not fleet.engine.state.holds
 
 
-def test_who_gave_up_by_its_own_policy_never_displaces_anybody() -> None:
+def test_who_gave_up_by_its_own_policy_never_preempts_anybody() -> None:
     fleet = full()
     fleet.come("high", 5, asks(gpumem=3000), preemptionPolicy="Never")
     fleet.decide()

@@ -149,7 +149,7 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
     if reviewed:
         answer = review(
-            wire, "default", AdmissionRules(Dialects([dialect]), (OURS,), terms=engine.policies.claim_terms)
+            wire, "default", AdmissionRules(Dialects([dialect]), (OURS,), defaults=engine.policies.claim_defaults)
         ).pod
         assert answer is not None
         wire = dict(answer)
@@ -233,7 +233,7 @@ def test_defaults_are_the_same_with_and_without_the_webhook(vendor: str, default
             answer = review(
                 wire,
                 "default",
-                AdmissionRules(Dialects([engine.dialects.first]), (OURS,), terms=engine.policies.claim_terms),
+                AdmissionRules(Dialects([engine.dialects.first]), (OURS,), defaults=engine.policies.claim_defaults),
             )
             assert answer.pod is not None
             wire = dict(answer.pod)

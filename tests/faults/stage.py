@@ -168,7 +168,7 @@ class Stage(Administrator):
         kubeconfig.write_text(text.replace(self.plane.url, proxy.url))
         environment = {
             "PYTHONPATH": f"{_ROOT / 'operator'}:{_ROOT}",
-            "VGPU_BIND__PATIENCE": "1",
+            "VGPU_BIND__POLL_INTERVAL": "1",
             "CRASH_FILE": str(self.crash_file),
             "CLOCK_FILE": str(self.clock_file),
             **cast.settings,

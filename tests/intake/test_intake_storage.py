@@ -54,7 +54,7 @@ class Streams:
 @pytest.fixture
 async def running(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Streams]:
     """Streams for which nobody has a need yet."""
-    monkeypatch.setattr(storage_streams, "_PATIENCE", 0.02)
+    monkeypatch.setattr(storage_streams, "_POLL_INTERVAL", 0.02)
     made = Streams(watcher)
     task = asyncio.create_task(made.streams.run())
     try:

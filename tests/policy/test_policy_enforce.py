@@ -44,7 +44,7 @@ def decided(found: EffectivePolicy, section: str) -> tuple[Any, ...]:
             choice.topology,
             choice.limits.modes,
         ),
-        "defaults": (found.terms.memory, found.terms.cores),
+        "defaults": (found.defaults.memory, found.defaults.cores),
     }[section]
 
 
@@ -78,7 +78,7 @@ def test_resolution_agrees_with_its_naive_twin(section: str) -> None:
         assert sources.get("defaults") == winners.get("defaults")
         if "defaults" in expected.winners:
             defaults = expected.winners["defaults"].spec["defaults"]
-            assert (found.terms.memory, found.terms.cores) == (defaults["memory"], defaults["cores"])
+            assert (found.defaults.memory, found.defaults.cores) == (defaults["memory"], defaults["cores"])
         ordered = sources["devices"].split(", ")[0]
         devices = expected.winners.get("devices")
         if "devicePolicy" in followed:
@@ -91,7 +91,7 @@ def test_resolution_agrees_with_its_naive_twin(section: str) -> None:
         types = [spec["types"] for spec in expected.restricting if "types" in spec]
         assert set(found.choice.limits.allow) == {tuple(t["allow"]) for t in types if "allow" in t}
         assert set(found.choice.limits.deny) == {name for t in types for name in t.get("deny", ())}
-        assert found.terms.exclusive == any(spec.get("exclusive") for spec in expected.restricting)
+        assert found.defaults.exclusive == any(spec.get("exclusive") for spec in expected.restricting)
         bounds = {"devicesPerPod": found.limits.devices, "exclusiveCardsPerPod": found.limits.exclusive_cards}
         assert {name: bound.most for name, bound in bounds.items() if bound} == expected.limits
         warned = " ".join(found.warnings)

@@ -73,7 +73,7 @@ def test_each_section_comes_from_the_highest_that_sets_it() -> None:
     )
     found = made.resolve(pod())
     assert (found.choice.policy, found.choice.order) == ("binpack", OrderKind.SCORE_FIRST)
-    assert (found.terms.memory, found.terms.cores) == (4 * GIB, 20)
+    assert (found.defaults.memory, found.defaults.cores) == (4 * GIB, 20)
     assert found.source_of == {
         "nodes": "ClusterVGPUPolicy theirs",
         "devices": "VGPUPolicy a/mine",
@@ -139,7 +139,7 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     assert not limits.allows_model("A100", "")
     assert limits.exclusive
     assert found.apart == (("app", "tier"), ("team",))
-    assert found.terms.exclusive
+    assert found.defaults.exclusive
     assert found.choice.idle_only
     assert [s.matches({"p": "1"}) for s in found.node_selectors] == [True, False]
     assert found.source_of["nodeSelector"] == "VGPUPolicy a/tenant, ClusterVGPUPolicy pool"

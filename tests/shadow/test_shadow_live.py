@@ -25,7 +25,7 @@ from vgpu_scheduler.shadow import LogEntry, Place, Record, ShadowOptions
 from vgpu_scheduler.ui import LiveCluster
 
 HAMI = "hami-scheduler"
-OPTIONS = ShadowOptions(patience=0.5, audit_every=0.0, sample_every=0.0)
+OPTIONS = ShadowOptions(min_duration=0.5, audit_every=0.0, sample_every=0.0)
 
 
 def asking(name: str, memory: int = 4000) -> dict[str, Any]:
@@ -111,7 +111,7 @@ async def test_a_watch_that_ended_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         again = await watched(kubeconfig, folder, second)
     assert len(again.watches) == 2
     assert {each.pod for each in again.pods.values()} == {"default/x", "default/kept"}
-    report = json.loads(run("shadow", "report", "--state", str(folder), "--patience", "1s", "-o", "json").stdout)
+    report = json.loads(run("shadow", "report", "--state", str(folder), "--min-duration", "1s", "-o", "json").stdout)
     assert report["summary"]["placed"] == 2
     assert [each["name"] for each in report["horizons"]] == ["one hour", "the whole time"]
     for output, begins in (("markdown", "# Beside hami-scheduler\n"), ("html", "<!doctype html>")):

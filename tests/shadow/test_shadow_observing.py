@@ -11,7 +11,7 @@ from vgpu_scheduler.shadow import MissedPlacement, Place, faults, objects_at
 from vgpu_scheduler.whatif import World, simulate
 from vgpu_scheduler.whatif.queue_order import queue_of
 
-PATIENCE = 60.0
+MIN_DURATION = 60.0
 
 
 def one_node(cards: int = 2) -> Cluster:
@@ -110,7 +110,7 @@ def test_a_lock_that_nobody_needs_keeps_no_pod_from_the_room_that_it_would_have_
     watched.see(START + 10)
     watched.see(START + 200)
     assert [(missed.since, missed.until) for missed in watched.record.missed] == [(START + 10, None)]
-    (fault,) = faults.named(watched.record.faults, PATIENCE)
+    (fault,) = faults.named(watched.record.faults, MIN_DURATION)
     assert (fault.id, fault.object, fault.about) == ("lock-stale", "Node a", "hami.io/mutex.lock")
     cluster.lock("a", None)
     watched.see(START + 300)
@@ -150,7 +150,7 @@ def test_what_is_about_to_be_bound_is_no_leak() -> None:
     watched.see(START + 1)
     watched.see(START + 30)
     assert [fault.id for fault in watched.record.faults] == ["allocation-unbound"]
-    assert not faults.named(watched.record.faults, PATIENCE)
+    assert not faults.named(watched.record.faults, MIN_DURATION)
     cluster.bind("x", "a")
     watched.see(START + 31)
     watched.see(START + 200)
@@ -182,19 +182,19 @@ def test_what_is_planted_is_named_and_nothing_else(seed: int) -> None:
     for _ in range(60):
         played.step()
         watched.see(played.now)
-    planted, named = played.planted, faults.named(watched.record.faults, PATIENCE)
+    planted, named = played.planted, faults.named(watched.record.faults, MIN_DURATION)
 
     def lasting(times: dict[str, float]) -> set[str]:
-        return {name for name, since in times.items() if played.now - since >= PATIENCE}
+        return {name for name, since in times.items() if played.now - since >= MIN_DURATION}
 
     leaked = {fault.object for fault in named if fault.id in faults.LEAKED}
     assert leaked == {f"Pod default/{name}" for name in lasting(planted.leaked)}
     stalled = {fault.object for fault in named if fault.id in faults.STALLED}
-    assert stalled == {f"Node {name}" for name in planted.stalled if played.now - planted.stalled[name] > PATIENCE}
+    assert stalled == {f"Node {name}" for name in planted.stalled if played.now - planted.stalled[name] > MIN_DURATION}
     over = {fault.about for fault in named if fault.id in faults.OVER}
-    assert over == {card for card, lasted in planted.over.items() if lasted >= PATIENCE}
+    assert over == {card for card, lasted in planted.over.items() if lasted >= MIN_DURATION}
     missed = {
-        each.pod.removeprefix("default/") for each in watched.record.missed if each.lasted(played.now) >= PATIENCE
+        each.pod.removeprefix("default/") for each in watched.record.missed if each.lasted(played.now) >= MIN_DURATION
     }
     assert lasting(planted.kept) <= missed <= planted.kept.keys() | planted.blocked
     assert proven(watched) == len(watched.record.missed)
@@ -206,4 +206,4 @@ def test_beside_itself_there_is_no_difference(seed: int) -> None:
     placed = [course for course in watched.record.pods.values() if course.placed is not None]
     assert len(placed) > 20
     assert not [course for course in placed if course.choice is None or course.differs]
-    assert not [missed for missed in watched.record.missed if missed.lasted(now) >= PATIENCE]  # it backs off
+    assert not [missed for missed in watched.record.missed if missed.lasted(now) >= MIN_DURATION]  # it backs off

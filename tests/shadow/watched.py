@@ -34,7 +34,7 @@ class Watched:
         self.chronicle = ChangeLog(self.lines.append)
         self.clock = Clock(record.until if record is not None else 0.0)
         now = self.clock.change(now)
-        self.options = ShadowOptions(patience=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
+        self.options = ShadowOptions(min_duration=60.0, gap=gap, audit_every=0.0, sample_every=60.0)
         self.shadow = Shadow(record or Record(HAMI), self.options)
         self._begin(now)
         self.anew = 0

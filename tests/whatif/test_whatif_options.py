@@ -43,7 +43,7 @@ DECIDING: Mapping[str, Any] = {
 WITH = {name: {"dialects": ["volcano"]} for name in ("volcano.plugin_version", "volcano_devices")}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
-    r"(admission|tracing|history)\..*|lease\.(?!namespace).*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
+    r"(admission|tracing|history)\..*|lease\.(?!namespace).*|bind\.(poll_interval|unlocked|volume_wait)|http_.*|metrics_address"
     r"|hami_metrics|metrics_label_values|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*"
     r"|runbook_url"
     r"|hami_device_config|volcano_device_config"  # files that are read into hami_devices and volcano_devices

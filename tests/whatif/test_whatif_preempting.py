@@ -231,10 +231,10 @@ def test_of_one_under_way_it_says_who_is_still_there() -> None:
         ["default/low-2", "0", "GPU-a-0", "-", "terminating"],
     ]
     (victim,) = (each for each in made.bound.values() if each.name == "low-2")
-    displaced = explain_bound(made, victim).preempted_by
-    assert displaced is not None
-    assert (displaced.pod, displaced.priority, displaced.node) == ("default/high", 5, "a")
-    assert displaced.text() == (
+    preempted = explain_bound(made, victim).preempted_by
+    assert preempted is not None
+    assert (preempted.pod, preempted.priority, preempted.node) == ("default/high", 5, "a")
+    assert preempted.text() == (
         "It was evicted, and default/high, of priority 5, is nominated to its node and waits for room there."
     )
 
@@ -268,9 +268,9 @@ def test_of_a_victim_it_says_which_policy_recorded_it_though_nobody_waits_any_mo
     policy["status"] = {"evictions": [evicted]}
     low = terminating(tenant("low-1", "a", "GPU-a-0", 6000, metadata={"uid": "uid-low"}))
     made = world(policy, node("a", 1), low)
-    displaced = explain_bound(made, made.bound["uid-low"]).preempted_by
-    assert displaced is not None
-    assert displaced.text() == (
+    preempted = explain_bound(made, made.bound["uid-low"]).preempted_by
+    assert preempted is not None
+    assert preempted.text() == (
         "It was evicted for a pod of higher priority (ClusterVGPUPolicy house recorded it), which does not wait any"
         " more."
     )
@@ -363,9 +363,9 @@ def test_a_victim_goes_for_whom_it_leaves_its_room_whoever_else_is_nominated_the
     foreign["spec"]["schedulerName"] = "default-scheduler"
     low = terminating(tenant("low-1", "a", "GPU-a-0", 9000))
     made = world(allows(), node("a", 1), low, foreign, waiting("high", 12000, 5, nominatedNodeName="a"))
-    displaced = explain_bound(made, *made.bound.values()).preempted_by
-    assert displaced is not None
-    assert displaced.pod == "default/high"
+    preempted = explain_bound(made, *made.bound.values()).preempted_by
+    assert preempted is not None
+    assert preempted.pod == "default/high"
 
 
 @pytest.mark.parametrize("counted", [False, True])

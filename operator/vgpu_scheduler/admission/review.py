@@ -18,7 +18,7 @@ _UNTOUCHED = "pod already has different scheduler assigned"
 
 OverQuota = Callable[[str, PodClaims], bool]
 """Tells whether claims go beyond what is left to a namespace."""
-TermsOf = Callable[[Pod], ClaimDefaults | None]
+DefaultsOf = Callable[[Pod], ClaimDefaults | None]
 """What policies add to the claims of a pod; None where it is not known yet."""
 
 CautionsOf = Callable[[Pod], Iterable[str]]
@@ -31,7 +31,7 @@ def no_quota(namespace: str, claims: PodClaims) -> bool:
     return False
 
 
-def no_terms(pod: Pod) -> ClaimDefaults:
+def no_defaults(pod: Pod) -> ClaimDefaults:
     """Return that no policy says anything."""
     del pod
     return NO_DEFAULTS
@@ -57,7 +57,7 @@ class AdmissionRules:
     overwrite_default
         Whether pods that name the default scheduler are ours. The API server writes that name into all that name none,
         so without this nearly all pods are somebody else's.
-    terms
+    defaults
         What policies add to claims: nothing is written into a pod that would overrule it.
     cautions
         What the creator of a pod that asks for devices should know.
@@ -66,7 +66,7 @@ class AdmissionRules:
     dialects: Dialects
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
-    terms: TermsOf = no_terms
+    defaults: DefaultsOf = no_defaults
     usage_warnings_of: CautionsOf = no_usage_warnings
 
     def ours(self, name: str) -> bool:
@@ -145,8 +145,8 @@ def _review(
     if not rules.ours(name):
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
-    terms = rules.terms(decoded)
-    asks = _complete(completed, decoded, rules, terms)
+    defaults = rules.defaults(decoded)
+    asks = _complete(completed, decoded, rules, defaults)
     if asks:
         _check_asking(completed)
         if rules.scheduler_names:
@@ -158,7 +158,7 @@ def _review(
     asked = decoded
     try:
         asked = _decoded(completed, namespace)
-        over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, terms or NO_DEFAULTS))
+        over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, defaults or NO_DEFAULTS))
     except (ClaimError, DecodeError) as error:
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
@@ -169,7 +169,7 @@ def _review(
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, terms: ClaimDefaults | None) -> bool:
+def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, defaults: ClaimDefaults | None) -> bool:
     """Let the pod's dialect complete each container; tell whether any asks for devices.
 
     One whose names belong to several is left as it is: the scheduler refuses it.
@@ -178,7 +178,7 @@ def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, terms: C
     if len(owners) > 1:
         return True
     completing: list[Claims] = [dialect.claims for dialect in owners or rules.dialects]
-    asks, unclaimed = False, terms is not None and terms.memory is None and terms.cores is None
+    asks, unclaimed = False, defaults is not None and defaults.memory is None and defaults.cores is None
     for container in _containers(pod):
         for claims in completing:
             asks = claims.complete(pod, container, unclaimed=unclaimed) or asks

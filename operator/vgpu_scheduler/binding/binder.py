@@ -60,9 +60,9 @@ class Binder:
             context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere
         )
         self._dry_runs = BindingDryRuns(context, self._sender, self._turns, self.stats, self._not_carried_out)
-        self._closed = ClosedNodeWatch(context, self.locker, options.patience)
+        self._closed = ClosedNodeWatch(context, self.locker, options.poll_interval)
         self._in_doubt = InDoubtBindings(
-            context, self.locker, self._sender, self._closed, options.patience, self._settle_doubt
+            context, self.locker, self._sender, self._closed, options.poll_interval, self._settle_doubt
         )
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
@@ -152,8 +152,8 @@ class Binder:
         """Note that a node or one of its pods was observed anew or is gone, and wake the binds that wait there."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
-        self._turns.moved(name)
-        self._in_doubt.moved(name)
+        self._turns.node_changed(name)
+        self._in_doubt.node_changed(name)
         if self._may_write(0.0):
             self._closed.notice(name)
 
@@ -260,7 +260,7 @@ class Binder:
             if result.answer is not BindingAnswer.UNKNOWN:
                 self._answered(item, item.sent, result)
             if result.answer is not BindingAnswer.THROTTLED or lock:
-                break  # other pods that want the node must not wait for the API server's patience
+                break  # other pods that want the node must not wait for the API server
             await asyncio.sleep(result.retry_after)
             if self._engine.assumed.recheck(item.uid) != placement:
                 break

@@ -17,7 +17,7 @@ from vgpu_scheduler.state import Phase
 log = logging.getLogger(__name__)
 
 _PACE = 0.1
-"""Of the patience, between an event and the look that it causes."""
+"""Of the interval between polls, between an event and the look that it causes."""
 
 _REASONS = {
     Cause.LOCK_HELD: EventReason.DEVICE_LOCK_HELD,
@@ -39,29 +39,29 @@ class ClosedNodeWatch:
     ----------
     context, locker
         What it works with.
-    patience
+    poll_interval
         Seconds between two looks at a node that nothing is heard of; they grow to twelve times as many.
     """
 
-    def __init__(self, context: BindContext, locker: NodeLocker, patience: float) -> None:
+    def __init__(self, context: BindContext, locker: NodeLocker, poll_interval: float) -> None:
         self._engine = context.engine
         self._reporter = context.reporter
         self._clock = context.clock
         self._locker = locker
-        self._patience = patience
+        self._poll_interval = poll_interval
         self._port = context.port
-        self._moved: dict[str, asyncio.Event] = {}
+        self._changed: dict[str, asyncio.Event] = {}
         self._watches = Background()
         self._not_looked_at: set[str] = set()
         self._looked = asyncio.Event()
 
     def notice(self, node: str) -> None:
         """Note that a node, or a pod on it, was observed anew."""
-        event = self._moved.get(node)
+        event = self._changed.get(node)
         if event is not None:
             event.set()
         elif self._engine.closed_nodes and self._engine.closed_nodes.closures(node):
-            self._moved[node] = asyncio.Event()
+            self._changed[node] = asyncio.Event()
             self._not_looked_at.add(node)
             self._looked.clear()
             self._watches.start(self._watch(node), f"closed-{node}")
@@ -84,24 +84,24 @@ class ClosedNodeWatch:
 
     async def _watch(self, node: str) -> None:
         since: dict[NodeClosure, float] = {}
-        patience = self._patience
+        poll_interval = self._poll_interval
         try:
             while closures := self._engine.closed_nodes.closures(node):
-                self._moved[node].clear()
+                self._changed[node].clear()
                 now = self._clock.monotonic()
                 since = {closure: since.get(closure, now) for closure in closures}
                 for closure in closures:
                     await self._look(node, closure, stood=now - since[closure])
                 self._was_looked_at(node)
-                await wait_for_event(self._moved[node], patience)
-                moved = self._moved[node].is_set()
-                patience = self._patience if moved else min(2 * patience, 12 * self._patience)
-                if moved:
-                    await asyncio.sleep(_PACE * self._patience)  # several events make one look
+                await wait_for_event(self._changed[node], poll_interval)
+                changed = self._changed[node].is_set()
+                poll_interval = self._poll_interval if changed else min(2 * poll_interval, 12 * self._poll_interval)
+                if changed:
+                    await asyncio.sleep(_PACE * self._poll_interval)  # several events make one look
         except Exception:
             log.exception("closed node %s cannot be watched", node)  # the next observation begins anew
         finally:
-            del self._moved[node]
+            del self._changed[node]
             self._was_looked_at(node)
 
     def _was_looked_at(self, node: str) -> None:
@@ -115,7 +115,7 @@ class ClosedNodeWatch:
             if await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
                 self._port.decide_again()
-            elif closure.cause is not Cause.LOCK_HELD or stood >= self._patience:
+            elif closure.cause is not Cause.LOCK_HELD or stood >= self._poll_interval:
                 self._report(node, closure)
 
     async def _is_over(self, node: str, closure: NodeClosure) -> bool:

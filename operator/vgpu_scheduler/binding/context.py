@@ -40,8 +40,8 @@ class BinderOptions:
         Seconds that a pod waits at its node before it is decided anew.
     slow_after
         Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
-    patience
-        Seconds between looks at a node that does not move.
+    poll_interval
+        Seconds between looks at a node of which nothing is heard.
     volume_wait
         Seconds that a pod's volumes may take to be bound, its cards being kept for it.
     ask_again
@@ -55,7 +55,7 @@ class BinderOptions:
     timeout: float = 5.0
     longest_wait: float = 60.0
     slow_after: float = 10.0
-    patience: float = 5.0
+    poll_interval: float = 5.0
     volume_wait: float = 600.0
     ask_again: float = 30.0
     unlocked: int = 64

@@ -20,7 +20,7 @@ from vgpu_scheduler.telemetry import KeyedMessage
 log = logging.getLogger(__name__)
 
 _LONGEST = 12
-"""Times the patience, between two looks at a pod of which nothing is heard."""
+"""Times the interval between polls, between two looks at a pod of which nothing is heard."""
 
 Settle = Callable[[BindTask, SentBinding, BindResult], Awaitable[object]]
 
@@ -37,7 +37,7 @@ class InDoubtBindings:
         What it works with.
     closed
         Looks after the nodes that are closed.
-    patience
+    poll_interval
         Seconds between the first looks at a pod.
     settle
         Called with what became of a Binding.
@@ -49,7 +49,7 @@ class InDoubtBindings:
         locker: NodeLocker,
         sender: Sender,
         closed: ClosedNodeWatch,
-        patience: float,
+        poll_interval: float,
         settle: Settle,
     ) -> None:
         self._engine = context.engine
@@ -57,9 +57,9 @@ class InDoubtBindings:
         self._locker = locker
         self._sender = sender
         self._closed = closed
-        self._patience = patience
+        self._poll_interval = poll_interval
         self._settle = settle
-        self._moved: dict[str, tuple[str, asyncio.Event]] = {}
+        self._changed: dict[str, tuple[str, asyncio.Event]] = {}
         self._looks = Background()
 
     def follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
@@ -72,12 +72,12 @@ class InDoubtBindings:
         if self._may_be_mistaken(pod, sent.lock):
             self._engine.closed_nodes.close(node, NodeClosure(Cause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
             self._closed.notice(node)
-        self._moved[pod.uid] = (node, asyncio.Event())
+        self._changed[pod.uid] = (node, asyncio.Event())
         self._looks.start(self._follow(item, sent, message), f"doubt-{pod.key}")
 
-    def moved(self, node: str) -> None:
+    def node_changed(self, node: str) -> None:
         """Note that a node, or a pod on it, was observed anew."""
-        for where, event in self._moved.values():
+        for where, event in self._changed.values():
             if where == node:
                 event.set()
 
@@ -93,14 +93,14 @@ class InDoubtBindings:
 
     async def _follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
         uid, node = sent.pod.uid, sent.placement.node
-        pause, (_, moved) = self._patience, self._moved[uid]
+        pause, (_, changed) = self._poll_interval, self._changed[uid]
         try:
             while not await self._is_settled(item, sent, message):
-                moved.clear()
-                await wait_for_event(moved, pause)
-                pause = min(2 * pause, _LONGEST * self._patience)
+                changed.clear()
+                await wait_for_event(changed, pause)
+                pause = min(2 * pause, _LONGEST * self._poll_interval)
         finally:
-            del self._moved[uid]
+            del self._changed[uid]
             self._closed.notice(node)
 
     async def _is_settled(self, item: BindTask, sent: SentBinding, message: str) -> bool:

@@ -121,7 +121,7 @@ class PluginTurn:
         began = looked = self._clock.monotonic()
         while not self._turns.stopping and not self._has_answered(item.uid, node, lock):
             await self._turns.wait(node)
-            if self._clock.monotonic() - looked >= self._options.patience:
+            if self._clock.monotonic() - looked >= self._options.poll_interval:
                 looked = self._clock.monotonic()
                 await self._locker.refresh(node)  # a watch that lags must not hold the lane up
                 pod = self._engine.state.pod(item.uid)

@@ -64,13 +64,13 @@ class BindLanes:
         self._withdrawn = context.withdrawn
         self._locker = locker
         self._options = options
-        self._patience = options.patience
+        self._poll_interval = options.poll_interval
         self._stats = stats
         self._tasks = tasks
         self._bind = bind
         self._submit = submit
         self._lanes: dict[str, Lane] = {}
-        self._moved: dict[str, asyncio.Event] = {}
+        self._changed: dict[str, asyncio.Event] = {}
         self.stopping = False
 
     @property
@@ -86,10 +86,10 @@ class BindLanes:
                 continue
             if item.node not in self._lanes:
                 self._lanes[item.node] = Lane()
-                self._moved[item.node] = asyncio.Event()
+                self._changed[item.node] = asyncio.Event()
                 self._tasks.start(self._serve(item.node))
             self._lanes[item.node].push(item)
-            self.moved(item.node)
+            self.node_changed(item.node)
         if not any(item.node for item in group.items):
             self._commit(group)
 
@@ -101,9 +101,9 @@ class BindLanes:
         finally:
             self._close(node)
 
-    def moved(self, node: str) -> None:
+    def node_changed(self, node: str) -> None:
         """Note that a node, one of its pods or its lane has changed, and wake the binds that wait at the node."""
-        event = self._moved.get(node)
+        event = self._changed.get(node)
         if event is not None:
             event.set()
 
@@ -124,7 +124,7 @@ class BindLanes:
                 continue
             self._expire(node)
             if len(lane) and lane.head.group is item.group:
-                await self.wait(node, min(self._patience, _PASSED_AFTER))
+                await self.wait(node, min(self._poll_interval, _PASSED_AFTER))
         return None
 
     def _lets_go(self, lane: Lane) -> bool:
@@ -171,14 +171,14 @@ class BindLanes:
         return True
 
     async def wait(self, node: str, at_most: float | None = None) -> None:
-        """Wait until a node, a pod on it or its lane is not what it was, or until the patience is over.
+        """Wait until a node, a pod on it or its lane is not what it was, or for the interval between polls.
 
         Parameters
         ----------
         at_most
-            Seconds, if the patience is less.
+            Seconds, if they are less than that interval.
         """
-        event, seconds = self._moved[node], self._patience if at_most is None else at_most
+        event, seconds = self._changed[node], self._poll_interval if at_most is None else at_most
         event.clear()
         await wait_for_event(event, seconds)
 
@@ -210,7 +210,7 @@ class BindLanes:
         """
         self._expire(node)
         lane, now = self._lanes[node], self._clock.monotonic()
-        if not self._is_slow(lane, now) or now - lane.looked_at < self._patience:
+        if not self._is_slow(lane, now) or now - lane.looked_at < self._poll_interval:
             return
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
@@ -225,7 +225,9 @@ class BindLanes:
                 if self._go_elsewhere(item, slow):
                     gone += 1
                     if gone == _MOST_GONE:
-                        lane.looked_at = now - self._patience  # the others go next time, so that nothing else waits
+                        lane.looked_at = (
+                            now - self._poll_interval
+                        )  # the others go next time, so that nothing else waits
                         return
                     continue
                 fruitless += 1
@@ -273,7 +275,7 @@ class BindLanes:
         for member in members:
             if member.node in self._lanes:
                 self._lanes[member.node].remove([member])
-                self.moved(member.node)
+                self.node_changed(member.node)
             self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
             self._withdrawn(member.uid)
             self._port.decide_again()
@@ -293,13 +295,13 @@ class BindLanes:
         for node, lane in self._lanes.items():
             for item in lane.all():
                 self.unreserve(item)
-            self.moved(node)
+            self.node_changed(node)
 
     def _close(self, node: str) -> None:
         """Close the lane of a node; whatever broke it off, who waited in it is not left behind."""
         for item in self._lanes[node].all():
             self.unreserve(item)
-        del self._lanes[node], self._moved[node]
+        del self._lanes[node], self._changed[node]
 
     def _commit(self, group: BindGroup) -> bool:
         """Let a group go whose turn it is in every lane that it uses; one that does not hold any more is given back."""
@@ -318,7 +320,7 @@ class BindLanes:
             item.enter(BindState.COMMITTED)
         for node in nodes:
             self._lanes[node].commit(group)
-            self.moved(node)
+            self.node_changed(node)
         for item in group.items:
             if not item.node:
                 self._tasks.start(self._bind(item))

@@ -62,20 +62,20 @@ class VolumeBinder:
         self._engine = context.engine
         self._timeout = options.timeout
         self._longest_wait = options.volume_wait
-        self._patience = options.patience
-        self._moved: dict[str, dict[asyncio.Event, None]] = {}
+        self._poll_interval = options.poll_interval
+        self._changed: dict[str, dict[asyncio.Event, None]] = {}
         self._rights = VolumeRights(context, options.timeout, options.ask_again)
         self._stopping = asyncio.Event()
 
     def volume_claim_changed(self, claim: str) -> None:
         """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
-        for event in self._moved.get(claim, ()):
+        for event in self._changed.get(claim, ()):
             event.set()
 
     async def stop(self) -> None:
         """Have all pods that wait for volumes given back."""
         self._stopping.set()
-        for events in self._moved.values():
+        for events in self._changed.values():
             for event in events:
                 event.set()
         await self._rights.stop()
@@ -175,7 +175,7 @@ class VolumeBinder:
         if until > deadline:
             raise VolumeError(f"the API server took no write within {self._longest_wait:g} s")
         while (left := until - self._context.clock.monotonic()) > 0:
-            await wait_for_event(self._stopping, min(left, self._patience))
+            await wait_for_event(self._stopping, min(left, self._poll_interval))
             self._check_holds(uid, placement)
 
     def _check_holds(self, uid: str, placement: Placement) -> None:
@@ -214,22 +214,22 @@ class VolumeBinder:
         """Wait until all claims of the plan are bound."""
         plan = placement.volumes
         keys = (*plan.matched, *plan.provisioned)
-        moved = asyncio.Event()
+        changed = asyncio.Event()
         for key in keys:
-            self._moved.setdefault(key, {})[moved] = None
+            self._changed.setdefault(key, {})[changed] = None
         try:
             while not self._bound(placement):
                 self._check_holds(uid, placement)
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._longest_wait:g} s")
-                moved.clear()
-                await wait_for_event(moved, self._patience)
+                changed.clear()
+                await wait_for_event(changed, self._poll_interval)
         finally:
             for key in keys:
-                events = self._moved[key]
-                del events[moved]
+                events = self._changed[key]
+                del events[changed]
                 if not events:
-                    del self._moved[key]
+                    del self._changed[key]
 
     def _bound(self, placement: Placement) -> bool:
         """Tell whether all claims of a plan are bound, to volumes that are known.

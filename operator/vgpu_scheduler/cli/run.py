@@ -20,7 +20,7 @@ from vgpu_scheduler.settings import Settings, SettingsError, load, unknown_varia
 from vgpu_scheduler.telemetry.logs import configure
 
 _CANNOT_LISTEN = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})
-_PATIENCE = 0.5
+_GRACE_PERIOD = 0.5
 """Seconds that tasks have at the end before they are cancelled again."""
 
 
@@ -63,4 +63,4 @@ async def _run_alone(operator: Operator) -> bool:
     try:
         return await operator.run()
     finally:
-        await end(asyncio.all_tasks() - {asyncio.current_task()}, _PATIENCE)
+        await end(asyncio.all_tasks() - {asyncio.current_task()}, _GRACE_PERIOD)

@@ -61,14 +61,14 @@ class Claims(Protocol):
     @property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]: ...  # noqa: D102
 
-    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+    def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each container claims.
 
         Parameters
         ----------
         pod
             The pod.
-        terms
+        defaults
             What policies say about claims.
 
         Raises

@@ -204,7 +204,7 @@ def read_claims(pod: Pod, policy: EffectivePolicy, dialects: Dialects) -> Resolv
     try:
         dialect = dialects.of_waiting(pod)
         annotations, warnings = _followed_annotations(pod, policy, dialect)
-        claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
+        claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.defaults)
         odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
         return Refused(policy, str(error))

@@ -241,16 +241,16 @@ class PolicyTracker:
     def decided(self, pod: Pod) -> None:
         """Note what is in force for a pod that is decided now, and what it asks under that."""
         self._classes.note(pod)
-        self._decided_under[pod.uid] = self._terms(pod)
+        self._decided_under[pod.uid] = self._basis_of(pod)
 
     def as_decided(self, pod: Pod) -> bool:
         """Tell whether the same is in force for a pod as when it was decided."""
-        return self._terms(pod) == self._decided_under.get(pod.uid)
+        return self._basis_of(pod) == self._decided_under.get(pod.uid)
 
     def forget(self, uid: str) -> None:
         """Forget a pod that waits no more."""
         self._decided_under.pop(uid, None)
         self._classes.forget(uid)
 
-    def _terms(self, pod: Pod) -> DecisionBasis:
+    def _basis_of(self, pod: Pod) -> DecisionBasis:
         return (self._classes.policy(pod).number, *map(pod.labels.get, self._dialects.pod_labels))

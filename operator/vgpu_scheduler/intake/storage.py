@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 _LINGER = 600.0
 """Seconds that the objects are watched after the last pod that needed them: the next one often comes soon."""
-_PATIENCE = 5.0
+_POLL_INTERVAL = 5.0
 """Seconds between looks whether they are still needed, or whether the API server lets them be read now."""
 
 
@@ -99,4 +99,4 @@ class StorageStreams:
         """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""
         self._needed.clear()
         awaited = next((stream.listed for stream in streams if not stream.listed.is_set()), self._needed)
-        await wait_for_event(awaited, _PATIENCE)
+        await wait_for_event(awaited, _POLL_INTERVAL)

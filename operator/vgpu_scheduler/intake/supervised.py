@@ -34,7 +34,7 @@ _PAGE = 250
 """Objects of a list that kopf has decoded at a time: each takes some tens of kB until its handler has run."""
 _RESTART_DELAY = 1.0
 _LONGEST_RESTART_DELAY = 30.0
-_PATIENCE = 5.0
+_WATCH_GRACE_PERIOD = 5.0
 """Seconds that kopf's tasks may take to end before they are cancelled again."""
 
 
@@ -176,7 +176,9 @@ class SupervisedKopf(ABC):
         self._over = asyncio.Event()
         sessions = Vault()
         try:
-            async with task_scope(_PATIENCE):  # when one watch fails, kopf leaves the others to the end of its process
+            async with task_scope(
+                _WATCH_GRACE_PERIOD
+            ):  # when one watch fails, kopf leaves the others to the end of its process
                 tasks = await kopf.spawn_tasks(
                     registry=registry,
                     settings=self._kopf_settings(),
@@ -223,7 +225,7 @@ class SupervisedKopf(ABC):
         return settings
 
 
-_STOP_PATIENCE = 20.0
+_STOP_GRACE_PERIOD = 20.0
 """Seconds that a task may take to tidy up before it is cancelled again."""
 _CANCELLATIONS = 10
 """How often a task is cancelled before it is left behind."""
@@ -234,14 +236,14 @@ _SCOPE: ContextVar[_Tasks | None] = ContextVar("task scope", default=None)
 
 
 @asynccontextmanager
-async def task_scope(patience: float) -> AsyncIterator[None]:
+async def task_scope(grace_period: float) -> AsyncIterator[None]:
     """End, with a block, all tasks that were started in it, directly or by one of them.
 
     They are ended one after the other, the oldest first: it may need those that it has started to tidy up.
 
     Parameters
     ----------
-    patience
+    grace_period
         Seconds that they may take to tidy up before they are cancelled again.
     """
     asyncio.get_running_loop().set_task_factory(_start)
@@ -252,7 +254,7 @@ async def task_scope(patience: float) -> AsyncIterator[None]:
     finally:
         _SCOPE.reset(token)
         for task in list(tasks):
-            await end([task], patience)
+            await end([task], grace_period)
             if task.done() and not task.cancelled():
                 task.exception()  # why they failed was told with the block, and need not be told of each
 
@@ -271,7 +273,7 @@ def _start(
     return task
 
 
-async def end(tasks: Collection[asyncio.Task[Any]], patience: float = _STOP_PATIENCE) -> None:
+async def end(tasks: Collection[asyncio.Task[Any]], grace_period: float = _STOP_GRACE_PERIOD) -> None:
     """End tasks; those that have not after so many seconds are cancelled again.
 
     Before Python 3.12 ``wait_for``, which kopf uses, may lose a cancellation.
@@ -282,4 +284,4 @@ async def end(tasks: Collection[asyncio.Task[Any]], patience: float = _STOP_PATI
             break
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=patience)
+        await asyncio.wait(left, timeout=grace_period)

@@ -90,7 +90,7 @@ class _Draft:
     restricted_by: list[str] = field(default_factory=list)
     """Which policies restrict the cards, whichever policy orders them."""
     warnings: list[str] = field(default_factory=list)
-    terms: ClaimDefaults = NO_DEFAULTS
+    defaults: ClaimDefaults = NO_DEFAULTS
     apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     together: TopologyConstraint | None = None
@@ -159,10 +159,10 @@ class Policies:
         self._memos.put(key, _Memo(candidates, resolved), bytes_of(key) + size)
         return resolved
 
-    def claim_terms(self, pod: Pod) -> ClaimDefaults | None:
+    def claim_defaults(self, pod: Pod) -> ClaimDefaults | None:
         """Return what policies add to the claims of the pod; None where it cannot be known yet."""
         found = self.resolve(pod)
-        return None if found.refusal else found.terms
+        return None if found.refusal else found.defaults
 
     def _resolve_safely(
         self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
@@ -216,7 +216,7 @@ class Policies:
         return EffectivePolicy(
             scorers=draft.nodes.scorers,
             choice=draft.choice,
-            terms=draft.terms,
+            defaults=draft.defaults,
             apart=draft.apart,
             limits=draft.limits,
             node_selectors=tuple(draft.node_selectors),
@@ -246,7 +246,7 @@ class Policies:
         for policy, section in holding(matching, "nodes")[:1]:
             draft.together = together(section, title(policy))
         for policy, section in holding(matching, "defaults")[:1]:
-            draft.terms = ClaimDefaults(section.memory, section.cores)
+            draft.defaults = ClaimDefaults(section.memory, section.cores)
             draft.came_from("defaults", title(policy))
         for policy, section in holding(matching, "groups")[:1]:
             draft.groups = group_rules(section)
@@ -360,7 +360,7 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
             limits = replace(limits, allow=tuple(sorted(set(allow))), deny=deny)
         if section.exclusive:
             limits = replace(limits, exclusive=True)
-            draft.terms = replace(draft.terms, exclusive=True)
+            draft.defaults = replace(draft.defaults, exclusive=True)
         if number == 0:
             if section.modes:
                 limits = replace(limits, modes=(tuple(section.modes),))

@@ -72,7 +72,7 @@ class EffectivePolicy:
         What ranks nodes.
     choice
         How cards are chosen.
-    terms
+    defaults
         What is added to its claims.
     apart
         The keys of labels by which it knows the pods that it shares no card with, of each policy that says some.
@@ -112,7 +112,7 @@ class EffectivePolicy:
 
     scorers: tuple[WeightedScorer, ...] = ()
     choice: CardChoice = _FREE_CHOICE
-    terms: ClaimDefaults = NO_DEFAULTS
+    defaults: ClaimDefaults = NO_DEFAULTS
     apart: tuple[tuple[str, ...], ...] = ()
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()

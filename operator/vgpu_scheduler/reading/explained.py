@@ -52,8 +52,8 @@ class ExplainedPod:
     def namespaces(self) -> frozenset[str]:
         """The namespaces of other pods that are named as going for it or for whom it goes."""
         going = [] if self.found.preemption_outlook is None else self.found.preemption_outlook.victims
-        displacing = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
-        keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *displacing]
+        preempting = [] if self.found.preempted_by is None else [self.found.preempted_by.pod]
+        keys = [*(each.pod for each in going), *(each.pod for each in self.found.kept), *preempting]
         return frozenset({*self.ended.values(), *(key.partition("/")[0] for key in keys)} - {""})
 
     @property
@@ -112,12 +112,12 @@ class ExplainedPod:
         if not self.is_bound:
             named = {"named": self.pod.scheduler_name, "ours": self.ours}
             return {**self.found.as_json(), "scheduler": named, "settings": self.scheduler.source}
-        pod, displaced = self.pod, self.found.preempted_by
+        pod, preempted = self.pod, self.found.preempted_by
         plain: dict[str, Any] = {"pod": pod.key, "node": pod.node_name, "decided": record_of(pod.annotations)}
         plain |= {"announcedBy": pod.scheduler_name} if self.is_announced else {}
         plain |= {"deleting": True} if pod.deleting else {}
         plain["today"] = self.found.as_json()
-        return plain | ({"displacedBy": displaced.as_json()} if displaced is not None else {})
+        return plain | ({"preemptedBy": preempted.as_json()} if preempted is not None else {})
 
 
 def explain_one(

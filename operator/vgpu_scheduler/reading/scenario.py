@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif import (
     WorldError,
     copy_of,
     simulate,
-    with_displaced,
+    with_preempted,
 )
 
 __all__ = ["SimulatedPods", "add_copies", "answers_to", "change_nodes", "number_of_copies"]
@@ -92,7 +92,7 @@ def answers_to(
     _warn_of_other_schedulers(waiting, view.scheduler.settings, warn)
     how: dict[str, Any] = {"explained": explained, "preempt": preempt, "on_answer": on_answer}
     answers = simulate(world, waiting, as_they_are=True, **how)
-    answers = with_displaced([*answers, *simulate(world, new_pods(world, view, asked.written, warn), **how)])
+    answers = with_preempted([*answers, *simulate(world, new_pods(world, view, asked.written, warn), **how)])
     if not answers and asked.where:
         raise nothing_to_place(world, asked.where)
     return answers

@@ -75,7 +75,7 @@ def _webhook_names(world: World, settings: Settings, pod: Mapping[str, Any], nam
         return False
     engine, chosen = world.engine, settings.admission
     rules = AdmissionRules(
-        engine.dialects, settings.scheduler_names, chosen.overwrite_default_scheduler, engine.policies.claim_terms
+        engine.dialects, settings.scheduler_names, chosen.overwrite_default_scheduler, engine.policies.claim_defaults
     )
     reviewed = review(pod, namespace, rules).pod
     return reviewed is not None and reviewed["spec"].get("schedulerName") in settings.scheduler_names

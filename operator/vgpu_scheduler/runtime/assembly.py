@@ -123,7 +123,7 @@ def admission_server(
             engine.dialects,
             settings.scheduler_names,
             chosen.overwrite_default_scheduler,
-            engine.policies.claim_terms,
+            engine.policies.claim_defaults,
             engine.usage_warnings_of,
         ),
         lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),

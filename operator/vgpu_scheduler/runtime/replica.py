@@ -136,7 +136,7 @@ class Replica:
             BinderOptions(
                 timeout=timeout,
                 longest_wait=bind.longest_wait,
-                patience=bind.patience,
+                poll_interval=bind.poll_interval,
                 volume_wait=bind.volume_wait,
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
@@ -192,7 +192,7 @@ class Replica:
             await self._reporter.stop(_GRACE)
             if self._recorder is not None:
                 await asyncio.to_thread(self._recorder.ended)
-            await end(watchers, patience=1.0)  # they have nothing to tidy up
+            await end(watchers, grace_period=1.0)  # they have nothing to tidy up
 
     def _observe(self, kind: str, answer: Encoded) -> None:
         """Take in an object that an answer shows."""

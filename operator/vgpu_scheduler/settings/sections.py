@@ -103,8 +103,8 @@ class BindSettings(SettingsSection):
     """Seconds that the API server may take for one Binding."""
     longest_wait: Annotated[float, Field(gt=0, le=3600)] = 60.0
     """Seconds that a pod waits for its node's lock before it is decided anew."""
-    patience: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """Seconds between looks at a node that does not move."""
+    poll_interval: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Seconds between looks at a node of which nothing is heard."""
     unlocked: Annotated[int, Field(ge=1, le=1024)] = 64
     """Binds at a time that need no node lock."""
     rejected_node_wait: Annotated[float, Field(ge=0, le=3600)] = 60.0

@@ -32,19 +32,21 @@ _CHECKS: Final = tuple(
 )
 
 
-def find(world: World, now: float, patience: float) -> list[Finding]:
+def find(world: World, now: float, min_duration: float) -> list[Finding]:
     """Return what is wrong now.
 
     What the other scheduler has announced and not bound is among it, be it about to be bound: only time tells.
 
     Parameters
     ----------
-    patience
+    min_duration
         Seconds for which a lock may be held.
     """
     engine, time = world.engine, datetime.fromtimestamp(now, UTC)
     seen = ClusterSnapshot(
-        expected=ExpectedSettings(source="", options=replace(engine.options, coexist_with=()), patience=patience),
+        expected=ExpectedSettings(
+            source="", options=replace(engine.options, coexist_with=()), longest_wait=min_duration
+        ),
         server=Server("", None, time, time),
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},
         engine=engine,
@@ -53,7 +55,11 @@ def find(world: World, now: float, patience: float) -> list[Finding]:
 
 
 def follow(
-    faults: list[Fault], findings: Iterable[Finding], now: float, patience: float, was_bound: Callable[[Fault], bool]
+    faults: list[Fault],
+    findings: Iterable[Finding],
+    now: float,
+    min_duration: float,
+    was_bound: Callable[[Fault], bool],
 ) -> None:
     """Note which faults last, which are over, and which are new; forget those that are over and not worth a word.
 
@@ -72,14 +78,16 @@ def follow(
     for fault in lasting.values():
         fault.lasts = False
     bound = {id(fault) for fault in lasting.values() if fault.id == _UNBOUND and was_bound(fault)}
-    faults[:] = [fault for fault in faults if fault.lasts or (id(fault) not in bound and _is_reported(fault, patience))]
+    faults[:] = [
+        fault for fault in faults if fault.lasts or (id(fault) not in bound and _is_reported(fault, min_duration))
+    ]
 
 
-def named(faults: Iterable[Fault], patience: float) -> list[Fault]:
+def named(faults: Iterable[Fault], min_duration: float) -> list[Fault]:
     """Return those that are worth a word."""
-    return [fault for fault in faults if _is_reported(fault, patience)]
+    return [fault for fault in faults if _is_reported(fault, min_duration)]
 
 
-def _is_reported(fault: Fault, patience: float) -> bool:
+def _is_reported(fault: Fault, min_duration: float) -> bool:
     """Tell whether a fault has lasted, as locks had before the doctor said a word."""
-    return fault.id in STALLED or fault.seen - fault.since >= patience
+    return fault.id in STALLED or fault.seen - fault.since >= min_duration

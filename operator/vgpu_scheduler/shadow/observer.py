@@ -20,7 +20,7 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    patience
+    min_duration
         Seconds that something has to last before it is worth a word.
     gap
         Seconds without a look after which nobody has watched: the machine slept. What is known is old then, and nothing
@@ -30,7 +30,7 @@ class ShadowOptions(msgspec.Struct, frozen=True, kw_only=True):
         something has moved, and as often as books are: locks grow old by themselves.
     """
 
-    patience: float = 60.0
+    min_duration: float = 60.0
     gap: float = 120.0
     audit_every: float = 30.0
     sample_every: float = 60.0
@@ -108,9 +108,9 @@ class Shadow:
             self._moved = False
         if is_due:
             self._audited = now
-            patience = self._options.patience
-            found = faults.find(world, now, patience)
-            faults.follow(self.record.faults, found, now, patience, lambda fault: self._was_bound(world, fault))
+            min_duration = self._options.min_duration
+            found = faults.find(world, now, min_duration)
+            faults.follow(self.record.faults, found, now, min_duration, lambda fault: self._was_bound(world, fault))
         if now - self._sampled >= self._options.sample_every:
             self._sampled = now
             self.record.samples.append(_sample(world, self.record.beside, now))

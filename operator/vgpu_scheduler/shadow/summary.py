@@ -104,7 +104,7 @@ class Summary:
     waited
         How long those waited that were bound, but for those.
     missed
-        The pods that waited although they would have fitted, at least for as long as patience is; the longest first.
+        The pods that waited although they would have fitted, at least for the minimum duration; the longest first.
     over, leaked, stalled
         What was wrong with cards and locks, in the order of time.
     """
@@ -113,7 +113,7 @@ class Summary:
     since: float
     until: float
     watched: float
-    patience: float
+    min_duration: float
     arrived: int
     placed: int
     waiting: int
@@ -133,24 +133,24 @@ class Summary:
         return found
 
 
-def summed_up(record: Record, patience: float) -> Summary:
+def summed_up(record: Record, min_duration: float) -> Summary:
     """Sum up a record.
 
     Parameters
     ----------
-    patience
+    min_duration
         Seconds that something has to have lasted to be worth a word.
     """
     now, pods = record.until, list(record.pods.values())
-    missed = [each for each in record.missed if each.lasted(now) >= patience]
-    wrong = faults.named(record.faults, patience)
+    missed = [each for each in record.missed if each.lasted(now) >= min_duration]
+    wrong = faults.named(record.faults, min_duration)
     bound = [each for each in pods if each.bound is not None]
     return Summary(
         beside=record.beside,
         since=record.watches[0].since if record.watches else 0.0,
         until=now,
         watched=record.watched,
-        patience=patience,
+        min_duration=min_duration,
         arrived=len(pods),
         placed=len(bound),
         waiting=sum(each.bound is None and each.left is None for each in pods),

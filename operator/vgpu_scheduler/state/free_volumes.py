@@ -47,8 +47,8 @@ class VolumeRequirement(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, size=0)
 
     @property
-    def partition(self) -> Hashable:
-        """Claims that differ in this never want the same volume."""
+    def kind(self) -> Hashable:
+        """The kind of the volumes: claims that want different kinds never want the same volume."""
         return self.class_name, self.volume_mode, self.attributes_class
 
     def fits(self, volume: Volume) -> bool:

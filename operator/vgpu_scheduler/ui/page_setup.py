@@ -58,4 +58,4 @@ class PageSources:
     prometheus_poller: PrometheusPoller | None = None
 
 
-BESIDE: web.AppKey[PageSources] = web.AppKey("beside", PageSources)
+PAGE_SOURCES: web.AppKey[PageSources] = web.AppKey("page_sources", PageSources)

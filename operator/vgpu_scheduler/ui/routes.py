@@ -10,7 +10,7 @@ from aiohttp import web
 
 from vgpu_scheduler.reading import ClusterView
 from vgpu_scheduler.ui.access import Visitor
-from vgpu_scheduler.ui.page_setup import BESIDE
+from vgpu_scheduler.ui.page_setup import PAGE_SOURCES
 from vgpu_scheduler.ui.pages import (
     CardsView,
     ComparisonQuery,
@@ -92,11 +92,11 @@ class Page:
 
 
 def _now(request: web.Request, _: Query, visitor: Visitor) -> Make:
-    beside, visibility = request.app[BESIDE], visitor.visibility
-    doctor_poller = beside.doctor_poller if visibility.is_whole and visitor.sees_findings else None
+    sources, visibility = request.app[PAGE_SOURCES], visitor.visibility
+    doctor_poller = sources.doctor_poller if visibility.is_whole and visitor.sees_findings else None
     looks, found = doctor_poller is not None, doctor_poller.latest() if doctor_poller else None
     return lambda world, view: now_page(
-        world, view.read_at, beside.current.recent, visibility, looks=looks, found=found
+        world, view.read_at, sources.current.recent, visibility, looks=looks, found=found
     )
 
 
@@ -123,7 +123,7 @@ def _pod(request: web.Request, query: Query, visitor: Visitor) -> Make:
 
 def _namespaces(request: web.Request, query: Query, visitor: Visitor) -> Make:
     prometheus_poller, name, values = (
-        request.app[BESIDE].prometheus_poller,
+        request.app[PAGE_SOURCES].prometheus_poller,
         query.get("namespace"),
         query.choice("values", VALUES),
     )

@@ -22,7 +22,7 @@ from vgpu_scheduler.ui.doctor_polling import DoctorPoller
 from vgpu_scheduler.ui.errors import RefusedError
 from vgpu_scheduler.ui.forms import LARGEST, fields_of
 from vgpu_scheduler.ui.name_redaction import NameRedactor
-from vgpu_scheduler.ui.page_setup import BESIDE, PageSetup, PageSources
+from vgpu_scheduler.ui.page_setup import PAGE_SOURCES, PageSetup, PageSources
 from vgpu_scheduler.ui.prometheus_polling import PrometheusPoller
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.routes import PAGES, Page, titles_for
@@ -137,7 +137,7 @@ class _Answering:
         self._making: dict[_Kept, asyncio.Task[web.Response]] = {}
         self._kept_of = (0, 0)
         self.app = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
-        self.app[BESIDE] = PageSources(setup.current, self._doctor_poller, self._prometheus_poller)
+        self.app[PAGE_SOURCES] = PageSources(setup.current, self._doctor_poller, self._prometheus_poller)
         self.app.on_response_prepare.append(self._add_headers)
         self.app.on_shutdown.append(self._close)
         for path, page in PAGES.items():

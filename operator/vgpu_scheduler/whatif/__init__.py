@@ -20,7 +20,7 @@ from vgpu_scheduler.whatif.preempting import PreemptionOutlook, take_up_preempti
 from vgpu_scheduler.whatif.read_times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
-from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_displaced
+from vgpu_scheduler.whatif.simulation import PodResult, ask, simulate, with_preempted
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.tenant import (
     NamespaceObjects,
@@ -121,7 +121,7 @@ __all__ = [
     "unknown_fields",
     "victim_row",
     "when_read",
-    "with_displaced",
     "with_job_sets",
+    "with_preempted",
     "world_of",
 ]

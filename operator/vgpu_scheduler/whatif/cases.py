@@ -19,7 +19,7 @@ from vgpu_scheduler.whatif.forms import RunningPod, ShortNode, ShortPod, StrictF
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.preempting import take_up_preemptions
-from vgpu_scheduler.whatif.simulation import PodResult, simulate, with_displaced
+from vgpu_scheduler.whatif.simulation import PodResult, simulate, with_preempted
 from vgpu_scheduler.whatif.tables import explain
 from vgpu_scheduler.whatif.world import World
 
@@ -251,7 +251,7 @@ def check_case(case: Case) -> CaseResult:
             answers.append(place(world, step.pod, f"{_where(case, number)}pod"))
         failures: list[str] = []
         explanations: list[str] = []
-        for number, answer in enumerate(with_displaced(answers)):
+        for number, answer in enumerate(with_preempted(answers)):
             found = case.steps[number].expect.differences(answer)
             failures += [_where(case, number) + text for text in found]
             explanations += [explain(answer)] if found else []

@@ -255,7 +255,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    held, displaced = held_cards(world, pod), preempted_by(world, pod)
+    held, preempted = held_cards(world, pod), preempted_by(world, pod)
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
@@ -265,7 +265,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
     is_searched = not answer.node and answer.decision.outcome is not Outcome.ERROR
     helps = remedies(world, pod, made_anew=True) if is_searched else []
-    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, preempted_by=displaced)
+    return Explanation(answer, cards, left_out, helps, held=held, comparison=comparison, preempted_by=preempted)
 
 
 def _cards(

@@ -61,7 +61,7 @@ class PodResult:
     def outcome(self) -> str:
         """What came of it, in a word for people: a pod behind scheduling gates is not refused, it is not tried yet."""
         if self.preempted_by:
-            return "displaced"
+            return "preempted"
         if self.preemption is not None and self.node:
             return "preempts"
         waits_for_gates = self.decision.outcome is Outcome.REFUSED and gated(self.pod) is not None
@@ -109,7 +109,7 @@ class PodResult:
             **({"quotas": self.quotas} if self.quotas else {}),
             **({"after": self.after} if self.after else {}),
             **({"preempts": victims_as_json(self.preemption)} if self.preemption is not None else {}),
-            **({"displacedBy": self.preempted_by} if self.preempted_by else {}),
+            **({"preemptedBy": self.preempted_by} if self.preempted_by else {}),
             "policy": dict(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
@@ -186,7 +186,7 @@ def simulate(
         behind = Decision(uid, pod.key, Outcome.REFUSED, message=gated(pod) or "the pod is not tried")
         answers.append(_answer(world, pod, behind))
         _give_up(world, uid, now)
-    return with_displaced(answers)
+    return with_preempted(answers)
 
 
 def _under_way(world: World, decision: Decision) -> Preemption | None:
@@ -228,16 +228,16 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
             world.engine.policy_tracker.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
 
 
-def with_displaced(answers: Iterable[PodResult]) -> list[PodResult]:
+def with_preempted(answers: Iterable[PodResult]) -> list[PodResult]:
     """Return answers of which those say so whose pods were placed, and went again for a pod that came later."""
     answers = list(answers)
-    displaced = {
+    preempted = {
         victim.uid: answer.pod.key
         for answer in answers
         if answer.preemption is not None
         for victim in answer.preemption.victims
     }
-    return [replace(each, preempted_by=displaced.get(each.decision.uid, each.preempted_by)) for each in answers]
+    return [replace(each, preempted_by=preempted.get(each.decision.uid, each.preempted_by)) for each in answers]
 
 
 def _give_up(world: World, uid: str, now: float) -> None:

@@ -27,7 +27,7 @@ _TIMES: Final = ("%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%SZ")
     help="A folder for what was seen, written every minute: a later watch goes on there.",
 )
 @click.option(
-    "--patience",
+    "--min-duration",
     type=Duration(),
     default="1m",
     show_default=True,

@@ -36,7 +36,7 @@ def run(
     state: Path | None,
     cluster: ClusterOptions,
     seconds: int | None,
-    patience: int,
+    min_duration: int,
     output: str,
 ) -> None:
     """Watch, if a scheduler is named, and report."""
@@ -45,13 +45,13 @@ def run(
         if beside is not None:
             announce_compiling()
             try:
-                uvloop.run(_watch(cluster, record, keeper, _closely(float(patience)), seconds))
+                uvloop.run(_watch(cluster, record, keeper, _closely(float(min_duration)), seconds))
             except KeyboardInterrupt:  # before anything was seen
                 progress("")
                 raise SystemExit(INTERRUPTED) from None
         options = _options(keeper, cluster, record)
         progress("replaying what was seen")
-        report = _reported(record, float(patience), keeper, options)
+        report = _reported(record, float(min_duration), keeper, options)
         progress("")
     if output in _WRITERS:
         click.echo(_WRITERS[output](report.blocks()), nl=False)
@@ -59,10 +59,10 @@ def run(
         dump(report.as_json(), output)
 
 
-def _closely(patience: float) -> ShadowOptions:
-    """Return how closely is looked, so that nothing is missed that lasts for twice as long as patience does."""
-    usual = ShadowOptions(patience=patience)
-    return msgspec.structs.replace(usual, audit_every=min(usual.audit_every, patience / 2))
+def _closely(min_duration: float) -> ShadowOptions:
+    """Return how closely is looked, so that nothing is missed that lasts for twice the minimum duration."""
+    usual = ShadowOptions(min_duration=min_duration)
+    return msgspec.structs.replace(usual, audit_every=min(usual.audit_every, min_duration / 2))
 
 
 @contextmanager
@@ -115,11 +115,11 @@ def _options(keeper: ShadowFolder, cluster: ClusterOptions, record: Record) -> E
     return beside_options(settings.options, record.beside)
 
 
-def _reported(record: Record, patience: float, keeper: ShadowFolder, options: EngineOptions) -> Report:
+def _reported(record: Record, min_duration: float, keeper: ShadowFolder, options: EngineOptions) -> Report:
     seen = list(histories(keeper.lines(), record.until, _DECODERS, record.beside))
     found: list[Horizon] = [each for make in (one_hour, whole_time) if (each := make(seen, options)) is not None]
     untold: tuple[str, ...] = () if found else ("No pod arrived or waited, so there is nothing to replay.",)
     if keeper.torn:
         parts = f"{counted(keeper.torn, 'part')} of what happened could not be read, for it was not written whole"
         untold += (f"{parts}: the table above and `shadow snapshot` know nothing of it.",)
-    return Report(record, patience, found, untold)
+    return Report(record, min_duration, found, untold)

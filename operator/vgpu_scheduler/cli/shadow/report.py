@@ -83,7 +83,7 @@ class Report:
     """
 
     record: Record
-    patience: float
+    min_duration: float
     horizons: Sequence[Horizon] = ()
     untold: Sequence[str] = ()
 
@@ -92,7 +92,7 @@ class Report:
         found: dict[str, Any] = {
             "beside": self.record.beside,
             "settings": self.record.under,
-            "summary": summed_up(self.record, self.patience).as_json(),
+            "summary": summed_up(self.record, self.min_duration).as_json(),
             "horizons": [horizon.as_json() for horizon in self.horizons],
             "untold": list(self.untold),
             "samples": msgspec.to_builtins(self.record.samples),
@@ -101,7 +101,7 @@ class Report:
 
     def blocks(self) -> Iterator[Block]:
         """Yield it for people."""
-        summary = summed_up(self.record, self.patience)
+        summary = summed_up(self.record, self.min_duration)
         yield Heading(f"Beside {summary.beside}")
         yield Paragraph(_opening(summary))
         yield from _numbers(summary, self.horizons)
@@ -143,7 +143,7 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
             ("a bound pod had waited: half of them at most", _lasted(waited.median)),
             ("nine of ten at most", _lasted(waited.most_of_ten)),
             ("the longest", _lasted(waited.longest)),
-            (f"pods that waited for {_lasted(summary.patience)} or more although they would have fitted",
+            (f"pods that waited for {_lasted(summary.min_duration)} or more although they would have fitted",
              str(len({each.uid for each in summary.missed}))),
             ("cards that were over", str(len({(each.object, each.about) for each in summary.over}))),
             ("cards that leaked: objects that keep them", str(len({each.object for each in summary.leaked}))),
@@ -163,7 +163,7 @@ def _saved(horizon: Horizon) -> str:
 def _missed(summary: Summary) -> Iterator[Block]:
     yield Heading("Pods that waited although they would have fitted")
     if not summary.missed:
-        yield Paragraph(f"None for {_lasted(summary.patience)} or more.")
+        yield Paragraph(f"None for {_lasted(summary.min_duration)} or more.")
         return
     yield Paragraph(
         "At each look from that time on, for so long, this scheduler found room for the pod, beside the others, in the"
@@ -285,8 +285,8 @@ def _rests_on(record: Record, summary: Summary) -> Iterator[str]:
         " if the pods had named it. It looked about once a second: what came and went between two looks was not seen."
     )
     yield (
-        f"What lasted for less than {_lasted(summary.patience)} is left out, but for locks, which the doctor judges by"
-        " the time that is written on them. What happened before, or while nobody watched, is not known: pods that"
+        f"What lasted for less than {_lasted(summary.min_duration)} is left out, but for locks, which the doctor judges"
+        " by the time that is written on them. What happened before, or while nobody watched, is not known: pods that"
         " were bound by then count as tenants alone."
     )
 

@@ -87,7 +87,7 @@ class HamiClaims:
         """The vendor whose claims a resource is about."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
 
-    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+    def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each container claims.
 
         Raises
@@ -96,13 +96,13 @@ class HamiClaims:
             If an amount is malformed; the message names the container, the resource and the fix.
         """
         return tuple(
-            ContainerClaims(container.name, container.kind, self._of_container(container, pod, terms), NAME)
+            ContainerClaims(container.name, container.kind, self._of_container(container, pod, defaults), NAME)
             for container in pod.spec.containers
         )
 
-    def _of_container(self, container: Container, pod: Pod, terms: ClaimDefaults) -> tuple[Claim, ...]:
+    def _of_container(self, container: Container, pod: Pod, defaults: ClaimDefaults) -> tuple[Claim, ...]:
         asked = asked_vendors(container, self._names)
-        claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
+        claims = (v.claims.read(v.key, container, defaults, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:

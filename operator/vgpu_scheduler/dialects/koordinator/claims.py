@@ -68,7 +68,7 @@ def device_requests(pod: Pod) -> dict[str, int]:
     return {name: amount for name, amount in pod.spec.requests.items() if name in TYPE_OF}
 
 
-def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+def pod_claims(pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     """Return the claims of every container, of which one holds those of the whole pod.
 
     They stand at the first app container or sidecar that asks for devices, or else at the first init container that
@@ -82,7 +82,7 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     requests = device_requests(pod)
     hints = read_hints(pod.annotations) if requests else {}
     try:
-        claims = claims_of(requests, terms, hints)
+        claims = claims_of(requests, defaults, hints)
     except ClaimError as error:
         asking = [container.name for container in pod.spec.containers if container.requests.keys() & TYPE_OF.keys()]
         if len(asking) < 2:
@@ -103,7 +103,7 @@ def pod_claims(pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
 
 def claims_of(
     requests: Mapping[str, int],
-    terms: ClaimDefaults = NO_DEFAULTS,
+    defaults: ClaimDefaults = NO_DEFAULTS,
     hints: Mapping[str, DeviceHint] = MappingProxyType({}),
 ) -> tuple[Claim, ...]:
     """Return one claim per device type, ordered by type."""
@@ -112,7 +112,7 @@ def claims_of(
     if FPGA_PERCENT in requests:
         claims.append(_whole_or_part(FPGA, FPGA_PERCENT, requests[FPGA_PERCENT], hints))
     if of_gpus:
-        claims.append(_gpu_claim(of_gpus, terms))
+        claims.append(_gpu_claim(of_gpus, defaults))
     if RDMA_PERCENT in requests:
         claims.append(_whole_or_part(RDMA, RDMA_PERCENT, requests[RDMA_PERCENT], hints))
     return tuple(claims)
@@ -156,7 +156,7 @@ def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
     return count, tuple(amounts)
 
 
-def _gpu_claim(requests: Mapping[str, int], terms: ClaimDefaults) -> Claim:
+def _gpu_claim(requests: Mapping[str, int], defaults: ClaimDefaults) -> Claim:
     """Return the claim on GPUs.
 
     A claim in percent of memory says so twice: as its amount of the ratio, which is what is compared, and as percent
@@ -164,8 +164,8 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimDefaults) -> Claim:
     for no compute could join otherwise.
     """
     silent = not requests.keys() - {GPU_SHARED, GPU_CORE}
-    if silent and terms.memory is not None:
-        requests = {**requests, GPU_MEMORY: terms.memory * requests.get(GPU_SHARED, 1)}
+    if silent and defaults.memory is not None:
+        requests = {**requests, GPU_MEMORY: defaults.memory * requests.get(GPU_SHARED, 1)}
     normal = normalise(requests)
     count, per_device = split(normal)
     if per_device[CORES] > WHOLE:
@@ -174,9 +174,9 @@ def _gpu_claim(requests: Mapping[str, int], terms: ClaimDefaults) -> Claim:
             f"write up to {count * WHOLE}, or say by {GPU_SHARED} how many there are to be"
         )
     amounts, percent = list(per_device), list(_NOTHING)
-    if not amounts[CORES] and terms.cores is not None:
-        amounts[CORES] = terms.cores
-    if terms.exclusive:
+    if not amounts[CORES] and defaults.cores is not None:
+        amounts[CORES] = defaults.cores
+    if defaults.exclusive:
         amounts[CORES] = amounts[RATIO] = WHOLE
         amounts[MEMORY] = 0
     percent[MEMORY] = amounts[RATIO]

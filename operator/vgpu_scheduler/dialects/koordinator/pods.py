@@ -75,7 +75,7 @@ class KoordinatorClaims:
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+    def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return the pod's claims, one per device type; see :func:`pod_claims` for the container they stand at.
 
         Raises
@@ -83,7 +83,7 @@ class KoordinatorClaims:
         ClaimError
             If the requests do not go together, or something is not followed; the message names it and the fix.
         """
-        return pod_claims(pod, terms)
+        return pod_claims(pod, defaults)
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where Koordinator takes amounts otherwise than they look."""

@@ -17,7 +17,7 @@ def regular_containers(pod: Pod) -> tuple[Container, ...]:
     return tuple(container for container in pod.spec.containers if container.kind is ContainerKind.APP)
 
 
-def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+def pod_claims(pod: Pod, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
     """Return the claims of every regular container, and of these only: assignments count no others.
 
     Parameters
@@ -26,7 +26,7 @@ def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS
         The pod.
     names
         Resource names.
-    terms
+    defaults
         What policies say about claims.
 
     Raises
@@ -43,12 +43,12 @@ def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS
                 "claim it in a regular container"
             )
     return tuple(
-        ContainerClaims(container.name, container.kind, card_claims(container, names, terms), NAME)
+        ContainerClaims(container.name, container.kind, card_claims(container, names, defaults), NAME)
         for container in regular_containers(pod)
     )
 
 
-def card_claims(container: Container, names: VolcanoNames, terms: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
+def card_claims(container: Container, names: VolcanoNames, defaults: ClaimDefaults = NO_DEFAULTS) -> tuple[Claim, ...]:
     """Return the container's claim on cards: one or none.
 
     A limit of cards makes it one, or a limit of memory, which then is of one card. Memory, its percentage and cores
@@ -71,12 +71,12 @@ def card_claims(container: Container, names: VolcanoNames, terms: ClaimDefaults 
     percent = _percentage(container, names.memory_percent, least=1) if names.memory_percent else None
     memory = 0 if percent else _memory(container, names)
     if not percent and not memory:
-        memory = 0 if terms.memory is None else max(terms.memory // (MIB * names.memory_factor), 1)
+        memory = 0 if defaults.memory is None else max(defaults.memory // (MIB * names.memory_factor), 1)
         percent = 0 if memory else WHOLE
     cores = _percentage(container, names.cores, least=0)
     if cores is None:
-        cores = terms.cores or 0
-    if terms.exclusive:
+        cores = defaults.cores or 0
+    if defaults.exclusive:
         cores = WHOLE
     return (Claim(VENDOR, count, (1, memory, cores), (0, percent or 0, 0)),)
 

@@ -62,7 +62,7 @@ class VolcanoClaims:
         """Cards, and how much of them."""
         return frozenset((self.names.count, *self.names.amounts))
 
-    def read(self, pod: Pod, terms: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
+    def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return what each regular container claims; init containers claim nothing under Volcano and are left out.
 
         Raises
@@ -70,7 +70,7 @@ class VolcanoClaims:
         ClaimError
             If an amount is malformed or cannot be followed; the message names the container, the resource and the fix.
         """
-        return pod_claims(pod, self.names, terms)
+        return pod_claims(pod, self.names, defaults)
 
     def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""

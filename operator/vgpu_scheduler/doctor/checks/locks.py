@@ -52,7 +52,7 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
                 )
                 continue
             age = seen.age(lock.parsed.taken_at)
-            if age <= seen.expected.patience:
+            if age <= seen.expected.longest_wait:
                 continue
             owner = seen.pods_by_key.get(lock.parsed.owner)
             status = judge.status(lock, owner, seen.server.now)

@@ -24,7 +24,7 @@ WRONG_SCHEDULER = Diagnosis(
     " wait for ever. HAMi's webhook, or the policy or webhook of this scheduler, would have named the right one.",
     "Create the pod anew with spec.schedulerName of this scheduler, or install the admission policy or webhook.",
 )
-_PATIENCE = 60.0
+_OVERDUE = 60.0
 """Seconds within which a scheduler that runs has said something about a pod."""
 _DEFAULT = "default-scheduler"
 
@@ -57,7 +57,7 @@ def _names(pod: Pod) -> set[str]:
 
 def _for_a_while(seen: ClusterSnapshot, pod: Pod) -> bool:
     created = parse_time(pod.creation_timestamp, assumed=UTC)
-    return created is None or seen.age(created) > _PATIENCE
+    return created is None or seen.age(created) > _OVERDUE
 
 
 CHECKS = (Check("waiting-pods", ("Pod", "Lease"), (UNSERVED, WRONG_SCHEDULER), waiting),)

@@ -188,7 +188,7 @@ class Preemptions:
         priority = self._counted(pod).priority if priority is None else priority
         for hold in self._state.holds.on(preemption.node):
             if hold.priority < priority:
-                self.displace(hold.uid)
+                self.withdraw_and_requeue(hold.uid)
         if pod.uid in self.held_without_eviction:
             self._withdraw(pod.uid)
         leaving = [victim.uid for victim in preemption.victims] if leaving is None else leaving
@@ -263,7 +263,7 @@ class Preemptions:
         """Take in that a pod was placed, and whose room it took; what is under way for it is over."""
         self.withdraw(decision.uid)
         for uid in decision.takes_room_of:
-            self.displace(uid)
+            self.withdraw_and_requeue(uid)
 
     def left(self, kept_for: Iterable[str], now: float) -> None:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
@@ -325,7 +325,7 @@ class Preemptions:
         """Take in that a node is another: whom it does not take any more, whoever leaves, is decided anew."""
         for hold in self._state.holds.on(node):
             if not self.can_be_placed_on(hold):
-                self.displace(hold.uid)
+                self.withdraw_and_requeue(hold.uid)
 
     def can_be_placed_on(self, hold: Hold | None) -> bool:
         """Tell whether a pod could be placed on the room that is kept for it, once the others have left."""
@@ -345,11 +345,11 @@ class Preemptions:
     def node_gone(self, node: str) -> None:
         """Take in that a node is gone: who was to get room there, or waits for pods that end there, is decided anew."""
         for hold in self._state.holds.on(node):
-            self.displace(hold.uid)
+            self.withdraw_and_requeue(hold.uid)
         nominated = sorted(self._state.nominations.on(node))
         self._state.wakes.pods.update(dict.fromkeys(nominated, QueueEvent.ASSIGNED_POD_DELETE))
 
-    def displace(self, uid: str) -> None:
-        """Give up the room that is kept for a pod, for one of higher priority takes it; the pod is decided anew."""
+    def withdraw_and_requeue(self, uid: str) -> None:
+        """Give up the room that is kept for a pod, and have the pod decided anew."""
         self.withdraw(uid)
         self._state.wakes.pods[uid] = QueueEvent.ATTEMPT_FAILURE

@@ -236,15 +236,15 @@ class _Binding(VolumeFilter):
     def _match(self, claims: Sequence[PersistentVolumeClaim], rows: Rows, asked: Mask) -> list[Mask]:
         """Return, for each claim, the nodes that have a matching volume which no earlier claim of the pod takes."""
         matched: dict[str, Mask] = {}
-        others: dict[Hashable, list[tuple[PersistentVolumeClaim, VolumeRequirement]]] = {}
+        by_kind: dict[Hashable, list[tuple[PersistentVolumeClaim, VolumeRequirement]]] = {}
         for claim in claims:
             kept = self._state.volumes.kept_for(claim)
             if kept is not None:
                 matched[claim.key] = self._kept_reached(kept, rows)
             else:
                 wanted = VolumeRequirement.by(claim)
-                others.setdefault(wanted.partition, []).append((claim, wanted))
-        for group in others.values():
+                by_kind.setdefault(wanted.kind, []).append((claim, wanted))
+        for group in by_kind.values():
             counts = [self._free(wanted, rows, len(group)) for _, wanted in group]
             if len({wanted.of_any_size for _, wanted in group}) == 1:
                 found = _found_of_one_kind(counts)
@@ -281,8 +281,9 @@ class _Binding(VolumeFilter):
 def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
     """Return where volumes are found for claims that want the same but for their sizes, the smallest claim first.
 
-    Each takes the smallest that is large enough, so that what is left for the next one are the largest of all: as many
-    as were left before, less the one that was taken. Of these no more will do than are large enough for the next one.
+    Each claim takes the smallest volume that is large enough. So the volumes that are left for the next claim are the
+    largest ones: as many as before, less one. The next claim is larger, and may need larger volumes than some of these:
+    the number that it can use is the smaller of what is left and what is large enough for it.
     """
     found = []
     left = counts[0]

@@ -104,13 +104,13 @@ class NpuNames(ShareNames):
     chip: Chip | None = None
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
-        exclusive = terms.exclusive
+        exclusive = defaults.exclusive
         if mode != SOFT:
-            terms = self._hard(container, terms)
-        claim = ShareNames.read(self, vendor, container, terms)
+            defaults = self._hard(container, defaults)
+        claim = ShareNames.read(self, vendor, container, defaults)
         if claim is None or self.chip is None:
             return claim
         if self.chip.modules and claim.count > 1 and claim.count % MODULE:
@@ -130,10 +130,10 @@ class NpuNames(ShareNames):
         whole = self.chip is not None and 0 < self.chip.allocatable <= claim.amounts[1]
         return whole or ShareNames.takes_whole(self, claim)
 
-    def _hard(self, container: Container, terms: ClaimDefaults) -> ClaimDefaults:
-        """Return what of the terms means anything for chips that are cut.
+    def _hard(self, container: Container, defaults: ClaimDefaults) -> ClaimDefaults:
+        """Return what of the defaults means anything for chips that are cut.
 
         Compute comes with the memory, and of several chips no runtime takes parts.
         """
         several = (whole_amount(container, self.count) or 0) > 1
-        return ClaimDefaults(None if several else terms.memory)
+        return ClaimDefaults(None if several else defaults.memory)

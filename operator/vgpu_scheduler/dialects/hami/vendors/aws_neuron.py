@@ -126,7 +126,7 @@ class NeuronNames(CountedResources):
         return amount_text(container, self.devices) is None
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any: one core, or whole devices.
 
@@ -138,7 +138,7 @@ class NeuronNames(CountedResources):
         del mode
         devices, cores = (bounded_amount(container, name) for name in self.counts)
         if devices is None:
-            if cores == 1 and not terms.exclusive:
+            if cores == 1 and not defaults.exclusive:
                 return Claim(vendor, 1, (1, 0, 1), (0, 0, 0))
             if cores is None or (cores > PER_DEVICE and cores % PER_DEVICE == 0):
                 devices = (cores or 0) // PER_DEVICE

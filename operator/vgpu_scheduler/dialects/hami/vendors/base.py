@@ -93,7 +93,7 @@ class VendorResources(Protocol):
         """What a container gets that asks for cards and names memory, but none."""
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 

@@ -183,7 +183,7 @@ class DrsNames(CountedResources):
         return is_asked(container, self.memory) or is_asked(container, self.cores)
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any.
 
@@ -196,15 +196,15 @@ class DrsNames(CountedResources):
         slices, memory, cores = (bounded_amount(container, name) for name in self.counts)
         if not (slices or memory or cores) or slices == 0:
             return None
-        if terms.exclusive:
+        if defaults.exclusive:
             return Claim(vendor, 1, (0, 0, WHOLE), (0, 0, 0))  # the profile that leaves no cores to others
         if slices is not None:
             return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
         mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
-        if memory is None and terms.memory is not None:
-            mib = max(terms.memory // 2**20, 1)
-        if cores is None and terms.cores is not None:
-            cores = terms.cores
+        if memory is None and defaults.memory is not None:
+            mib = max(defaults.memory // 2**20, 1)
+        if cores is None and defaults.cores is not None:
+            cores = defaults.cores
         if (cores or 0) > WHOLE:
             raise ClaimError(
                 f'container "{container.name}": {self.cores}: {cores} is more than a card has: write {WHOLE} or less'

@@ -48,14 +48,14 @@ class SliceNames(ShareNames):
         return f"a slice of {SIZES[0]} MiB"
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
-        claim = ShareNames.read(self, vendor, container, terms, mode)
+        claim = ShareNames.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         given = whole_amount(container, self.memory)  # even 0 asks for a slice, the smallest
-        whole = terms.exclusive or (given is None and terms.memory is None)
+        whole = defaults.exclusive or (given is None and defaults.memory is None)
         asked = MEMORY if whole else claim.amounts[1]
         size = next((size for size in SIZES if size >= asked), MEMORY)
         return Claim(vendor, claim.count, (1, size, size * WHOLE // MEMORY), (0, 0, 0))

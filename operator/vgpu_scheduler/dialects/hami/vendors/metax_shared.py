@@ -132,17 +132,17 @@ class SharedNames(ShareNames):
     __slots__ = ()
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any, for a pod of such a class and quality; see :class:`ShareNames`.
 
         Online pods have no cores of their own: they take what they need of those of the others.
         """
-        claim = ShareNames.read(self, vendor, container, terms, mode)
+        claim = ShareNames.read(self, vendor, container, defaults, mode)
         if claim is None:
             return None
         online = mode.startswith(ONLINE)
-        if terms.exclusive and mode.startswith((ONLINE, OFFLINE)):
+        if defaults.exclusive and mode.startswith((ONLINE, OFFLINE)):
             raise ClaimError(
                 f'container "{container.name}": {self.count}: a policy wants cards of its own for the pod, and pods of '
                 f"an application class share theirs: leave out annotation {APP_CLASS}"

@@ -133,7 +133,7 @@ class ShareNames:
         return is_asked(self._seen(container), self.count)
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any.
 
@@ -160,11 +160,11 @@ class ShareNames:
         percent = min(self._percent(container), WHOLE)
         if not percent and not of_all:
             memory = self.default_memory
-            if terms.memory is not None and self.memory:
-                memory = max(terms.memory // MIB, 1)
+            if defaults.memory is not None and self.memory:
+                memory = max(defaults.memory // MIB, 1)
             percent = 0 if memory else WHOLE
         whole = percent == WHOLE and not memory and self._says_nothing_else(container)
-        cores = self._cores(container, terms, parts, whole=whole)
+        cores = self._cores(container, defaults, parts, whole=whole)
         if self.cores_of_card:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
@@ -178,10 +178,10 @@ class ShareNames:
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
 
-    def _cores(self, container: Container, terms: ClaimDefaults, parts: int, *, whole: bool) -> int:
+    def _cores(self, container: Container, defaults: ClaimDefaults, parts: int, *, whole: bool) -> int:
         """Return the compute of each card: what the container says, or what is said for it."""
         given = _amount(container, self.cores)
-        if terms.exclusive:
+        if defaults.exclusive:
             return self.units
         if given is not None:
             if self.cores_of_card and not 1 <= given <= WHOLE:
@@ -190,8 +190,8 @@ class ShareNames:
                     f"write a number from 1 to {WHOLE}"
                 )
             return given // parts
-        if terms.cores is not None and self.cores:
-            return -(-terms.cores * self.units // WHOLE)
+        if defaults.cores is not None and self.cores:
+            return -(-defaults.cores * self.units // WHOLE)
         return WHOLE if whole and self.whole_is_exclusive else self.default_cores
 
     def _says_nothing_else(self, container: Container) -> bool:
@@ -247,7 +247,7 @@ class CountNames(CountedResources):
         return is_asked(container, self.count)
 
     def read(
-        self, vendor: str, container: Container, terms: ClaimDefaults = NO_DEFAULTS, mode: str = ""
+        self, vendor: str, container: Container, defaults: ClaimDefaults = NO_DEFAULTS, mode: str = ""
     ) -> Claim | None:
         """Return the container's claim, if any.
 
@@ -256,7 +256,7 @@ class CountNames(CountedResources):
         ClaimError
             If the number is malformed.
         """
-        del terms, mode  # there is nothing to add to a number
+        del defaults, mode  # there is nothing to add to a number
         count = _amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
 
