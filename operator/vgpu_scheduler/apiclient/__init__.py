@@ -17,6 +17,7 @@ from vgpu_scheduler.apiclient.client import (
 from vgpu_scheduler.apiclient.clock import Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import node_path, pod_path
+from vgpu_scheduler.apiclient.watching import WatchBackoff, watch
 
 __all__ = [
     "JSON_PATCH",
@@ -30,6 +31,7 @@ __all__ = [
     "Clock",
     "Credentials",
     "SystemClock",
+    "WatchBackoff",
     "connect",
     "context_namespace",
     "list_pages",
@@ -37,4 +39,5 @@ __all__ = [
     "pod_path",
     "served_version",
     "wait_for_event",
+    "watch",
 ]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Generic, TypeVar
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, WatchBackoff, watch
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
@@ -24,11 +24,6 @@ log = logging.getLogger(__name__)
 _Value = TypeVar("_Value", bound=Versioned)
 
 _DELETED = b'{"type":"DELETED"'
-_WATCH_SECONDS = 290
-_IDLE_TIMEOUT = 120.0
-"""Seconds without a byte, bookmarks included, after which the connection counts as dead."""
-_SHORTEST_DELAY = 0.2
-_LONGEST_DELAY = 10.0
 _LOOK_AGAIN = 10.0
 """Seconds between two looks whether somebody has defined a kind."""
 
@@ -86,7 +81,7 @@ class ObjectStream(Generic[_Value]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         version = str(self._since or "")
-        delay = _SHORTEST_DELAY
+        backoff = WatchBackoff()
         while True:
             try:
                 if not version:
@@ -97,9 +92,9 @@ class ObjectStream(Generic[_Value]):
                 seen = self._events
                 version = await self._watch(version)
                 if self._events != seen:
-                    delay = _SHORTEST_DELAY
+                    backoff.reset()
                     continue
-                await asyncio.sleep(delay)  # a server that ends each watch at once must not be asked all the time
+                await backoff.wait()  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
                 if not version or error.response.status == HTTPStatus.FORBIDDEN:
                     self.refusal = str(error)
@@ -107,15 +102,14 @@ class ObjectStream(Generic[_Value]):
                 if error.response.status == HTTPStatus.GONE or undefined:
                     version = ""
                 log.warning("stream of %s: %s", self.kind.path, error)
-                await asyncio.sleep(error.response.retry_after or delay)
+                await backoff.wait(error.response.retry_after)
             except ApiUnreachableError as error:
                 log.warning("stream of %s: %s", self.kind.path, error)
-                await asyncio.sleep(delay)
+                await backoff.wait()
             except Exception:  # whatever it is, these objects must go on to count
                 log.exception("stream of %s broke off and begins anew", self.kind.path)
                 version = ""
-                await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_DELAY)
+                await backoff.wait()
 
     async def _list(self) -> str:
         selection = self._selection
@@ -136,16 +130,9 @@ class ObjectStream(Generic[_Value]):
 
     async def _watch(self, version: str) -> str:
         """Follow the stream to its end; return where to resume, or an empty text if that is too old."""
-        params = {
-            "watch": "true",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_SECONDS),
-        }
-        if self._selection is not None:
-            params["fieldSelector"] = self._selection.fields
+        fields = "" if self._selection is None else self._selection.fields
         try:
-            async with self._api.stream(self.kind.path, params, _IDLE_TIMEOUT) as lines:
+            async with watch(self._api, self.kind.path, version, fields) as lines:
                 if self.refusal:
                     return ""  # it may be watched again; what was missed is listed
                 async for line in lines:

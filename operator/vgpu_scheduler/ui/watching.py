@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, WatchBackoff, watch
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
 
@@ -18,13 +18,8 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """Namespace and name."""
-_WATCH_SECONDS: Final = 290
-_IDLE_TIMEOUT: Final = 120.0
-"""Seconds without a byte, bookmarks included, after which the connection counts as dead."""
 _LEVELS: Final = 50
 """Of an object whose texts are shared; what is deeper stays as it is."""
-_SHORTEST_DELAY: Final = 0.2
-_LONGEST_DELAY: Final = 10.0
 _LOOK_AGAIN: Final = 30.0
 """Seconds between two lists of a kind that cannot be watched, or could not be seen."""
 _LIST_AFTER: Final[Mapping[int, float]] = {HTTPStatus.GONE: 0.0, HTTPStatus.FORBIDDEN: _LOOK_AGAIN}
@@ -92,18 +87,19 @@ class KindWatch:
 
     async def run(self, observer: Observer) -> None:
         """Watch until cancelled; what was listed is followed from there on."""
-        delay, failures = _SHORTEST_DELAY, 0
+        backoff, failures = WatchBackoff(), 0
         while True:
-            problem = ""
+            problem, retry_after = "", None
             try:
                 if self._list_after is not None:
                     await self._list_again(observer)
                     continue
                 if await self._watch(observer):
-                    delay, failures = _SHORTEST_DELAY, 0
+                    backoff.reset()
+                    failures = 0
                     continue
             except ApiError as error:
-                self._list_after = _LIST_AFTER.get(error.response.status)
+                self._list_after, retry_after = _LIST_AFTER.get(error.response.status), error.response.retry_after
                 problem = "" if self._list_after is not None else str(error)
             except ApiUnreachableError as error:
                 problem = str(error)
@@ -113,8 +109,7 @@ class KindWatch:
             failures += bool(problem)
             if failures > 1:  # one watch that ends is nothing to speak of
                 observer.broken(self.kind, problem)
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_DELAY)
+            await backoff.wait(retry_after)
 
     async def _list_again(self, observer: Observer) -> None:
         await asyncio.sleep(self._list_after or 0.0)
@@ -126,14 +121,8 @@ class KindWatch:
 
     async def _watch(self, observer: Observer) -> bool:
         """Follow one watch to its end; tell whether something came, and it may be resumed."""
-        params = {
-            "watch": "true",
-            "resourceVersion": self._version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_SECONDS),
-        }
         came = False
-        async with self._api.stream(self._path, params, _IDLE_TIMEOUT) as lines:
+        async with watch(self._api, self._path, self._version) as lines:
             observer.broken(self.kind, "")
             async for line in lines:
                 came = True

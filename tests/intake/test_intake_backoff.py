@@ -1,0 +1,24 @@
+"""How long watches wait before they are tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from vgpu_scheduler.apiclient import WatchBackoff
+
+
+async def test_pauses_double_until_something_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        paused.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    backoff = WatchBackoff()
+    for _ in range(7):
+        await backoff.wait()
+    assert paused == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0])
+    backoff.reset()
+    await backoff.wait(30.0)
+    await backoff.wait()
+    assert paused[-2:] == [30.0, 0.4], "what the API server says goes before, and counts as one"
