@@ -145,6 +145,28 @@ def test_over_capacity_says_how_much_of_what_by_whom(seed: int) -> None:
         assert (f"{used} of {most} {unit} by {by}" in told) is (used > most)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_whose_cards_are_not_known_makes_no_card_one_that_is_used_too_much(seed: int) -> None:
+    rng, objects = np.random.default_rng(seed), healthy()
+    shares = [(int(rng.integers(1000, 9000)), 1) for _ in range(int(rng.integers(1, 4)))]
+    objects["Pod"] += [tenant(f"big-{n}", "a", ("a-gpu-1", *share)) for n, share in enumerate(shares)]
+    before = messages(look(objects))
+    unknown = tenant("garbled", "a", ("a-gpu-1", 7000, 10))
+    notes, key = unknown["metadata"]["annotations"], "hami.io/vgpu-devices-allocated"
+    match int(rng.integers(3)):
+        case 0:
+            notes[key] = "a-gpu-1,NVIDIA,much,10:;"
+        case 1:
+            del notes[key]
+        case 2:
+            notes["hami.io/vgpu-node"] = "b"
+    objects["Pod"].append(unknown)
+    report = look(objects)
+    told = [line for line in before.splitlines() if "beyond" in line]
+    assert [line for line in messages(report).splitlines() if "beyond" in line] == told
+    assert any(ref == "Pod default/garbled" for _, ref in found(report))
+
+
 def registered(objects: Objects) -> str:
     return str(named(objects, "Node", "a")["metadata"]["annotations"]["hami.io/node-nvidia-register"])
 

@@ -8,7 +8,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Device, Dimension, Usage
+from vgpu_scheduler.model import NO_USAGE, Amounts, Device, Dimension, Usage
 from vgpu_scheduler.state import Reservation
 
 _BYTES = "bytes"
@@ -114,26 +114,35 @@ def unbound(seen: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
-    """Find cards of which more is used than there is."""
+    """Find cards of which more is used than there is, by pods that are known to be on them.
+
+    A pod whose cards are not known is charged on all that it may be on: that makes no card one that is used too much.
+    """
     state = seen.cluster_engine.engine.state
     for node, uuids in state.over_capacity().items():
-        listed = seen.cluster_engine.devices(node)
+        held, listed = list(state.reservations(node)), seen.cluster_engine.devices(node)
         for uuid in uuids:
-            held = state.reservations(node)
             for dialect, devices in listed.items():
                 for device in (each for each in devices if each.uuid == uuid):
-                    message = _beyond(seen, dialect, device, _charges(held, dialect, devices, uuid))
-                    yield OVER_CAPACITY.of(
-                        ObjectRef("Node", node), f"card {uuid} is used beyond what it has: {message}", uuid
-                    )
+                    charges = _charges(held, dialect, uuid)
+                    message = _beyond(seen, dialect, device, charges)
+                    if not message and not any(_may_be_on(each, dialect, devices, uuid) for each in held):
+                        message = f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
+                    if message:
+                        message = f"card {uuid} is used beyond what it has: {message}"
+                        yield OVER_CAPACITY.of(ObjectRef("Node", node), message, uuid)
 
 
-def _charges(
-    held: Iterable[Reservation], dialect: str, devices: tuple[Device, ...], uuid: str
-) -> list[tuple[str, Amounts]]:
-    """Return the pods on a card, each with what it is charged there."""
-    charged = ((each.pod, each.device_charges(dialect, devices).get(uuid)) for each in held)
+def _charges(held: Iterable[Reservation], dialect: str, uuid: str) -> list[tuple[str, Amounts]]:
+    """Return the pods that are known to be on a card, each with what it has of it."""
+    charged = ((each.pod, each.uses.get(dialect, NO_USAGE).charges.get(uuid)) for each in held)
     return sorted((pod, amounts) for pod, amounts in charged if amounts is not None)
+
+
+def _may_be_on(held: Reservation, dialect: str, devices: tuple[Device, ...], uuid: str) -> bool:
+    """Tell whether a pod is charged on a card of which nobody knows whether it is on it."""
+    known = held.uses.get(dialect, NO_USAGE).charges
+    return uuid not in known and uuid in held.device_charges(dialect, devices)
 
 
 def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
@@ -149,7 +158,7 @@ def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequen
             whose = ", ".join(f"{pod} ({_in_unit(about, device, column, amount)})" for pod, amount in each)
             unit = "MiB" if about.unit == _BYTES else about.unit
             parts.append(f"{now} of {most} {unit} {about.name} by {whose}")
-    return "; ".join(parts) or f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
+    return "; ".join(parts)
 
 
 def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
