@@ -191,6 +191,7 @@ def test_whoever_follows_a_plan_frees_the_cards_that_it_names(seed: int) -> None
     assert idle(world) - before == set(plan.freed)
     assert before <= idle(world), "a card that was idle is used now"
     assert bool(plan.moves) == bool(plan.freed)
+    assert plan.idle == len({key for key in before if _is_ready(objects, *key)}), "who is out of service is not idle"
     for card in sorted(set(plan.cordoned) & before):
         world = world_of(*objects)
         with pytest.raises(AssertionError):  # a pod goes to that card
@@ -353,12 +354,14 @@ def test_cards_of_nodes_that_take_no_pods_are_not_freed(seed: int) -> None:
         objects += [
             owned(running(f"p{number}{card}", name, f"GPU-{name}-{card}", int(rng.integers(500, 5000))))
             for card in range(cards)
+            if rng.random() < 0.8
         ]
     plan = defrag(world_of(*objects), int(rng.integers(0, 3)))
     assert closed.isdisjoint(name for name, _ in (*plan.freed, *plan.cordoned))
     assert closed.isdisjoint(move.node for move in plan.moves)
     made = world_of(*objects)
     before = idle(made)
+    assert plan.idle == sum(name not in closed for name, _ in before)
     follow(made, plan)
     assert idle(made) - before == set(plan.freed)
     without = [obj for obj in objects if obj["metadata"]["name"] not in closed and _node_of(obj) not in closed]
@@ -367,3 +370,8 @@ def test_cards_of_nodes_that_take_no_pods_are_not_freed(seed: int) -> None:
 
 def _node_of(obj: dict[str, Any]) -> str:
     return str(obj["spec"].get("nodeName", ""))
+
+
+def _is_ready(objects: list[dict[str, Any]], name: str, card: str) -> bool:
+    (found,) = (each for each in objects if each["kind"] == "Node" and each["metadata"]["name"] == name)
+    return card not in found["metadata"]["annotations"].get("hami.io/device-cordon", "")

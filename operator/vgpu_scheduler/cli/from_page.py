@@ -98,19 +98,7 @@ def top_from_page(
     columns.print(columns.sorted(_named(subject, names, rows), listing.sort_by), listing, f"there are no {subject}")
 
 
-def _with_closed(value: Any) -> Any:
-    """Return plain values in which it stands how much is closed, by what is free."""
-    if isinstance(value, list):
-        return [_with_closed(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"used", "total", "free"} and all(isinstance(each, int) for each in value.values()):
-        return {**value, "closed": max(value["total"] - value["used"], 0) - value["free"]}
-    return {name: _with_closed(each) for name, each in value.items()}
-
-
 def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
-    answer = _with_closed(answer)
     if subject == "models":
         return MODELS, msgspec.convert(answer.get("models"), list[usage.ModelUsage])
     if subject == "namespaces":

@@ -26,18 +26,23 @@ class UsedAmount:
 
     Attributes
     ----------
-    closed
-        What nobody has, and nobody gets: cards that are unhealthy or cordoned have it.
+    free
+        What somebody can get: what is left of cards in service. A card that is used beyond what it has takes nothing
+        off what is left of others.
     """
 
     used: int
     total: int
-    closed: int = 0
+    free: int
 
-    @property
-    def free(self) -> int:
-        """What is left, never less than nothing."""
-        return max(self.total - self.used - self.closed, 0)
+    @classmethod
+    def of_card(cls, used: int, total: int, *, in_service: bool) -> UsedAmount:
+        """Return what is used of one card."""
+        return cls(used, total, max(total - used, 0) if in_service else 0)
+
+    def __add__(self, other: UsedAmount) -> UsedAmount:
+        """Add what other cards have."""
+        return UsedAmount(self.used + other.used, self.total + other.total, self.free + other.free)
 
     @property
     def percent(self) -> int:
@@ -168,6 +173,7 @@ class NamespaceUsage:
     quotas: tuple[QuotaReport, ...] = ()
 
 
+_NOTHING: Final = UsedAmount(0, 0, 0)
 Usage = CardUsage | NodeUsage | ModelUsage | PodUsage | NamespaceUsage
 
 
@@ -175,12 +181,7 @@ def as_json(row: Usage) -> dict[str, object]:
     """Return the values of a row as plain ones, for scripts."""
     found: dict[str, object] = {}
     for name, value in asdict(row).items():
-        held = getattr(row, name)
-        found[name] = (
-            {"used": held.used, "total": held.total, "free": held.free} if isinstance(held, UsedAmount) else value
-        )
-        if isinstance(value, tuple):
-            found[name] = list(value)
+        found[name] = list(value) if isinstance(value, tuple) else value
     return found
 
 
@@ -218,9 +219,9 @@ def _cards_of(
         if device.part:
             continue
         amounts = used[device.uuid]
-        parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts))
-        slots = UsedAmount(amounts[_SLOTS], device.total[_SLOTS])
-        memory, cores, slots = ((part if device.state == "ready" else _closed(part)) for part in (*parts, slots))
+        in_service = device.state == "ready"
+        parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts), _slots(device, amounts))
+        memory, cores, slots = (UsedAmount.of_card(*part, in_service=in_service) for part in parts)
         yield CardUsage(
             node=node,
             card=card_name(device.vendor, device.uuid),
@@ -237,10 +238,6 @@ def _cards_of(
         )
 
 
-def _closed(held: UsedAmount) -> UsedAmount:
-    return replace(held, closed=held.free)
-
-
 def is_idle(world: World, card: CardUsage) -> bool:
     """Tell whether nobody has anything of a card now."""
     row = world.engine.state.nodes.row(card.node)
@@ -251,15 +248,21 @@ def is_idle(world: World, card: CardUsage) -> bool:
     return not any(any(used[uuid]) for uuid in uuids if card_name(card.vendor, uuid) == card.card)
 
 
-def _memory(dialect: Dialect, device: Device, used: Amounts) -> UsedAmount:
+def _memory(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
+    """Return how much memory is used of a card, and how much it has, in MiB."""
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
-    return UsedAmount(used[column] * unit // MIB, device.total[column] * unit // MIB)
+    return used[column] * unit // MIB, device.total[column] * unit // MIB
 
 
-def _cores(dialect: Dialect, device: Device, used: Amounts) -> UsedAmount:
+def _cores(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
+    """Return how much compute is used of a card, and how much it has, in percent."""
     column = dialect.inventory.cores
     total = device.total[column]
-    return UsedAmount(round(device.compute_percent(used[column], total)), 100 if total else 0)
+    return round(device.compute_percent(used[column], total)), 100 if total else 0
+
+
+def _slots(device: Device, used: Amounts) -> tuple[int, int]:
+    return used[_SLOTS], device.total[_SLOTS]
 
 
 def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
@@ -274,21 +277,14 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
     """Add up cards; one that two dialects register is one card."""
     if len({card.dialect for card in listed}) > 1:
         listed = _each_once(listed)
-    idle = free = stranded = 0
-    used, total, closed = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+    idle = stranded = 0
+    memory = cores = slots = _NOTHING
     pods: set[str] = set()
     for card in listed:
-        for number, held in enumerate((card.memory, card.cores, card.slots)):
-            used[number] += held.used
-            total[number] += held.total
-            closed[number] += held.closed
+        memory, cores, slots = memory + card.memory, cores + card.cores, slots + card.slots
         pods.update(card.pods)
-        if card.state == "ready":
-            left, is_idle = card.memory.free, card.idle
-            free += left
-            idle += is_idle
-            stranded += 0 if is_idle else left
-    memory, cores, slots = map(UsedAmount, used, total, closed)
+        idle += card.idle and card.state == "ready"
+        stranded += 0 if card.idle else card.memory.free
     return NodeUsage(
         node=name,
         cards=len(listed),
@@ -297,7 +293,7 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
         cores=cores,
         slots=slots,
         pods=len(pods),
-        fragmentation=100 * stranded // free if free else 0,
+        fragmentation=100 * stranded // memory.free if memory.free else 0,
     )
 
 
@@ -322,7 +318,7 @@ def _as_one(card: CardUsage, again: CardUsage) -> CardUsage:
 
 def _one_of(held: UsedAmount, again: UsedAmount) -> UsedAmount:
     """Return what is held of one card by way of two registrations: nobody gets the rest."""
-    return _closed(UsedAmount(held.used + again.used, held.total))
+    return UsedAmount(held.used + again.used, held.total, 0)
 
 
 def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:
@@ -338,7 +334,6 @@ def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:
 
 
 def _model(dialect: str, model: str, listed: Sequence[CardUsage]) -> ModelUsage:
-    ready = [card for card in listed if card.state == "ready"]
     together = summed(model, listed)
     return ModelUsage(
         model=model,
@@ -348,9 +343,9 @@ def _model(dialect: str, model: str, listed: Sequence[CardUsage]) -> ModelUsage:
         unhealthy=sum(card.state == "unhealthy" for card in listed),
         cordoned=sum(card.state == "cordoned" for card in listed),
         memory=together.memory,
-        free_memory=sum(card.memory.free for card in ready),
+        free_memory=together.memory.free,
         cores=together.cores,
-        free_cores=sum(card.cores.free for card in ready),
+        free_cores=together.cores.free,
         slots=together.slots,
         pods=together.pods,
     )
@@ -376,7 +371,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
             held.append(card_name(device.vendor, uuid) if device else uuid)
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
             if device is not None:
-                cores += _cores(dialect, device, amounts).used
+                cores += _cores(dialect, device, amounts)[0]
             elif usage.vendors.get(uuid) in dialect.inventory.in_percent:
                 cores += amounts[dialect.inventory.cores]
             else:
