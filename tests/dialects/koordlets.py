@@ -91,7 +91,8 @@ class Fleet:
         for number, gibs in enumerate(sizes or [random.choice([16, 24, 40, 81], size=4), [40] * 4, [16] * 4, [24, 81]]):
             name = f"node-{number}"
             cards = {
-                f"{minor}/GPU-{name}-{minor}": (100, int(size) * GIB + 7 * 1024, 100) for minor, size in enumerate(gibs)
+                f"gpu/{minor}/GPU-{name}-{minor}": (100, int(size) * GIB + 7 * 1024, 100)
+                for minor, size in enumerate(gibs)
             }
             self.devices[name] = device_object(name, cards)
             offered = long({"core": f"{len(cards)}00", "ratio": f"{len(cards)}00", "memory": "1000Gi", "rdma": "200"})
