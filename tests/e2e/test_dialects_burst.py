@@ -23,6 +23,7 @@ EACH = 200
 WHOLE = 5
 """How many of them ask for a whole card."""
 ISOLATED = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+HINT = "scheduling.koordinator.sh/device-allocate-hint"
 NODES, CARDS = 4, 8
 """Nodes of each, and the cards of a node."""
 
@@ -42,7 +43,8 @@ async def sides(cluster: Cluster) -> AsyncIterator[tuple[VolcanoPlugin, Koordlet
             koordlet = await stack.enter_async_context(Koordlet(plane.url, **access))
             for number in range(NODES):
                 await plugin.register(f"volcano-{number}", CARDS)
-                await koordlet.register(f"koordinator-{number}", CARDS, labels=ISOLATED if number % 2 else {})
+                labels = ISOLATED if number % 2 else {}
+                await koordlet.register(f"koordinator-{number}", CARDS, labels=labels, rdma=1, functions=16)
                 await koordlet.list_devices(f"koordinator-{number}")
             yield plugin, koordlet
     finally:
@@ -54,7 +56,7 @@ def mixed(number: int) -> tuple[Obj, Obj, Obj]:
     """Return a pod of each dialect.
 
     The first ones ask for whole cards, most others for a share of a card, some for shares of two, some for more of one;
-    every other one of Koordinator's for an isolated share.
+    every other one of Koordinator's for an isolated share, and some of those for a virtual function, too.
     """
     if number < WHOLE:
         return (
@@ -70,7 +72,20 @@ def mixed(number: int) -> tuple[Obj, Obj, Obj]:
     shared = {"koordinator.sh/gpu.shared": "2"} if two == 2 else {}
     koordinator = asking(f"k-{number}", **share, **shared)
     koordinator["metadata"]["labels"] = ISOLATED if number % 2 else {}
+    if number % 8 == 3:
+        koordinator = with_function(koordinator)
     return hami, volcano, koordinator
+
+
+def with_function(pod: Obj) -> Obj:
+    """Return a pod that asks for a virtual function of an RDMA device as well."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    (main,) = spec["containers"]
+    amounts = {**main["resources"]["requests"], "koordinator.sh/rdma": "1"}
+    return {
+        "metadata": {**metadata, "annotations": {HINT: '{"rdma": {"vfSelector": {}}}'}},
+        "spec": {**spec, "containers": [{**main, "resources": {"limits": amounts, "requests": amounts}}]},
+    }
 
 
 def handed_out(side: VolcanoPlugin | Koordlet, prefix: str) -> dict[str, Any]:
@@ -133,8 +148,8 @@ async def test_the_books_are_those_of_all_plugins_after_the_leader_was_killed_in
             }
             koordinator = {
                 node: {
-                    name.removeprefix("gpu/"): (cores, memory, ratio)
-                    for name, (_, memory, cores, ratio) in held.items()
+                    name: (cores, memory, ratio) if name.startswith("gpu/") else (share,)
+                    for name, (share, memory, cores, ratio) in held.items()
                 }
                 for node, held in by_dialect(ledger, "koordinator").items()
             }
