@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import Device, DimensionRoles, Piece
+from vgpu_scheduler.model import Device, DimensionRoles, Partition, PartitionTable, Piece
 from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
 
 if TYPE_CHECKING:
     from vgpu_scheduler.model import Amounts
 
 ROWS = 6
+LABELS = ((), (("rack", "1"),), (("rack", "2"), ("rail", "1")))
+TABLES = (None, PartitionTable((Partition((0, 1)), Partition((2, 3), 2, 400))), PartitionTable(only=True))
 LINKS = (20, -3, 2**50, 300)
 CHANGES = st.lists(
     st.tuples(
@@ -38,6 +41,8 @@ def devices(row: int, number: int, version: int) -> tuple[Device, ...]:
             numa=index // 2,
             healthy=(version + index) % 3 != 0,
             cordoned=(version + index) % 4 == 0,
+            labels=LABELS[(version + index) % 3],
+            partitions=TABLES[version % 3] if index % 2 else None,
             links=tuple((f"{row}-{other}", LINKS[(version + index * other) % len(LINKS)]) for other in range(8))
             if (version + row) % 3
             else (),
@@ -49,6 +54,24 @@ def devices(row: int, number: int, version: int) -> tuple[Device, ...]:
 def trimmed(amounts: Amounts) -> Amounts:
     """Devices have two dimensions here: the third is left out where nothing is used of it."""
     return amounts if amounts[2] else amounts[:2]
+
+
+def partitions(matrix: DeviceMatrix, first: int, last: int) -> list[PartitionTable | None]:
+    """Return the table of each of some devices, read back from the columns."""
+    tables, numbers = matrix.partitions
+    found: list[PartitionTable | None] = []
+    for number in numbers[first:last].tolist():
+        within = range(tables.first[number], tables.last[number]) if number >= 0 else range(0)
+        listed = (
+            Partition(
+                tuple(member for member in range(62) if int(tables.mask[each]) >> member & 1),
+                int(tables.score[each]),
+                int(tables.bandwidth[each]) if tables.bandwidth[each] >= 0 else None,
+            )
+            for each in within
+        )
+        found.append(PartitionTable(tuple(listed), only=bool(tables.only[number])) if number >= 0 else None)
+    return found
 
 
 def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[str, Amounts]]]) -> None:
@@ -69,6 +92,10 @@ def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[
         assert columns.vendor[first:last].tolist() == [matrix.vendor_number(d.vendor) for d in listed]
         models = [matrix.models[number] for number in columns.model[first:last].tolist()]
         assert models == [(d.vendor, d.type, d.mode) for d in listed]
+        label_sets, numbers = matrix.label_sets
+        assert [label_sets[n] for n in numbers[first:last].tolist()] == [(d.vendor, d.labels) for d in listed]
+        table = next((d.partitions for d in listed if d.partitions is not None), None)
+        assert partitions(matrix, first, last) == [table] * len(listed)
         over = [d.uuid for d in listed if (np.array(used.get(d.uuid, (0, 0, 0))) > np.array([*d.total, 0])).any()]
         assert matrix.over_capacity(row) == over
         block = int(columns.pair_first[row])
@@ -117,6 +144,27 @@ def test_lists_that_change_for_ever_do_not_let_the_matrix_grow() -> None:
     for version in range(500):
         matrix.replace(version % 3, devices(version % 3, 8, version))
     assert matrix.size <= 2 * 3 * 8
+
+
+def test_nothing_is_kept_of_labels_and_partitions_that_no_node_has() -> None:
+    matrix = DeviceMatrix(3)
+    stays = dataclasses.replace(devices(0, 1, 1)[0], labels=LABELS[1], partitions=TABLES[1])
+    matrix.replace(0, [stays])
+    for number in range(5000):
+        table = PartitionTable((Partition((0, 1), number), Partition((2, 3), number)))
+        labels = (("serial", str(number)),)
+        here = [dataclasses.replace(d, labels=labels, partitions=table) for d in devices(1, 2, 0)]
+        matrix.replace(1 + number % 2, here)
+        if number % 3:
+            matrix.clear(1 + number % 2)
+    few = 65  # as many as are not worth dropping
+    (label_sets, numbers), (tables, _) = matrix.label_sets, matrix.partitions
+    assert len(label_sets) <= few
+    assert tables.only.shape[0] <= few
+    assert tables.size.shape[0] <= 2 * few
+    first = int(matrix.columns.first[0])
+    assert label_sets[numbers[first]] == (stays.vendor, stays.labels)
+    assert partitions(matrix, first, first + 1) == [TABLES[1]]
 
 
 def test_rows_beyond_the_first_ones() -> None:

@@ -173,7 +173,8 @@ class ShareChoice:
             return np.zeros(devices.size, dtype=np.bool_)
         label_sets, numbers = devices.label_sets
         out = [vendor in wanted and not wanted[vendor](dict(labels)) for vendor, labels in label_sets]
-        return np.array(out or [False], dtype=np.bool_)[numbers]
+        # Rows that no node uses come last, where the number -1 finds them.
+        return np.array([*out, False], dtype=np.bool_)[numbers]
 
     def _goes_by_tree(self, devices: DeviceMatrix) -> bool:
         """Tell whether some claim may go by the tree; none does where no node has one, and none is required."""

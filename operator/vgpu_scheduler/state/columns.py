@@ -66,10 +66,19 @@ class InternedColumn(Generic[_Value]):
             self.ids[row] = value_id
             self.version += 1
 
+    def fill(self, rows: slice, value: _Value | None) -> None:
+        """Give neighbouring rows one value, or none."""
+        self.ids[rows] = ABSENT if value is None else self._id(value)
+        self.version += 1
+
     def grow(self, rows: int) -> None:
         """Make room for more rows, without values."""
+        self.move(np.arange(self.ids.shape[0]), rows)
+
+    def move(self, taken: NDArray[np.int64], rows: int) -> None:
+        """Let some rows follow each other from the first one on, and have so many rows; the others have no values."""
         ids = np.full(rows, ABSENT, dtype=np.int32)
-        ids[: self.ids.shape[0]] = self.ids
+        ids[: taken.shape[0]] = self.ids[taken]
         self.ids = ids
 
     def _id(self, value: _Value) -> int:

@@ -12,7 +12,6 @@ from vgpu_scheduler.kernels import (
     CORES,
     NO_GROUP,
     NO_PAIRS,
-    NO_TABLE,
     DeviceColumns,
     PartitionTables,
     Role,
@@ -21,6 +20,7 @@ from vgpu_scheduler.kernels import (
     role_row,
 )
 from vgpu_scheduler.model import PLAIN_SCHEMA, WHOLE, Amounts, Compute, Device, DimensionRoles, Piece
+from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.partitions import PartitionRegister
 from vgpu_scheduler.state.pieces import PieceTable
@@ -34,7 +34,7 @@ _PER_DEVICE = (
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
 _OF_DEVICE = frozenset(DeviceColumns._fields[2 : 2 + len(_PER_DEVICE)])
 """The fields of :class:`DeviceColumns` that they are."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_label_set", "_partition_table", "_part")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute", "_part")
 _KINDS = tuple(Compute)
 
 LabelSet = tuple[str, tuple[tuple[str, str], ...]]
@@ -70,8 +70,8 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
-        self._partitions = PartitionRegister()
-        self._label_sets: dict[LabelSet, int] = {}
+        self._partitions = PartitionRegister(_MIN_ROWS)
+        self._label_sets: InternedColumn[LabelSet] = InternedColumn(_MIN_ROWS)
         self._schemas: dict[DimensionRoles, int] = {}
         self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
         self._schema_number(PLAIN_SCHEMA)
@@ -97,9 +97,7 @@ class DeviceMatrix:
         self._in_percent = np.zeros(rows, dtype=np.bool_)
         self._has_slices = np.zeros(rows, dtype=np.bool_)
         self._compute = np.zeros(rows, dtype=np.int8)
-        self._label_set = np.zeros(rows, dtype=np.int32)
         self._part = np.zeros(rows, dtype=np.bool_)
-        self._partition_table = np.full(rows, NO_TABLE, dtype=np.int64)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -124,13 +122,16 @@ class DeviceMatrix:
 
     @property
     def label_sets(self) -> tuple[Sequence[LabelSet], NDArray[np.int32]]:
-        """Interned (vendor, labels), in the order of their numbers, and the number of each device, shape (D,)."""
-        return tuple(self._label_sets), self._label_set
+        """Interned (vendor, labels), in the order of their numbers, and the number of each device, shape (D,).
+
+        Of device rows that no node uses it is -1.
+        """
+        return self._label_sets.values, self._label_sets.ids
 
     @property
-    def partitions(self) -> tuple[PartitionTables, NDArray[np.int64]]:
+    def partitions(self) -> tuple[PartitionTables, NDArray[np.int32]]:
         """The partition tables, and the number of that of the node that each device is on, shape (D,)."""
-        return self._partitions.tables, self._partition_table
+        return self._partitions.tables, self._partitions.ids
 
     def live_models(self) -> frozenset[str]:
         """Return the types of the devices that are listed now."""
@@ -292,13 +293,12 @@ class DeviceMatrix:
         self._compute[new] = [_KINDS.index(device.compute) for device in devices]
         self._explained[new] = True
         self._part[new] = [device.part for device in devices]
-        self._partition_table[new] = self._partitions.number(devices)
+        self._partitions.fill(new, next((d.partitions for d in devices if d.partitions is not None), None))
         for number, device in enumerate(devices, start=first):
             self._vendor[number] = self.vendor_number(device.vendor)
             model = (device.vendor, device.type, device.mode)
             self._model[number] = self._models.setdefault(model, len(self._models))
-            label_set = (device.vendor, device.labels)
-            self._label_set[number] = self._label_sets.setdefault(label_set, len(self._label_sets))
+            self._label_sets.set(number, (device.vendor, device.labels))
             self._uuids.append(device.uuid)
         self._end += len(devices)
         self._live += len(devices)
@@ -316,7 +316,10 @@ class DeviceMatrix:
         """Take all devices from a node row."""
         self.ensure_rows(row + 1)
         self.reset_usage(row)  # the rows stay behind as a gap, in which nothing is used
-        self._live -= int(self._last[row] - self._first[row])
+        gap = slice(int(self._first[row]), int(self._last[row]))
+        self._partitions.fill(gap, None)
+        self._label_sets.fill(gap, None)
+        self._live -= gap.stop - gap.start
         self._first[row] = self._last[row] = 0
         for uuid in self._positions.pop(row, ()):
             others = tuple(other for other in self._rows_of.pop(uuid) if other != row)
@@ -382,6 +385,8 @@ class DeviceMatrix:
         new = self._per_device(_COLUMNS)
         for target, source in zip(new, old, strict=True):
             target[: len(taken)] = source[taken]
+        self._partitions.move(taken, size)
+        self._label_sets.move(taken, size)
         self._uuids = [self._uuids[int(number)] for number in taken]
         end = 0
         for row in order:

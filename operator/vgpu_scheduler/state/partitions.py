@@ -1,37 +1,34 @@
-"""Which devices of nodes are given out together, as tables: each distinct one once."""
+"""Which devices of nodes are given out together, as tables: each distinct one that a node has once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from vgpu_scheduler.kernels import NO_TABLE, PartitionTables, partition_mask
-from vgpu_scheduler.model import Device, PartitionTable
+from vgpu_scheduler.kernels import PartitionTables, partition_mask
+from vgpu_scheduler.model import PartitionTable
+from vgpu_scheduler.state.columns import InternedColumn
 
 
-class PartitionRegister:
-    """Partition tables by number; nodes of one model share theirs.
+class PartitionRegister(InternedColumn[PartitionTable]):
+    """The partition table of the node that each device is on, where it has one; nodes of one model share theirs."""
 
-    Attributes
-    ----------
-    tables : PartitionTables
-        The tables as the kernels take them.
-    """
+    __slots__ = ("_joined", "_joined_of")
 
-    def __init__(self) -> None:
-        self._numbers: dict[PartitionTable, int] = {}
-        self.tables = _NO_TABLES
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self._joined = _NO_TABLES
+        self._joined_of = (self.epoch, 0)
 
-    def number(self, devices: Sequence[Device]) -> int:
-        """Return the number of the table that devices of a node have, or ``NO_TABLE``."""
-        table = next((device.partitions for device in devices if device.partitions is not None), None)
-        if table is None:
-            return NO_TABLE
-        if table not in self._numbers:
-            self._numbers[table] = len(self._numbers)
-            self.tables = _joined(self.tables, _columns(table))
-        return self._numbers[table]
+    @property
+    def tables(self) -> PartitionTables:
+        """The tables as the kernels take them, in the order of their ids."""
+        epoch, known = self._joined_of
+        if epoch != self.epoch:
+            self._joined, known = _NO_TABLES, 0
+        if known < len(self.values):
+            self._joined = _joined(self._joined, *map(_columns, self.values[known:]))
+        self._joined_of = (self.epoch, len(self.values))
+        return self._joined
 
 
 def _columns(table: PartitionTable) -> PartitionTables:
@@ -45,11 +42,14 @@ def _columns(table: PartitionTable) -> PartitionTables:
     return PartitionTables(first, last, np.array([table.only], dtype=np.bool_), size, mask, score, bandwidth)
 
 
-def _joined(tables: PartitionTables, more: PartitionTables) -> PartitionTables:
-    """Return tables with those of others after them."""
-    count = tables.size.shape[0]
-    shifted = more._replace(first=more.first + count, last=more.last + count)
-    return PartitionTables(*(np.concatenate(both) for both in zip(tables, shifted, strict=True)))
+def _joined(*tables: PartitionTables) -> PartitionTables:
+    """Return tables one after the other."""
+    before = np.cumsum([0, *(each.size.shape[0] for each in tables)])
+    shifted = (
+        each._replace(first=each.first + count, last=each.last + count)
+        for each, count in zip(tables, before, strict=False)
+    )
+    return PartitionTables(*(np.concatenate(column) for column in zip(*shifted, strict=True)))
 
 
 _NONE = np.zeros(0, dtype=np.int64)

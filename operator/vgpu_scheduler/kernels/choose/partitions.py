@@ -33,7 +33,7 @@ class PartitionTerms(NamedTuple):
     """Which claims go by partitions, and what they want of them."""
 
     tables: PartitionTables
-    table: NDArray[np.int64]  # (D,) the number of the table of the node that a device is on, or NO_TABLE
+    table: NDArray[np.int32]  # (D,) the number of the table of the node that a device is on, or NO_TABLE
     claims: NDArray[np.bool_]  # (C,) whether a claim goes by them
     required: bool  # cards of no partition do not do
     first_only: bool  # only partitions of the lowest score
