@@ -15,6 +15,10 @@ from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.volcano_quirks import VOLCANO
 from tests.naive.webhook.quirks import WebhookQuirk
 
+KNOWN = frozenset(
+    quirk.value for quirk in (*ALL, *Quirk26, *VendorQuirk, *WebhookQuirk, *KubernetesQuirk, *KOORDINATOR, *VOLCANO)
+)
+"""The quirks of all twins."""
 LIST = Path(__file__).parent.parent / "vectors" / "deviations.toml"
 
 
@@ -27,12 +31,15 @@ class Deviation:
     reason
         Why not.
     cases
-        Ids of cases, or patterns for them, in which it makes a difference; none where only a test of its own shows it.
+        Ids of cases, or patterns for them, in which it makes a difference.
+    test
+        The test that shows it, where no case does: file and function, separated by ``::``.
     """
 
     quirk: str
     reason: str
     cases: tuple[str, ...]
+    test: str = ""
 
     def covers(self, case_id: str) -> bool:
         """Tell whether the case is on the list."""
@@ -52,19 +59,16 @@ class Deviations:
         Raises
         ------
         ValueError
-            If it names no quirk, or one twice, or gives no reason.
+            If it names no quirk, or one twice, or gives no reason, or neither cases nor a test that show it.
         """
-        known = {
-            quirk.value
-            for quirk in (*ALL, *Quirk26, *VendorQuirk, *WebhookQuirk, *KubernetesQuirk, *KOORDINATOR, *VOLCANO)
-        }
         found = []
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            if name not in known:
+            if name not in KNOWN:
                 raise ValueError(f"{path}: {name!r} is no quirk of a twin")
-            if not entry.get("reason") or "cases" not in entry:
-                raise ValueError(f"{path}: {name!r} needs a reason and cases")
-            found.append(Deviation(name, entry["reason"], tuple(entry["cases"])))
+            cases, test = tuple(entry.get("cases", ())), entry.get("test", "")
+            if not entry.get("reason") or bool(cases) is bool(test):
+                raise ValueError(f"{path}: {name!r} needs a reason, and cases or a test")
+            found.append(Deviation(name, entry["reason"], cases, test))
         return cls(tuple(found))
 
     def listed(self, case_id: str) -> frozenset[str]:

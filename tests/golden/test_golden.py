@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.golden.__main__ import DEFAULT, main
-from tests.golden.deviations import Deviation, Deviations
+from tests.golden.deviations import KNOWN, Deviation, Deviations
 from tests.golden.outcome import Outcome
 from tests.golden.runner import NOT_RUN, Suite, Tally, UnreadableError, find, judge, run, suite_of
 
@@ -263,11 +263,21 @@ def test_patterns_cover_cases() -> None:
     assert Deviations((deviation,)).unused(frozenset({"sc210-00001"})) == ["no-padding: sa210-00*"]
 
 
+def test_every_quirk_of_a_twin_is_listed_once_with_what_shows_it() -> None:
+    assert {deviation.quirk for deviation in DEVIATIONS.all} == KNOWN
+    for deviation in DEVIATIONS.all:
+        if deviation.test:
+            file, _, name = deviation.test.partition("::")
+            assert f"\ndef {name}(" in (Path(__file__).parent / file).read_text(), deviation.quirk
+
+
 def test_a_deviation_needs_a_reason(tmp_path: Path) -> None:
     for text in (
         "[unheard-of]\nreason = 'x'\ncases = ['a']",
         "[no-padding]\ncases = ['a']",
         "[no-padding]\nreason = 'x'",
+        "[no-padding]\nreason = 'x'\ncases = []",
+        "[no-padding]\nreason = 'x'\ncases = ['a']\ntest = 'b'",
     ):
         (tmp_path / "list.toml").write_text(text)
         with pytest.raises(ValueError, match=r"list\.toml"):

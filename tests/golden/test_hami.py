@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from tests.golden import hami
-from tests.golden.deviations import Deviations
 from tests.naive import hami as naive
-from tests.naive.hami_quirks import ALL, NONE, Quirk
+from tests.naive.hami_quirks import ALL, NONE
 
 Obj = dict[str, Any]
 
@@ -39,14 +38,6 @@ CARD = {
     "health": True,
     "migProfiles": [PROFILE],
 }
-
-UNSEEN = {Quirk.MIG_ENTRIES_JOINED, Quirk.MIG_OVERLAP_IGNORED}
-"""What no recorded case shows, and the tests here do."""
-
-
-def test_every_quirk_shows_somewhere() -> None:
-    cases = {deviation.quirk: deviation.cases for deviation in Deviations.read().all}
-    assert {quirk for quirk in Quirk if not cases[quirk.value]} == UNSEEN
 
 
 def pod(limits: Obj, node: str = "", **annotations: str) -> Obj:

@@ -8,13 +8,12 @@ import pytest
 from tests.golden import hami as products
 from tests.golden import hami_makers, hami_vendors
 from tests.golden.__main__ import DEFAULT
-from tests.golden.deviations import Deviations
 from tests.golden.runner import find
 from tests.naive import hami
 from tests.naive.hami import Answer
 from tests.naive.hami_wire import Bad
 from tests.naive.vendors.gosort import _Sort, go_sort
-from tests.naive.vendors.quirks import ALL, VendorQuirk
+from tests.naive.vendors.quirks import ALL
 
 Obj = dict[str, Any]
 
@@ -38,20 +37,6 @@ NVIDIA = {
     "defaultMemory": 0,
     "defaultCores": 0,
 }
-
-UNSEEN = {
-    VendorQuirk.MASKS_SUMMED,
-    VendorQuirk.RUNS_BY_POSITION,
-    VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY,
-    VendorQuirk.ZERO_STILL_GIVES,
-    VendorQuirk.GIGABYTES_BY_SIZE,
-}
-"""What no recorded case shows, and the tests here do."""
-
-
-def test_every_quirk_shows_somewhere() -> None:
-    without = {deviation.quirk for deviation in Deviations.read().all if not deviation.cases}
-    assert {quirk for quirk in VendorQuirk if quirk.value in without} == UNSEEN
 
 
 def case(config: Obj, node: Obj, wants: Obj, pods: list[Obj] | None = None, **annotations: str) -> Obj:

@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 from tests.golden import hami_claims, hami_webhook
-from tests.golden.deviations import Deviations
-from tests.naive.webhook.quirks import ALL, WebhookQuirk
+from tests.naive.webhook.quirks import ALL
 from tests.naive.webhook.review import review
 
 Obj = dict[str, Any]
-
-UNSEEN = {
-    WebhookQuirk.CORES_ABOVE_WHOLE_COUNTED,
-    WebhookQuirk.DEFAULT_COUNT_BESIDE_REQUEST,
-    WebhookQuirk.ENV_APPENDED_AGAIN,
-    WebhookQuirk.REQUESTED_MEMORY_OVERLOOKED,
-}
-"""What no recorded case shows, and the tests here do."""
 
 NVIDIA = hami_claims.CONFIG["nvidia"]
 ILUVATAR = {
@@ -46,11 +37,6 @@ def both(given: Obj) -> tuple[Obj, Obj]:
     ours = review(given)[0]
     assert hami_webhook.comparable(hami_webhook.product(given)) == hami_webhook.comparable(ours)
     return review(given, ALL)[0], ours
-
-
-def test_every_quirk_shows_somewhere() -> None:
-    cases = {deviation.quirk: deviation.cases for deviation in Deviations.read().all}
-    assert {quirk for quirk in WebhookQuirk if not cases[quirk.value]} == UNSEEN
 
 
 def test_a_default_count_is_not_set_beside_a_request() -> None:

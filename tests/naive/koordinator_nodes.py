@@ -207,11 +207,9 @@ def picks_of(by_type: Mapping[str, Sequence[Slot]], world: World) -> Picks | Non
     for kind in [*types, *(kind for kind in by_type if kind not in types)]:
         least, each = desired(by_type[kind], kind, world)
         most = least
-        if joint and kind in types[1:]:
+        if joint and kind in types[1:] and kind != "gpu":
             least = max(least, len(near)) if joint.same_switch else least
             most = max(least, len(near))
-        if kind == "gpu" and not world.switch(KoordinatorQuirk.JOINT_GIVES_MORE):
-            least = most = world.wanted[kind].count
         found = pick(by_type[kind], kind, (least, most, each), near if kind in types[1:] else set(), world)
         if not found:
             return None
@@ -273,11 +271,9 @@ def pick(
         scope = hint.get("requiredTopologyScope", "")
         if scope or (all(s.place for s in every) and not (ask.shared and ask.count > 1)):
             return [Pick(slot, each) for slot in in_scope(every, own, ask, scope, world)]
-    order = ordered(own, each, world.strategy)
-    fitting = [slot for slot in order if slot.room_for(each)]
+    fitting = [slot for slot in ordered(own, each, world.strategy) if slot.room_for(each)]
     if near:
-        order = in_turns(order if world.switch(KoordinatorQuirk.UNFIT_TAKES_A_TURN) else fitting, near, world)
-        fitting = [slot for slot in order if slot.room_for(each)]
+        fitting = in_turns(fitting, near, world)
     picks = []
     for slot in fitting:
         function = None
