@@ -13,7 +13,7 @@ from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import BARRED_BY_SELECTOR
 from vgpu_scheduler.kernels.sentinels import NO_CARD, NO_PARTITION, NO_REASON, NO_VENDOR
-from vgpu_scheduler.kernels.share_request import ChoiceTerms, ShareRequest, ShareScratch, why_not
+from vgpu_scheduler.kernels.share_request import ChoiceTerms, ClaimOnNode, ShareRequest, why_not
 
 
 @kernel
@@ -28,17 +28,9 @@ def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: in
 
 
 @kernel
-def keep_claim_scope(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    scopes: ScopeTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
-) -> bool:
+def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: ScopeTerms, here: ClaimOnNode) -> bool:
     """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
-    claim, base, wanted = here
+    claim, base, wanted, used, scratch, counts = here
     tried = scratch.tried[: used.shape[0]]
     vendor = request.claims.vendor[claim]
     known = has_tree(columns, vendor, base, used.shape[0])
@@ -67,17 +59,9 @@ def keep_claim_scope(
 
 
 @kernel
-def take_partition(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: PartitionTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
-) -> bool:
+def take_partition(columns: DeviceColumns, request: ShareRequest, terms: PartitionTerms, here: ClaimOnNode) -> bool:
     """Pick the devices of the best partition that nobody uses anything of; False where there is none."""
-    claim, base, wanted = here
+    claim, base, wanted, used, scratch, counts = here
     free, taken, found = 0, 0, 0
     for position in range(used.shape[0]):
         device = base + position
@@ -119,14 +103,12 @@ def _is_used(used: NDArray[np.int64]) -> bool:
 
 
 @kernel
-def _function_of(
-    columns: DeviceColumns, request: ShareRequest, vendor: int, base: int, position: int, used: NDArray[np.int64]
-) -> int:
+def _function_of(columns: DeviceColumns, request: ShareRequest, here: ClaimOnNode, vendor: int, position: int) -> int:
     """Return the first device of a vendor that belongs to one at a position and that nobody has, or ``NO_CARD``.
 
     It belongs to the device whose ordinal its group is.
     """
-    best = NO_CARD
+    base, used, best = here.base, here.used, NO_CARD
     for other in range(used.shape[0]):
         device = base + other
         if columns.vendor[device] != vendor or columns.group[device] != columns.ordinal[base + position]:
@@ -142,35 +124,21 @@ def _function_of(
 
 @kernel
 def take_function(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    pick: tuple[int, int],
+    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode, number: int, position: int
 ) -> int:
     """Take what goes with a pick, the number and position of which are given; return the reason why there is none."""
-    claim, base, _ = here
-    number, position = pick
-    vendor = terms.functions[claim]
+    vendor = terms.functions[here.claim]
     if vendor == NO_VENDOR:
         return NO_REASON
-    function = _function_of(columns, request, vendor, base, position, used)
-    terms.scratch.functions[claim, number] = function
+    function = _function_of(columns, request, here, vendor, position)
+    terms.scratch.functions[here.claim, number] = function
     return NO_REASON if function != NO_CARD else reasons.NO_FUNCTION
 
 
 @kernel
-def follow(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-) -> tuple[int, int]:
+def follow(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode) -> tuple[int, int]:
     """Prepare the choice of devices near those that were picked first; return how many there must be, and may be."""
-    claim, base, wanted = here
+    claim, base, wanted, used, scratch, _ = here
     if not terms.joint.one_each[claim]:
         return wanted, wanted
     first = scratch.picks[terms.joint.first, : terms.scratch.picked[terms.joint.first]]
@@ -185,16 +153,14 @@ def follow(
 
 
 @kernel
-def is_near_enough(
-    columns: DeviceColumns, terms: ChoiceTerms, claim: int, scratch: ShareScratch, counts: NDArray[np.int16]
-) -> bool:
+def is_near_enough(columns: DeviceColumns, terms: ChoiceTerms, here: ClaimOnNode) -> bool:
     """Tell whether the picks of a claim are below the switches that they must be below."""
     joint = terms.joint
-    if not joint.follows[claim] or not joint.same:
+    if not joint.follows[here.claim] or not joint.same:
         return True
-    first, picks = scratch.picks[joint.first], scratch.picks[claim]
-    number, picked = terms.scratch.picked[joint.first], terms.scratch.picked[claim]
+    first, picks = here.scratch.picks[joint.first], here.scratch.picks[here.claim]
+    number, picked = terms.scratch.picked[joint.first], terms.scratch.picked[here.claim]
     if are_same_switches(columns, first[:number], picks[:picked]):
         return True
-    counts[reasons.OTHER_NUMA] = picked
+    here.counts[reasons.OTHER_NUMA] = picked
     return False

@@ -63,6 +63,17 @@ class ShareScratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, M) device numbers
 
 
+class ClaimOnNode(NamedTuple):
+    """A claim for which devices of a node are sought."""
+
+    claim: int
+    base: int  # the number of the node's first device
+    wanted: int  # how many devices
+    used: NDArray[np.int64]  # (devices, K) what is used of the node's devices when the claim is served
+    scratch: ShareScratch
+    counts: NDArray[np.int16]  # receives the number of devices that were passed over, by reason
+
+
 @kernel
 def why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
     """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is what is used of it, shape (K,)."""

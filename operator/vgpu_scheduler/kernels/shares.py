@@ -28,7 +28,14 @@ from vgpu_scheduler.kernels.share_choice import (
     take_function,
     take_partition,
 )
-from vgpu_scheduler.kernels.share_request import ChoiceTerms, ChoosyRequest, ShareRequest, ShareScratch, why_not
+from vgpu_scheduler.kernels.share_request import (
+    ChoiceTerms,
+    ChoosyRequest,
+    ClaimOnNode,
+    ShareRequest,
+    ShareScratch,
+    why_not,
+)
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -80,25 +87,19 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
 
 @kernel
 def _pick(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms | None,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
+    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode, most: int
 ) -> int:
     """Pick among the devices that were not tried yet, the best first; return how many are picked."""
-    claim, base, wanted = here
+    claim, base, _, used, scratch, counts = here
     tried = scratch.tried[: used.shape[0]]
     picked = 0
     position = _next(columns, request.claims.vendor[claim], base, scratch.score, tried)
-    while position != NO_CARD and picked < wanted:
+    while position != NO_CARD and picked < most:
         tried[position] = True
         reason = why_not(columns, request, claim, base + position, used[position])
         if terms is not None:  # noqa: SIM102 - without terms the compiler leaves all of it out
             if reason == NO_REASON:
-                reason = take_function(columns, request, terms, here, used, (picked, position))
+                reason = take_function(columns, request, terms, here, picked, position)
         if reason == NO_REASON:
             scratch.picks[claim, picked] = base + position
             picked += 1
@@ -110,15 +111,10 @@ def _pick(
 
 @kernel
 def _book(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms | None,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
+    columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode, picked: int
 ) -> None:
-    """Book what a claim has picked, as many as ``here`` ends with."""
-    claim, base, picked = here
+    """Book the devices that a claim has picked, as many as there are."""
+    claim, base, _, used, scratch, _ = here
     picks = scratch.picks[claim]
     for i in range(picked):
         for dimension in range(used.shape[1]):
@@ -132,61 +128,45 @@ def _book(
 
 
 @kernel
-def _pick_by_terms(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
-) -> int:
+def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode) -> int:
     """Pick as the terms say; return how many are picked, 0 where they are too few."""
-    claim, base, wanted = here
+    claim, wanted = here.claim, here.wanted
     if terms.partitions.claims[claim]:
-        if take_partition(columns, request, terms.partitions, here, used, scratch, counts):
+        if take_partition(columns, request, terms.partitions, here):
             return wanted
-        if is_bound_to_partitions(terms.partitions, base):
+        if is_bound_to_partitions(terms.partitions, here.base):
             return 0
-        counts[:] = 0
+        here.counts[:] = 0
     by_tree = terms.scopes.level[claim] != BY_SCORE
-    if by_tree and not keep_claim_scope(columns, request, terms.scopes, here, used, scratch, counts):
+    if by_tree and not keep_claim_scope(columns, request, terms.scopes, here):
         return 0
     least, most = wanted, wanted
     if terms.joint.follows[claim]:
-        least, most = follow(columns, request, terms, here, used, scratch)
-    picked = _pick(columns, request, terms, (claim, base, most), used, scratch, counts)
+        least, most = follow(columns, request, terms, here)
+    picked = _pick(columns, request, terms, here, most)
     if picked >= least:
         return picked
     if picked > 0:
-        counts[reasons.TOO_FEW] = picked
+        here.counts[reasons.TOO_FEW] = picked
     return 0
 
 
 @kernel
-def _fit_claim(
-    columns: DeviceColumns,
-    request: ShareRequest,
-    terms: ChoiceTerms | None,
-    here: tuple[int, int, int],
-    used: NDArray[np.int64],
-    scratch: ShareScratch,
-    counts: NDArray[np.int16],
-) -> bool:
+def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
-    claim, base, wanted = here
-    scratch.tried[: used.shape[0]] = False
+    wanted = here.wanted
+    here.scratch.tried[: here.used.shape[0]] = False
     if terms is None:
-        picked = _pick(columns, request, terms, here, used, scratch, counts)
+        picked = _pick(columns, request, terms, here, wanted)
         if picked < wanted and picked > 0:
-            counts[reasons.TOO_FEW] = picked
+            here.counts[reasons.TOO_FEW] = picked
         enough = picked >= wanted
     else:
-        picked = _pick_by_terms(columns, request, terms, here, used, scratch, counts)
-        terms.scratch.picked[claim] = picked
-        enough = picked >= wanted and is_near_enough(columns, terms, claim, scratch, counts)
+        picked = _pick_by_terms(columns, request, terms, here)
+        terms.scratch.picked[here.claim] = picked
+        enough = picked >= wanted and is_near_enough(columns, terms, here)
     if enough:
-        _book(columns, request, terms, (claim, base, picked), used, scratch)
+        _book(columns, request, terms, here, picked)
     return enough
 
 
@@ -240,7 +220,7 @@ def _fit_node(
         if choice < wanted:
             counts[reasons.TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, terms, (claim, base, wanted), used, scratch, counts):
+        if not _fit_claim(columns, request, terms, ClaimOnNode(claim, base, wanted, used, scratch, counts)):
             return False
     counts[:] = 0
     return True
