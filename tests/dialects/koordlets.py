@@ -15,6 +15,7 @@ import numpy as np
 from tests.apiserver.binaries import AssetsUnavailableError, koordlet_hooks
 from tests.conftest import unavailable
 from tests.dialects.koordinator_objects import ALLOCATED, DIALECT, long
+from tests.placing import place
 
 from vgpu_devcluster import device_object
 from vgpu_scheduler.engine import Engine, EngineOptions
@@ -106,20 +107,15 @@ class Fleet:
     def place(self, waiting: Obj) -> Bound | None:
         """Have a pod decided and bound; return it, None where there is no room."""
         self._now += 1.0
-        pod = decode_pod(waiting)
-        self.engine.observe_pod(pod, self._now)
-        decision = self.engine.attempt(self._now)
-        assert decision is not None
-        assert decision.uid == pod.uid
-        if decision.placement is None:
-            self.engine.remove_pod(pod.uid, self._now)
+        found = place(self.engine, waiting, self._now)
+        if found is None:
             return None
-        written = self.engine.dialects.annotations(decision.placement, self._now, pod)
-        self.engine.confirmed(pod.uid)
-        metadata, spec = waiting["metadata"], {**waiting["spec"], "nodeName": decision.placement.node}
-        running = {**waiting, "metadata": {**metadata, "annotations": written}, "spec": spec}
+        placement, written = found
+        metadata, spec = waiting["metadata"], {**waiting["spec"], "nodeName": placement.node}
+        annotations = {**metadata.get("annotations", {}), **written}
+        running = {**waiting, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
         self.engine.observe_pod(decode_pod(running), self._now)
-        self.bound.append(Bound(running, decision.placement))
+        self.bound.append(Bound(running, placement))
         return self.bound[-1]
 
     def fill(self, pods: int) -> None:

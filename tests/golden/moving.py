@@ -24,6 +24,7 @@ from tests.naive import koordinator, koordinator_books, koordinator_nodes, volca
 from tests.naive.hami_quirks import Switches
 from tests.naive.koordinator_quirks import KoordinatorQuirk
 from tests.naive.volcano_quirks import VOLCANO, VolcanoQuirk
+from tests.placing import place
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
@@ -132,17 +133,11 @@ class Fleet:
         self._now += 1.0
         another = _as_another(wire, f"more-{number}")
         waiting = {**another, "spec": {**wire["spec"], "schedulerName": OURS}}
-        pod = decode_pod(waiting)
-        self.engine.observe_pod(pod, self._now)
-        decision = self.engine.attempt(self._now)
-        assert decision is not None
-        assert decision.uid == pod.uid
-        if decision.placement is None:
-            self.engine.remove_pod(pod.uid, self._now)
+        found = place(self.engine, waiting, self._now)
+        if found is None:
             return None
-        written = self.engine.dialects.annotations(decision.placement, self._now, pod)
-        self.engine.confirmed(pod.uid)
-        running = _running(waiting, decision.placement.node, written)
+        placement, written = found
+        running = _running(waiting, placement.node, written)
         self.observe(running)
         return running
 
