@@ -59,7 +59,9 @@ def inlined_kernel(function: Function) -> Function:
     """Have numba compile a function as a part of the one kernel that calls it.
 
     A kernel is optimised together with all that it calls, and so again at each level of calls. One level less saves
-    seconds for what calls most of the others; elsewhere it gains nothing.
+    seconds for what calls most of the others. Each level also hands on all arrays that the kernels below it need, word
+    by word: where a call does little, as for one claim on one node, that takes a third of the time. Elsewhere it gains
+    nothing.
     """
     return cast("Function", _uncallable(njit(**_INLINED)(function)))
 

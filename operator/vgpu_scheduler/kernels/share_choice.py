@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.joint import are_same_switches, switches, take_turns
 from vgpu_scheduler.kernels.choose.partitions import MOST_MEMBERS, PartitionTerms, best_partition
 from vgpu_scheduler.kernels.choose.scopes import ScopeTerms, has_tree, is_shared, keep_scope
@@ -27,7 +27,7 @@ def selected(columns: DeviceColumns, request: ShareRequest, claim: int, base: in
     return selected
 
 
-@kernel
+@inlined_kernel
 def keep_claim_scope(columns: DeviceColumns, request: ShareRequest, scopes: ScopeTerms, here: ClaimOnNode) -> bool:
     """Mark as tried all devices but those of the scope that a claim is served from; False where there is none."""
     claim, base, wanted, used, scratch, counts = here

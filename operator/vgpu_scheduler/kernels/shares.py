@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import reasons
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import entry_kernel, kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.partitions import is_bound_to_partitions
 from vgpu_scheduler.kernels.choose.scopes import BY_SCORE
 from vgpu_scheduler.kernels.columns import DeviceColumns
@@ -127,7 +127,7 @@ def _book(
                     used[function - base, dimension] += columns.total[function, dimension]
 
 
-@kernel
+@inlined_kernel
 def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms, here: ClaimOnNode) -> int:
     """Pick as the terms say; return how many are picked, 0 where they are too few."""
     claim, wanted = here.claim, here.wanted
@@ -151,7 +151,7 @@ def _pick_by_terms(columns: DeviceColumns, request: ShareRequest, terms: ChoiceT
     return 0
 
 
-@kernel
+@inlined_kernel
 def _fit_claim(columns: DeviceColumns, request: ShareRequest, terms: ChoiceTerms | None, here: ClaimOnNode) -> bool:
     """Try the devices in their order, and book the picks; False when too few fit."""
     wanted = here.wanted
@@ -179,7 +179,7 @@ def _listed(columns: DeviceColumns, vendor: int, base: int, devices: int) -> int
     return count
 
 
-@kernel
+@inlined_kernel
 def _fit_node(
     columns: DeviceColumns,
     request: ShareRequest,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.sentinels import NO_CARD
 
@@ -74,7 +74,7 @@ def _comes_first(columns: DeviceColumns, one: int, other: int) -> bool:
     return columns.group[one] < columns.group[other]  # type: ignore[no-any-return]
 
 
-@kernel
+@inlined_kernel
 def _best_of_level(
     columns: DeviceColumns,
     level: int,
@@ -112,7 +112,7 @@ def _best_of_level(
     return best
 
 
-@kernel
+@inlined_kernel
 def keep_scope(
     columns: DeviceColumns,
     highest: int,
