@@ -203,4 +203,4 @@ def test_what_is_not_asked_of_a_makers_cards_is_not_missed() -> None:
     engine = engine_on(notes, {"kunlunxin.com/vxpu": "9", "vastaitech.com/va": "9"})
     assert decide(engine, {"vastaitech.com/va": "1"}, name="first").placement is not None
     both = {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576", "vastaitech.com/va": "1"}
-    assert nearest(engine, both) == "nearest: 0 of 1 shares slots free on n/V0"
+    assert nearest(engine, both) == "nearest: 0 of 1 shares free on n/V0"

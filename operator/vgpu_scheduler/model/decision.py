@@ -13,11 +13,14 @@ from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import ClusterEvent
 
 _NEAR_MISS: Final = re.compile(
-    r"nearest: (?P<shortages>\d+ of \d+ \S+ [^/;]+) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
+    r"nearest: (?P<shortages>\d+ of \d+ [^/;]+?) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
 )
 _PIECE, _PIECES = " in one piece", " in pieces"
 _TOGETHER: Final = " for containers that run together"
-_SHORTAGE: Final = re.compile(rf"(\d+) of (\d+) (\S+) (.+?)({_PIECE}|{_PIECES})?({_TOGETHER})?(?= and \d+ of |$)")
+_SHARES, _SLOTS = "shares", "slots"
+_SHORTAGE: Final = re.compile(
+    rf"(\d+) of (\d+) (?:({_SHARES})|(\S+) (.+?))({_PIECE}|{_PIECES})?({_TOGETHER})?(?= and \d+ of |$)"
+)
 
 
 class Outcome(Enum):
@@ -111,7 +114,8 @@ class Shortage:
         if unit == "bytes":
             free, asked, unit = free // MIB, -(-asked // MIB), "MiB"
         pieces = (_PIECES if self.together else _PIECE) if self.piece else ""
-        return f"{free} of {asked} {unit} {self.dimension}{pieces}{_TOGETHER if self.together else ''}"
+        what = unit if unit == _SHARES else f"{unit} {self.dimension}"
+        return f"{free} of {asked} {what}{pieces}{_TOGETHER if self.together else ''}"
 
     def __str__(self) -> str:
         """Say how much is free."""
@@ -144,8 +148,8 @@ class NearMiss:
         if found is None:
             return None
         shortages = (
-            Shortage(dimension, unit, int(free), int(asked), together=bool(together), piece=bool(piece))
-            for free, asked, unit, dimension, piece, together in _SHORTAGE.findall(found["shortages"])
+            Shortage(dimension or _SLOTS, unit or shares, int(free), int(asked), bool(together), bool(piece))
+            for free, asked, shares, unit, dimension, piece, together in _SHORTAGE.findall(found["shortages"])
         )
         return cls(found["node"], found["uuid"], tuple(shortages))
 

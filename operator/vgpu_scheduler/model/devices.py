@@ -20,10 +20,17 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One thing that a device has an amount of."""
+    """One thing that a device has an amount of.
+
+    Attributes
+    ----------
+    internal
+        It is bookkeeping of pieces and classes, of which nobody asks for an amount, and nobody is told one.
+    """
 
     name: str
     unit: str
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
             yield f"warning: you may see {seen.format(view.namespace)}: {', '.join(first)} are left out"
     for kind, right in unseen:
         yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
+    if world.nodes and not view.live and not view.has_read("Pod"):
+        yield f"warning: {view.origin}: there is no Pod among the objects: the answer assumes that nobody uses cards"
     if view.scheduler.problem:
         yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
     yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))

@@ -380,8 +380,11 @@ def held_cards(world: World, pod: Pod) -> list[str]:
                 lines.append(f"{card_name(device.vendor, uuid)} (a virtual function)")
                 continue
             card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid}{unknown}"
-            said = [_amount(about, amount) for about, amount in zip(dimensions, amounts, strict=False)]
+            known = zip(dimensions, amounts, strict=False)
+            said = [_amount(about, amount) for about, amount in known if not about.internal]
             lines.append(f"{card}: {', '.join(said)}")
+        if usage.problem:
+            lines.append(f"cards that are not known ({usage.problem}): it is charged on all that it may be on")
     return lines
 
 

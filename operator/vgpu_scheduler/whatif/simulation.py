@@ -117,7 +117,8 @@ class PodResult:
 
     def _amounts(self, amounts: Amounts) -> dict[str, Any]:
         """Return amounts by what they are of, with their units."""
-        given = list(zip(self.dimensions[: len(amounts)], amounts, strict=True))  # a piece of a card has fewer
+        known = zip(self.dimensions[: len(amounts)], amounts, strict=True)  # a piece of a card has fewer
+        given = [(dimension, amount) for dimension, amount in known if not dimension.internal]
         return {
             "amounts": {dimension.name: amount for dimension, amount in given},
             "units": {dimension.name: dimension.unit for dimension, _ in given},

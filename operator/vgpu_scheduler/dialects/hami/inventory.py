@@ -31,7 +31,9 @@ class HamiInventory:
         Dimension("slots", "shares"),
         Dimension("memory", "MiB"),
         Dimension("cores", "percent"),
-        *(Dimension(f"{number} of its schema", "shares") for number in range(1 + SLICES)),  # as much as MIG cards have
+        *(
+            Dimension(f"{number} of its schema", "", internal=True) for number in range(1 + SLICES)
+        ),  # as much as MIG cards have
     )
     memory, cores = 1, 2
     memory_unit = 2**20

@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, cut, geometry
 from vgpu_scheduler.dialects.volcano.names import MODE_MIG, VolcanoNames
 from vgpu_scheduler.model import Amounts, Device, Dimension, Piece
 
-DIMENSIONS = tuple(Dimension(f"{number} of its schema", "shares") for number in range(1 + SLICES))
+DIMENSIONS = tuple(Dimension(f"{number} of its schema", "", internal=True) for number in range(1 + SLICES))
 """Of dialects that give out instances: placements and slices."""
 _INSTANCE = re.compile(r"(?P<uuid>.*)\[(?P<group>[^\[\]]*)-(?P<position>[0-9]{1,9})\]", re.DOTALL)
 
