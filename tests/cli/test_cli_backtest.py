@@ -223,7 +223,7 @@ def test_a_snapshot_stands_for_a_log(log: Path) -> None:
     assert found["agreement"] is None
     assert found["history"]["from"] == at(0)
     assert (found["history"]["arrived"], found["history"]["placed"]) == (3, 2)
-    assert "1 pod ran still: how long it will is not known, it stays to the end" in found["history"]["problems"]
+    assert "1 pod was still running: nobody knows for how long, so it stays to the end" in found["history"]["problems"]
     assert found["replayed"]["never"] == 0.0
     assert "warning: pods that were deleted before the snapshot are not in it" in result.stderr
 

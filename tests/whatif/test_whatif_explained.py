@@ -10,7 +10,7 @@ from tests.whatif.test_whatif_defrag import world_of
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import Explanation, explain_pod
+from vgpu_scheduler.whatif import Explanation, explain_bound, explain_pod
 
 
 def explained(*objects: dict[str, Any]) -> Explanation:
@@ -70,3 +70,39 @@ def test_there_is_a_last_word_whatever_refuses_a_pod(seed: int) -> None:
     if found.answer.decision.outcome is not Outcome.PLACED:
         text = found.text()
         assert "would help:" in text or "does not suffice alone:" in text or "No change was found" in text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_bound_pod_whose_cards_nobody_knows_is_said_to_be_charged_on_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bound = running("x", "a", "GPU-a-0", int(rng.integers(1000, 9000)))
+    notes = bound["metadata"]["annotations"]
+    match int(rng.integers(3)):
+        case 0:
+            notes["hami.io/vgpu-devices-allocated"] = str(rng.choice(["", ";", "GPU-a-0,NVIDIA,much,0:;", "?"]))
+        case 1:
+            del notes["hami.io/vgpu-devices-allocated"]
+        case 2:
+            notes["hami.io/vgpu-node"] = "b"
+    bound["status"] = {
+        "phase": "Running",
+        "startTime": "2026-01-01T00:00:00Z",
+        "containerStatuses": [{"name": "main", "state": {"running": {}}}],
+    }
+    world = world_of(node("a"), bound)
+    (pod_there,) = world.bound.values()
+    (line,) = explain_bound(world, pod_there).held
+    assert line.startswith("cards that are not known (annotation hami.io/vgpu-")
+    assert line.endswith("): it is charged on all that it may be on")
+
+
+def test_bookkeeping_of_pieces_is_told_nobody() -> None:
+    registered = "GPU-m,7,40536,100,NVIDIA-A100-SXM4-40GB,0,true,0,mig:"
+    made = node("m")
+    made["metadata"]["annotations"]["hami.io/node-nvidia-register"] = registered
+    world = world_of(made, pod("asked", {GPU: 1, MEMORY: 4000}))
+    (asked,) = world.pending.values()
+    found = explain_pod(world, asked)
+    assert found.answer.node == "m"
+    ((card,),) = found.answer.as_json()["containers"]
+    assert set(card["amounts"]) == set(card["units"]) == {"slots", "memory", "cores"}

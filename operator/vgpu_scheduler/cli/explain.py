@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
+from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, print_pod_warnings, wrapped
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
@@ -128,7 +129,8 @@ def _show(told: Sequence[PodExplanation], key: str, output: str, names: Sequence
     elif output not in FOR_PEOPLE:
         dump(told[0].plain if key else [each.plain for each in told], output)
     else:
-        click.echo("\n\n".join("\n".join(each.lines) for each in told))
+        text = "\n\n".join("\n".join(each.lines) for each in told)
+        click.echo(wrapped(text, shutil.get_terminal_size().columns) if on_terminal() and output != WIDE else text)
     raise SystemExit(max(each.status for each in told))
 
 

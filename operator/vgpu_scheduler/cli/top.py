@@ -289,7 +289,9 @@ def _named(
     for name in question.names:
         if not any(names(name, each) for each in known):
             subject = question.subject
-            raise WorldError(f"{subject}: there is no {subject[:-1]} {name} with cards{did_you_mean(name, known)}")
+            among = f" among those that match {question.listing.selector}" if question.labels is not None else ""
+            what = f"there is no {subject[:-1]} {name} with cards{among}"
+            raise WorldError(f"{subject}: {what}{did_you_mean(name, known)}")
     return [row for row in rows if any(names(name, name_of(row)) for name in question.names)]
 
 

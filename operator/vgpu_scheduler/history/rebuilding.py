@@ -50,8 +50,8 @@ def _lacks(world: World, ours: list[Pod]) -> Iterator[str]:
     yield "nodes, policies and quotas are taken to have been as they are in it all the time"
     running = sum(bool(pod.node_name) and not pod.terminal for pod in ours)
     if running:
-        they_stay = "it will is not known, it stays" if running == 1 else "they will is not known, they stay"
-        yield f"{counted(running, 'pod')} ran still: how long {they_stay} to the end"
+        was, it, stays = ("was", "it", "stays") if running == 1 else ("were", "they", "stay")
+        yield f"{counted(running, 'pod')} {was} still running: nobody knows for how long, so {it} {stays} to the end"
     unknown = sum(bool(pod.node_name) and placed_at(world.written(pod), pod) is None for pod in ours)
     if unknown:
         was, it_counts = ("it was", "it counts") if unknown == 1 else ("they were", "they count")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -17,6 +18,8 @@ from vgpu_scheduler.whatif import World
 INTERRUPTED = 130
 """What a shell calls the end by Ctrl-C."""
 _ERROR = 2
+_ITEM = "  - "
+"""How an item of a list begins."""
 
 
 def print_view_warnings(world: World, view: ClusterView) -> None:
@@ -40,6 +43,16 @@ def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[De
 def on_terminal() -> bool:
     """Tell whether a terminal shows the answer."""
     return sys.stdout.isatty()
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break the lines of lists that are longer than a terminal is wide; tables and other lines stay as they are."""
+    return "\n".join(_broken(line, width) if line.startswith(_ITEM) else line for line in text.splitlines())
+
+
+def _broken(line: str, width: int) -> str:
+    indent = " " * len(_ITEM)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def in_colour() -> bool:
