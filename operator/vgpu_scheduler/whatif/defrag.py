@@ -40,7 +40,7 @@ class Plan:
     taken
         Those of them that would take freed cards at once, by card.
     idle
-        How many cards in service, on nodes that take pods, are idle already.
+        How many cards in service are idle already, as ``top`` counts them.
     """
 
     freed: tuple[Spot, ...]
@@ -162,14 +162,11 @@ class _Planner:
         cordoned, made = self._with_fewest_cordons(moves, emptied, idle)
         freed = [_spot(card) for card in cards(self._world) if card.idle and _spot(card) not in idle_now]
         self._moves.uncordon_all()
-        already = sum(card.idle and among(card) and self._is_open(card) for card in listed)
+        already = sum(card.idle and card.state == "ready" and among(card) for card in listed)
         return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay, idle=already)
 
     def _keeps(self, why: str) -> None:
         self._stay[why] = self._stay.get(why, 0) + 1
-
-    def _is_open(self, card: CardUsage) -> bool:
-        return card.state == "ready" and not is_closed(self._world, card.node)
 
     def _left_out(self, card: CardUsage) -> str:
         """Return why a card is not emptied whatever is on it; empty where it may be."""
