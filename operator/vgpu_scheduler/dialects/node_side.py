@@ -64,14 +64,14 @@ def version_of_image(image: str, name: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class UnservedPod:
-    """A turn that a pod will not take any more; the node side would still give it to that pod, and to no other.
+    """A pod that ended before its device plugin served it: the plugin would take it for the next one with its key.
 
     Attributes
     ----------
     node
-        Where.
+        Where it was bound.
     plugin_key
-        Which one; see :meth:`NodeSide.plugin_key`.
+        What the plugin knows it by; see :meth:`NodeSide.plugin_key`.
     """
 
     node: str
@@ -79,9 +79,9 @@ class UnservedPod:
 
 
 class NodeSide(Protocol):
-    """The node side of one ecosystem: its locks, its turns and its answers.
+    """The node side of one ecosystem: its locks, its plugin keys and its answers.
 
-    One that says nothing of turns and of what it serves has no turns, and serves all that can be claimed.
+    One that says nothing of plugin keys and of what it serves has no keys, and serves all that can be claimed.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class NodeSide(Protocol):
     def plugin_key(self, claims: PodClaims) -> str:
         """Return what a node side without a lock knows a pod by, in the words of what pods ask for.
 
-        Of the pods of a node with the same turn it serves the oldest. Empty where it has other ways.
+        Among a node's pods with the same key, the plugin serves the oldest. Empty if it recognises pods in another way.
         """
         del claims
         return ""
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return the turn that the node side still has for a pod which will not take it; None if there is none."""
+        """Return where and by which key the node side still waits for a pod that ended unserved; None if nowhere."""
         del pod
         return None
 

@@ -63,7 +63,7 @@ class Reserver:
 
 
 class _Basis(NamedTuple):
-    """What it rests on that an assumed placement holds; nothing else is looked at for it.
+    """The inputs of the check of an assumed placement that held: while all of them are unchanged, it still holds.
 
     Attributes
     ----------

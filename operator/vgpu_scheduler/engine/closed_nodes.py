@@ -37,12 +37,14 @@ __all__ = [
 
 
 class UnservedPods:
-    """Keeps which pods have lost which turns.
+    """Remembers, by plugin key and node, the pods that ended before their device plugin served them.
+
+    The plugin would take each of them for the next pod with the same key.
 
     Parameters
     ----------
     node_side
-        Tells which turn a pod has lost.
+        Tells where a pod ended unserved, and by which key its device plugin knows it.
     """
 
     def __init__(self, node_side: NodeSide) -> None:
@@ -150,7 +152,7 @@ class NodeClosure:
         The value of that lock, or the UID of the pod that the plugin has not answered, or that may be there; the name
         of one that cannot be read.
     plugin_key
-        The turn of the pods that are kept away, where others have lost it; there is neither lock nor value then.
+        The key of the pods that are kept away, where one with it ended unserved; there is neither lock nor value then.
     """
 
     cause: Cause

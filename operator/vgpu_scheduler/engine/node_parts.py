@@ -67,12 +67,12 @@ class ColumnCache:
 _PARTS_BYTES: Final = 32 * 2**20
 """Memory for parts without what they know of nodes."""
 _PART: Final = 16 * 2**10
-"""What one takes beside what its pods say, with the claims of these and with what of its filters nodes keep."""
+"""Estimated bytes of one part, its pods' specs and annotations apart: their claims, the nodes' share of its filters."""
 _COLUMNS_BYTES: Final = 40 * 2**20
 """Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
 _BYTES_PER_NODE: Final = 86
-"""What a part knows of a node takes so many."""
+"""Bytes of a part's columns per node row."""
 
 
 class NodeParts:
@@ -115,8 +115,8 @@ class NodeParts:
     def beyond_any_card(self, pod: Pod, claimed: ResolvedClaims, remainders: QuotaRemainders) -> NodePart | None:
         """Return the node part of all pods that ask for more than any card has and are the same otherwise.
 
-        It says of each node what that of the pod itself would say, as long as it says that the pod fits nowhere: of
-        amounts that no card has nothing depends on how large they are.
+        All amounts beyond the largest card are treated alike, so such pods share one part. Its answers hold for the pod
+        only if it fits on no node; otherwise the pod's own part has to be asked.
 
         Returns
         -------

@@ -143,7 +143,8 @@ class ConsistentLists:
             been taken in before this one was asked for means that the store was restored from an older copy: what is
             known is then forgotten in favour of the list.
         since
-            What ``listed`` was when this list was asked for; what it is now if it is not given.
+            What ``listed`` returned when this list was asked for. The default is what it returns now: no other list was
+            taken in meanwhile.
         """
         listed = self.listed(kind)
         since = listed if since is None else since

@@ -152,7 +152,8 @@ class Filtered:
     pre_filter_reason
         Why no node is tried; None if they are.
     passing
-        The rows that no filter rejects, cards aside, where there is a cluster part; else all rows.
+        With a cluster part: the rows that no filter but the card filter rejects; none if ``pre_filter_reason`` is set.
+        Without one: all rows, including those that the node part rejects.
     """
 
     def __init__(self, node: NodePart, cluster: ClusterPart | None, pod: Pod, rows: NDArray[np.int64]) -> None:

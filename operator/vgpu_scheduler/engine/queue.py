@@ -136,7 +136,10 @@ class SchedulingQueue:
         self._activate(entry, event)
 
     def prioritise(self, uid: str, priority: int | None) -> None:
-        """Have the turn of a pod come by another priority than it is added with; None for that one, from then on."""
+        """Queue a pod by this priority (that of its group) instead of the one that it is added with.
+
+        With None, the latter counts again when the pod is added next.
+        """
         if priority is None:
             self._priorities.pop(uid, None)
             return

@@ -167,7 +167,8 @@ class ObjectStream(Generic[_Value]):
     def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
         """Read an object, but for one that is known already: answers to our writes and lists may come first.
 
-        A caller that shows all bound pods has to show each, known or not.
+        With a selection, every object is read and shown even if it is known: whoever waits until *all* bound pods are
+        shown counts on each.
         """
         if self._selection is None:
             with suppress(DecodeError):  # what is wrong with it is said when it is read

@@ -203,7 +203,7 @@ class Preemption:
         The policy that allows it, as ``source_of`` names it.
     gang
         The UIDs of the pods of its group, itself among them, that get room together; empty for one that gets it by
-        itself. Each victim is one of one of them, and some of these may have none.
+        itself. Every victim is listed with exactly one of them; a pod of the gang may have no victim.
     """
 
     node: str

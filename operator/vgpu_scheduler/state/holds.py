@@ -126,12 +126,13 @@ def _discard(sets: dict[str, dict[str, None]], key: str, uid: str) -> None:
 def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Reservation]:
     """Return what has to be kept on a node for each of some pods while others are still there.
 
-    What a pod holds that leaves for several of them counts for one of them: for the first, as far as that needs it.
+    If a leaving pod makes room for several holds, what it frees is credited to the first hold as far as that needs it,
+    then to the next; never twice.
 
     Parameters
     ----------
     holds
-        The room, in the order in which what leaves counts.
+        The holds, in the order in which they are credited.
     there
         What those hold that have to leave and have not, by UID; of pods that may be on any card nothing counts.
     """

@@ -101,7 +101,9 @@ class NodeTable:
 
     @property
     def holders_version(self) -> NDArray[np.int64]:
-        """Like ``version``; it rises, too, with what else matters of the pods there to those who have them end.
+        """Like ``version``; it rises, too, with what matters to preemption alone.
+
+        That is: a pod there was bound, or its group got another priority.
 
         Shape (capacity,).
         """

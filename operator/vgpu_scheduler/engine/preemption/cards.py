@@ -77,8 +77,8 @@ class CardSearch:
         Parameters
         ----------
         lower
-            The pods of the node that may end, with those that end together with them, and each of which at least one
-            has to end; those without cards make no difference.
+            The units that may be evicted. At least one pod of each would have to be evicted: the caller leaves out
+            units whose end costs nothing. Units that hold no card are ignored.
 
         Returns
         -------

@@ -50,15 +50,15 @@ class EarlierNominations:
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
 
-        What pods hold that end on the node of a nomination is as good as free: where that is enough for the pod, its
-        room is there. Else others are searched that would have to leave that node, too. Without any that end so,
-        nothing is kept but what every nominated pod has. Pods that are placed together get their room together, where
-        as many of them as are needed are nominated and others end for any of them: for all of them, then.
+        If pods on the nominated node are already terminating for a preemption, their room is counted as free. If that
+        suffices, the room is kept; otherwise further victims on that node are searched for. If none is terminating, no
+        room is kept: the nomination counts as any other does. Pods that are placed together get their room together, or
+        none does: as many as the group needs must be nominated, and pods must be terminating for at least one of them.
 
         Parameters
         ----------
         foreign
-            The UIDs of pods that somebody else nominated: they have no more than that, whoever ends.
+            The UIDs of pods that somebody else nominated: no room is kept for them, whoever is terminating.
         """
         waiting = [pod for pod in self._nominated() if pod.uid not in foreign and self._may_be_restored(pod)]
         done = set[str]()

@@ -59,9 +59,9 @@ class GroupDisruption:
         return "" if key is None else str(key)
 
     def is_needed(self, pod: Pod, unit: Unit) -> bool:
-        """Tell whether a pod is nothing without those of some pods that are of its group.
+        """Tell whether evicting a unit would make a waiting pod of the same group useless.
 
-        They end whole, or so few of the group are left without them that the pod is not placed by itself any more.
+        So it is if the group ends as a whole, or if fewer than its minimum would be left, the waiting pod among them.
         """
         groups = self._groups
         key = None if groups is None else groups.key_of(pod.uid)

@@ -36,8 +36,9 @@ class LowestPriorities(NamedTuple):
     rows
         Their rows, shape (m,).
     priority
-        Up to which priority all pods of each have to end at least; one of that priority has to. It is ``NO_PRIORITY``
-        where the room of those is enough whose end costs nothing. Shape (m,).
+        For each node, the lowest priority p such that the pod fits once all pods of priority p or lower have ended; so
+        at least one victim has priority p. It is ``NO_PRIORITY`` where the room of those is enough whose end costs
+        nothing. Shape (m,).
     start
         When the youngest pod of that priority began; shape (m,).
     """
