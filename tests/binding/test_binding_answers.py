@@ -397,4 +397,4 @@ async def test_attempts_and_answers_are_told(tmp_path: Path) -> None:
         assert (refused.attempts, bound.attempts, bound.node) == (1, 2, "node-a")
         assert refused.came == bound.came < bound.ended - 10
         for told in b.attempts:
-            assert told.came <= told.decided <= told.turn <= told.sent <= told.ended
+            assert told.came <= told.decided <= told.turn_at <= told.sent <= told.ended

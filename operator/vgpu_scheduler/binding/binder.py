@@ -56,16 +56,16 @@ class Binder:
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
         self.stats = BindStats()
-        self._turns = BindLanes(
+        self._lanes = BindLanes(
             context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere
         )
-        self._dry_runs = BindingDryRuns(context, self._sender, self._turns, self.stats, self._not_carried_out)
+        self._dry_runs = BindingDryRuns(context, self._sender, self._lanes, self.stats, self._not_carried_out)
         self._closed = ClosedNodeWatch(context, self.locker, options.poll_interval)
         self._in_doubt = InDoubtBindings(
             context, self.locker, self._sender, self._closed, options.poll_interval, self._settle_doubt
         )
         self._volumes = VolumeBinder(context, options)
-        self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
+        self._plugins = PluginTurn(context, self.locker, self._lanes, self._closed, options)
         context.port.node_changed.listen(self._node_changed)
         context.port.volume_claim_changed.listen(self._volumes.volume_claim_changed)
 
@@ -102,11 +102,11 @@ class Binder:
         if any(decision.placement and decision.placement.volumes for decision in decisions):
             self._tasks.start(self._join_with_volumes(group))
         else:
-            self._turns.join(group)
+            self._lanes.join(group)
 
     def leave(self, uid: str) -> bool:
         """Have a pod decided anew that waits at a node; see :meth:`BindLanes.leave`."""
-        return self._turns.leave(uid)
+        return self._lanes.leave(uid)
 
     def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:
         self.submit(decision, left=left)
@@ -124,11 +124,11 @@ class Binder:
         except* Exception:  # one bad group must not strand its pods
             log.exception("binding the volumes of pod %s broke off", group.items[0].decision.pod)
             self.stats.failed += 1
-            self._turns.unreserve(group.items[0])
+            self._lanes.unreserve(group.items[0])
         else:
             for item in group.items:
                 item.joined = self._clock.monotonic()
-            self._turns.join(group)
+            self._lanes.join(group)
 
     def _volumes_failed(self, group: BindGroup, problem: Exception) -> None:
         """Have a group decided anew whose volumes cannot be bound as decided."""
@@ -136,9 +136,9 @@ class Binder:
         self.stats.failed += 1
         for item in group.items:
             pod = self._engine.state.pod(item.uid)
-            if pod is not None and not self._turns.stopping and not isinstance(problem, VolumeConflictError):
+            if pod is not None and not self._lanes.stopping and not isinstance(problem, VolumeConflictError):
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
-        self._turns.unreserve(group.items[0])
+        self._lanes.unreserve(group.items[0])
 
     def _is_serialized(self, decision: Decision) -> bool:
         """Tell whether the node side has to be through with a pod before the next one is bound there."""
@@ -152,7 +152,7 @@ class Binder:
         """Note that a node or one of its pods was observed anew or is gone, and wake the binds that wait there."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
-        self._turns.node_changed(name)
+        self._lanes.node_changed(name)
         self._in_doubt.node_changed(name)
         if self._may_write(0.0):
             self._closed.notice(name)
@@ -164,20 +164,20 @@ class Binder:
     @property
     def depth(self) -> int:
         """How many pods wait at nodes."""
-        return sum(self._turns.depths)
+        return sum(self._lanes.depths)
 
     @property
     def deepest(self) -> int:
         """How many pods wait at the node where most do."""
-        return max(self._turns.depths, default=0)
+        return max(self._lanes.depths, default=0)
 
     async def stop(self, grace: float) -> None:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
-        self._turns.stopping = True
+        self._lanes.stopping = True
         await self._in_doubt.stop()
         await self._closed.stop()
         await self._volumes.stop()
-        self._turns.stop()
+        self._lanes.stop()
         await self._tasks.stop(grace)
 
     # One bind --------------------------------------------------------------------------------------------------------
@@ -204,14 +204,14 @@ class Binder:
             if item.sent is None:
                 self.stats.failed += 1
                 if item.state is not BindState.BOUND:
-                    self._turns.unreserve(item)
+                    self._lanes.unreserve(item)
                 return
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
     async def _bind_serialized(self, item: BindTask) -> None:
         if not await self._plugins.begin(item):
-            self._turns.unreserve(item, Requeue.NOW)
+            self._lanes.unreserve(item, Requeue.NOW)
             return
         checked = await self._check(item)
         if checked is None:
@@ -228,18 +228,18 @@ class Binder:
         pod = self._engine.state.pod(item.uid) or pod
         if still is None:
             await self._release(item.uid, item.node, lock)
-            self._turns.unreserve(item)
+            self._lanes.unreserve(item)
         elif await self._send(item, pod, still, lock) and self._is_serialized(item.decision):
             await self._plugins.finish(item, lock)
 
     async def _check(self, item: BindTask) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
-        item.turn = self._clock.monotonic()
+        item.turn_at = self._clock.monotonic()
         await self._dry_runs.ensure(item.group)
         placement = None if item.is_over else self._engine.assumed.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
-        if placement is None or pod is None or self._turns.stopping:
-            self._turns.unreserve(item)
+        if placement is None or pod is None or self._lanes.stopping:
+            self._lanes.unreserve(item)
             return None
         if placement != item.decision.placement:
             self.stats.refitted += 1
@@ -304,7 +304,7 @@ class Binder:
         self._hooks.on_attempt(
             BindAttempt(
                 *(pod, placement.node, result.answer, item.attempts),
-                *(item.came, item.joined, item.turn, item.sent_at, self._clock.monotonic()),
+                *(item.came, item.joined, item.turn_at, item.sent_at, self._clock.monotonic()),
             )
         )
         if bound:
@@ -327,7 +327,7 @@ class Binder:
         log.info(KeyedMessage("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
         requeue = await self._not_carried_out(pod, result)
         await self._release(pod.uid, placement.node, lock)
-        self._turns.unreserve(item, requeue, result.retry_after)
+        self._lanes.unreserve(item, requeue, result.retry_after)
         return False
 
     async def _not_carried_out(self, pod: Pod, result: BindResult) -> Requeue:

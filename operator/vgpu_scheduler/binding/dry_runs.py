@@ -33,7 +33,7 @@ class BindingDryRuns:
 
     Parameters
     ----------
-    context, sender, turns
+    context, sender, lanes
         What it works with.
     stats
         Where it counts.
@@ -45,13 +45,13 @@ class BindingDryRuns:
         self,
         context: BindContext,
         sender: Sender,
-        turns: BindLanes,
+        lanes: BindLanes,
         stats: BindStats,
         not_carried_out: Callable[[Pod, BindResult], Awaitable[Requeue]],
     ) -> None:
         self._engine = context.engine
         self._sender = sender
-        self._turns = turns
+        self._lanes = lanes
         self._stats = stats
         self._not_carried_out = not_carried_out
 
@@ -90,4 +90,4 @@ class BindingDryRuns:
         """Take in that a pod would not be bound: its group is given back."""
         self._stats.failed += 1
         log.info(KeyedMessage("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))
-        self._turns.unreserve(item, await self._not_carried_out(pod, result), result.retry_after)
+        self._lanes.unreserve(item, await self._not_carried_out(pod, result), result.retry_after)

@@ -106,7 +106,7 @@ class EvictionRecord:
         self._timeout = timeout
         self._entries: defaultdict[tuple[PolicyKey, str], _Entry] = defaultdict(_Entry)
         """By policy and by the UID of the pod."""
-        self._turns: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Who reads a policy relies on what is there: until that is noted, nobody else here takes it back."""
 
     async def write(self, rules: PreemptionRules, victim: Pod, relied_on: set[PolicyKey]) -> RecordOutcome:
@@ -118,7 +118,7 @@ class EvictionRecord:
             The policies that the trial to evict the pod relies on so far; those of the rules are added.
         """
         for key, limit in rules.quotas:
-            async with self._turns[key]:
+            async with self._locks[key]:
                 entry = self._entries[key, victim.uid]
                 entry.trials += key not in relied_on
                 relied_on.add(key)
@@ -143,7 +143,7 @@ class EvictionRecord:
             Whether it has evicted the pod, or may have.
         """
         for key in relied_on:
-            async with self._turns[key]:
+            async with self._locks[key]:
                 entry = self._entries[key, victim]
                 entry.trials -= 1
                 entry.counts |= counts

@@ -173,7 +173,7 @@ class BindTask:
         When it was decided.
     came
         When the pod was first seen waiting.
-    turn, sent_at
+    turn_at, sent_at
         When its turn came, and when its Binding was sent.
     sent
         Its Binding, as long as that is on its way.
@@ -191,7 +191,7 @@ class BindTask:
     joined: float
     came: float = 0.0
     attempts: int = 0
-    turn: float = 0.0
+    turn_at: float = 0.0
     sent_at: float = 0.0
     sent: SentBinding | None = None
     asked: float = 0.0
@@ -214,7 +214,7 @@ class Lane:
 
     Attributes
     ----------
-    turn
+    current
         The pod whose turn it is; None while nobody is being bound there.
     since
         Since when nothing has moved: that turn began then, or one before it whose pod went elsewhere.
@@ -225,7 +225,7 @@ class Lane:
     def __init__(self) -> None:
         self._heap: list[tuple[Rank, BindTask]] = []
         self._committed: deque[BindTask] = deque()
-        self.turn: BindTask | None = None
+        self.current: BindTask | None = None
         self.since = self.looked_at = 0.0
         self._left = False
 
@@ -253,12 +253,12 @@ class Lane:
         """Take the next pod, whose turn it is now."""
         if not self._left:
             self.since = now
-        self.turn, self._left = self.pop(), False
-        return self.turn
+        self.current, self._left = self.pop(), False
+        return self.current
 
     def leave(self, item: BindTask) -> None:
         """Take out a pod that goes elsewhere; where it is its turn, the next one waits for the same."""
-        self._left |= item is self.turn
+        self._left |= item is self.current
         self.remove([item])
 
     def commit(self, group: BindGroup) -> None:

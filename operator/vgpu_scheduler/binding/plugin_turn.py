@@ -18,7 +18,7 @@ class PluginTurn:
 
     Parameters
     ----------
-    context, locker, turns
+    context, locker, lanes
         What it works with.
     closed
         Looks after the nodes that are closed.
@@ -30,7 +30,7 @@ class PluginTurn:
         self,
         context: BindContext,
         locker: NodeLocker,
-        turns: BindLanes,
+        lanes: BindLanes,
         closed: ClosedNodeWatch,
         options: BinderOptions,
     ) -> None:
@@ -39,7 +39,7 @@ class PluginTurn:
         self._clock = context.clock
         self._may_write = context.may_write
         self._locker = locker
-        self._turns = turns
+        self._lanes = lanes
         self._closed = closed
         self._options = options
 
@@ -50,7 +50,7 @@ class PluginTurn:
         whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self._turns.stopping and not item.is_over:
+        while not self._lanes.stopping and not item.is_over:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
                 return True
@@ -62,8 +62,8 @@ class PluginTurn:
             if self._clock.monotonic() >= deadline:
                 self._close(item.node, NodeClosure(self._why_it_waits(other, item.node), IN_TURN, other.uid))
                 return False
-            self._turns.check_waiting(item.node, f"pod {other.key} there has not been served by its device plugin")
-            await self._turns.wait(item.node)
+            self._lanes.check_waiting(item.node, f"pod {other.key} there has not been served by its device plugin")
+            await self._lanes.wait(item.node)
         return False
 
     def _why_it_waits(self, other: Pod, node: str) -> Cause:
@@ -85,7 +85,7 @@ class PluginTurn:
             The lock's value, empty where there is none; None if the pod has been given back.
         """
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self._turns.stopping and not item.is_over:
+        while not self._lanes.stopping and not item.is_over:
             node = self._engine.state.node(item.node)
             if node is None or not self._may_write(self._options.timeout):
                 break  # the node is gone, or the lease may be lost
@@ -97,19 +97,19 @@ class PluginTurn:
             if unreadable:
                 self._close(item.node, NodeClosure(Cause.POD_UNREADABLE, ANY_CARD, unreadable))
             if self._locker.is_closed(item.node, pod):
-                self._turns.unreserve(item, Requeue.NOW)
+                self._lanes.unreserve(item, Requeue.NOW)
                 return None
             if late:
                 break  # nobody holds the lock, and it cannot be taken
             taken, held = await self._locker.try_take(node, pod)
             if taken is not None:
-                self._turns.note_progress(item.node)
+                self._lanes.note_progress(item.node)
                 return taken
-            self._turns.check_waiting(item.node, self._locker.who_holds(item.node, kind))
+            self._lanes.check_waiting(item.node, self._locker.who_holds(item.node, kind))
             # What was decided on may have moved while the holder was read.
             if held and self._engine.state.node(item.node) is node:
-                await self._turns.wait(item.node)
-        self._turns.unreserve(item)
+                await self._lanes.wait(item.node)
+        self._lanes.unreserve(item)
         return None
 
     async def finish(self, item: BindTask, lock: str) -> None:
@@ -119,15 +119,15 @@ class PluginTurn:
         """
         node = item.node
         began = looked = self._clock.monotonic()
-        while not self._turns.stopping and not self._has_answered(item.uid, node, lock):
-            await self._turns.wait(node)
+        while not self._lanes.stopping and not self._has_answered(item.uid, node, lock):
+            await self._lanes.wait(node)
             if self._clock.monotonic() - looked >= self._options.poll_interval:
                 looked = self._clock.monotonic()
                 await self._locker.refresh(node)  # a watch that lags must not hold the lane up
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
                     return  # the lock is left over; the next pod that wants it finds that out
-            self._turns.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
+            self._lanes.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
             if self._clock.monotonic() - began > self._options.longest_wait:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""

@@ -69,9 +69,9 @@ class _Addressed(NamedTuple):
 
 
 class _Write(NamedTuple):
-    """Something that is to be written, its turn, and the bytes that it keeps in memory until then."""
+    """Something that is to be written, its place in the order, and the bytes that it keeps in memory until then."""
 
-    turn: int
+    order: int
     number: int
     send: Callable[[], Awaitable[None]]
     size: int
@@ -116,7 +116,7 @@ class Reporter:
         self._put_so_far = 0
         self._queued_bytes = 0
         self._workers: list[asyncio.Task[None]] = []
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """What is held while the status of a pod is written, by UID."""
         self.dropped = 0
 
@@ -187,7 +187,7 @@ class Reporter:
             self._waiting.report(pod, report, now)
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
         try:
-            async with self._turn(pod.uid):
+            async with self._lock(pod.uid):
                 if not is_allowed():
                     return None
                 response = await self._patch_condition(about, report, {"nominatedNodeName": node})
@@ -292,24 +292,24 @@ class Reporter:
         if not self._put(_FIRST, lambda: self._condition(about, report), bytes_of(report)):
             self._waiting.was_lost(pod.uid, self._clock.monotonic())  # what was never written must be said again
 
-    def _put(self, turn: int, send: Callable[[], Awaitable[None]], size: int) -> bool:
+    def _put(self, order: int, send: Callable[[], Awaitable[None]], size: int) -> bool:
         if self._queue.full() or self._queued_bytes + size > _QUEUED_BYTES:
             self.dropped += 1
             return False
         self._put_so_far += 1
-        self._queue.put_nowait(_Write(turn, self._put_so_far, send, size))
+        self._queue.put_nowait(_Write(order, self._put_so_far, send, size))
         self._queued_bytes += size
         return True
 
     async def _condition(self, pod: _Addressed, report: Report) -> None:
-        async with self._turn(pod.uid):
+        async with self._lock(pod.uid):
             # Said anew since, or the pod is on its way to a node, by us or a later leader: nobody must contradict that.
             if self._waiting.written(pod.uid, report) and self._leads():
                 await self._patch_condition(pod, report, {})
 
-    def _turn(self, uid: str) -> asyncio.Lock:
+    def _lock(self, uid: str) -> asyncio.Lock:
         """Return what only one write to the status of a pod holds: of two under way the older one might arrive last."""
-        return self._turns.setdefault(uid, asyncio.Lock())
+        return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _patch_condition(self, pod: _Addressed, report: Report, more: Mapping[str, str]) -> ApiResponse:
         """Write a condition, and more of the status with it; nothing else is written to that meanwhile."""

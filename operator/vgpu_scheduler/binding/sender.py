@@ -100,7 +100,7 @@ class BindAttempt:
         When the pod was first seen waiting.
     decided
         When the node was decided, and the volumes were bound.
-    turn
+    turn_at
         When the pod's turn at its node came.
     sent
         When the Binding was sent for the last time; the node's lock was taken between its turn and then.
@@ -114,7 +114,7 @@ class BindAttempt:
     attempts: int
     came: float
     decided: float
-    turn: float
+    turn_at: float
     sent: float
     ended: float
 

@@ -110,7 +110,7 @@ class BindLanes:
     async def _next(self, node: str) -> BindTask | None:
         """Wait for the next turn at a node; None when nobody waits there any more."""
         lane = self._lanes[node]
-        lane.turn = None
+        lane.current = None
         while len(lane):
             item = lane.head
             if len(item.group.items) > 1 and item.state is BindState.QUEUED:
@@ -195,7 +195,7 @@ class BindLanes:
         return frozenset(node for node, lane in self._lanes.items() if self._is_slow(lane, now))
 
     def _is_slow(self, lane: Lane, now: float) -> bool:
-        return lane.turn is not None and now - lane.since >= self._options.slow_after
+        return lane.current is not None and now - lane.since >= self._options.slow_after
 
     def check_waiting(self, node: str, why: str) -> None:
         """Look at those that wait at a node while a turn goes on.
@@ -216,7 +216,7 @@ class BindLanes:
         slow, fruitless, gone = self._slow_nodes(), 0, 0
         waiting = [
             item
-            for item in filter(None, (lane.turn, *lane.all()))
+            for item in filter(None, (lane.current, *lane.all()))
             if not item.group.has_sent_bindings and not item.is_over
         ]
         for item in sorted(waiting, key=lambda item: item.asked):
@@ -282,7 +282,7 @@ class BindLanes:
 
     def leave(self, uid: str) -> bool:
         """Have a pod decided anew that waits at a node; False if it waits nowhere, or if its Binding was sent."""
-        waiting = (item for lane in self._lanes.values() for item in (lane.turn, *lane.all()) if item is not None)
+        waiting = (item for lane in self._lanes.values() for item in (lane.current, *lane.all()) if item is not None)
         item = next((item for item in waiting if item.uid == uid and not item.is_over), None)
         if item is None or item.group.has_sent_bindings:
             return False
@@ -308,7 +308,7 @@ class BindLanes:
         nodes = {item.node for item in group.items if item.node}
         for node in nodes:
             lane = self._lanes[node]
-            if lane.turn is not None or not self._is_next(lane, group):
+            if lane.current is not None or not self._is_next(lane, group):
                 return False
         if len(group.items) > 1:
             if not all(self._is_served(item) for item in group.items if item.node):

@@ -64,7 +64,7 @@ def version_of_image(image: str, name: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class UnservedPod:
-    """A pod that ended before its device plugin served it: the plugin would take it for the next one with its key.
+    """A pod that ended, or started, unserved: its device plugin would take it for the next one with its key.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class NodeSide(Protocol):
 
 
 class LocklessNodeSide(NodeSide):
-    """A node side that finds the allocation on the pod that it starts: no lock, no turns, no answer."""
+    """A node side that finds the allocation on the pod that it starts: no lock, no plugin keys, no answer."""
 
     def lock(self, claims: PodClaims) -> NodeLock | None:
         """Return none."""

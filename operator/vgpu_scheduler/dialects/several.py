@@ -211,7 +211,7 @@ class JoinedNodeSide(NodeSide):
         return "" if side is None else side.plugin_key(claims)
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return the turn that a node side still has for a pod which will not take it; of several the first one's."""
+        """Return where and by which key a node side still waits for a pod that ended unserved; the first of several."""
         return next(filter(None, (side.unserved_pod(pod) for side in self._by_name.values())), None)
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
 """Nodes that take no pod, or not every pod, for now.
 
 The device plugins of some serve nobody: a lock is not released, or a plugin is silent (:class:`ClosedNodes`). On some a
-pod blocks the turn of others (:class:`UnservedPods`). Of some the kubelet rejected a pod (:class:`RejectedNodes`): it
+pod blocks others of its key (:class:`UnservedPods`). Of some the kubelet rejected a pod (:class:`RejectedNodes`): it
 knows more of its node than the API server shows (pods of other schedulers that were bound at the same moment, NUMA
 nodes, a device plugin that fails), and the pod that replaces it would otherwise get the same node again.
 
@@ -239,7 +239,7 @@ class ClosedNodes:
         lock
             The lock.
         plugin_key
-            Which turn they need, where the node side goes by that.
+            What the device plugin knows them by, where it goes by that.
         serialized
             Whether they are served in turn.
         """

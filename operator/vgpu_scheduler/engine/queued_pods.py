@@ -204,9 +204,9 @@ class UnschedulablePods:
         for classes in self._classes.values():
             for rank in classes.get(equivalence, ()):
                 ready = ready_at(rank.uid)
-                turn = max(ready, now), rank
-                if found is None or turn < found:
-                    found = turn
+                sort_key = max(ready, now), rank
+                if found is None or sort_key < found:
+                    found = sort_key
                 if ready <= now:
                     break
         return "" if found is None else found[1].uid
@@ -309,7 +309,7 @@ class QueuedPod:
         doublings = min(max(self.attempts - 1, 0), 10)
         return self.attempted_at + min(INITIAL_BACKOFF * float(1 << doublings), MAX_BACKOFF)
 
-    def turn(self, now: float) -> tuple[float, Rank]:
+    def sort_key(self, now: float) -> tuple[float, Rank]:
         """Return when its turn comes if it is woken now: pods that back off come later."""
         return max(self.ready_at, now), self.rank
 
@@ -317,7 +317,7 @@ class QueuedPod:
         """Tell whether its turn, which it waits for, comes before that of another one would."""
         if self.place is QueueName.BACKOFF and other.ready_at <= now:
             return False  # it may have to wait for longer than its back-off
-        return ((now, self.rank) if self.place is QueueName.ACTIVE else self.turn(now)) < other.turn(now)
+        return ((now, self.rank) if self.place is QueueName.ACTIVE else self.sort_key(now)) < other.sort_key(now)
 
     def forget_attempt(self, now: float) -> int:
         """Have it be as if it had not been tried: neither counted nor in back-off; return how often in a row it was so.

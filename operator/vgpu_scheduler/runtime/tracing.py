@@ -68,8 +68,8 @@ class PodTraces:
             inside = self._inside(whole)
             for name, began, ended in (
                 ("Wait in scheduling queue", attempt.came, attempt.decided),
-                ("Wait for turn at node", attempt.decided, attempt.turn),
-                ("Take node lock", attempt.turn, attempt.sent),
+                ("Wait for turn at node", attempt.decided, attempt.turn_at),
+                ("Take node lock", attempt.turn_at, attempt.sent),
                 ("Send Binding", attempt.sent, attempt.ended),
             ):
                 self._tracer.start_span(name, inside, start_time=at(began)).end(at(ended))

@@ -9,7 +9,7 @@ _OLDEST = (1, 6)
 
 
 class KoordinatorNodeSide(LocklessNodeSide):
-    """koordlet: it has no lock, no turns and no answer."""
+    """koordlet: it has no lock, no plugin keys and no answer."""
 
     def version_problem(self, image: str) -> str | None:
         """Tell whether koordlet is too old to limit shares, and to set up RDMA devices."""

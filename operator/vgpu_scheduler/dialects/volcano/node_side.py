@@ -74,10 +74,10 @@ class VolcanoNodeSide(LocklessNodeSide):
 
     def plugin_key(self, claims: PodClaims) -> str:
         """Return the resource of cards, with the number that the pod claims where the plugin looks at that."""
-        return self._turn(sum(claim.count for container in claims for claim in container.claims))
+        return self._key_of(sum(claim.count for container in claims for claim in container.claims))
 
     def unserved_pod(self, pod: Pod) -> UnservedPod | None:
-        """Return the turn of a pod that has started, or ended, without having been served.
+        """Return where and by which key the plugin waits for a pod that started, or ended, without having been served.
 
         The plugin looks at no phase: it goes by the node and the time that are written on the pod, and by the cards
         that are left to allocate. It is through with a pod that has started.
@@ -87,7 +87,7 @@ class VolcanoNodeSide(LocklessNodeSide):
             return None
         left = pod.annotations.get(TO_ALLOCATE_ANNOTATION, "").replace(";", ":").split(":")
         cards = sum("," in card for card in left)
-        return UnservedPod(node, self._turn(cards)) if cards or not self._version.looks_at_numbers else None
+        return UnservedPod(node, self._key_of(cards)) if cards or not self._version.looks_at_numbers else None
 
     def version_problem(self, image: str) -> str | None:
         """Tell whether the plugin is of another version than it is taken for."""
@@ -102,7 +102,7 @@ class VolcanoNodeSide(LocklessNodeSide):
             f"set volcano.plugin_version to {found.value}"
         )
 
-    def _turn(self, cards: int) -> str:
+    def _key_of(self, cards: int) -> str:
         return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:

@@ -252,7 +252,7 @@ class VictimSearch:
         node: str,
         lower: Sequence[Unit],
         budgets: Sequence[DisruptionBudget],
-        turns: Mapping[str, int] | None = None,
+        rounds: Mapping[str, int] | None = None,
     ) -> Victims | Rejection | None:
         """Return whom of some pods of a node nobody can reprieve."""
         rejection = self.rejection(preemptor, node, pods_of(lower))
@@ -264,7 +264,7 @@ class VictimSearch:
             else _NodeAmongOthers(self, preemptor, node, lower)
         )
         unbound = self._possible.unbound(lower)
-        return reprieve(node, lower, budgets, room, turns, unbound, counts_terminating=self._exceed)
+        return reprieve(node, lower, budgets, room, rounds, unbound, counts_terminating=self._exceed)
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:
         """Tell whether nothing but what is in use of a node has a say about a pod there."""

@@ -176,7 +176,7 @@ def reprieve(
     lower: Iterable[Unit],
     budgets: Sequence[DisruptionBudget],
     room: ReprieveTarget,
-    turns: Mapping[str, int] | None = None,
+    rounds: Mapping[str, int] | None = None,
     unbound: Collection[str] = (),
     *,
     counts_terminating: bool = False,
@@ -189,29 +189,29 @@ def reprieve(
         The pods that may end.
     room
         The node without all of them.
-    turns
-        In which turn pods are given back, by the UID of the first that ends with each, those first that are not named;
+    rounds
+        In which round pods are given back, by the UID of the first that ends with each, those first that are not named;
         in each as is said above.
     unbound
-        The UIDs of those that only wait to be bound: they are the last in their turn, and violate no budget.
+        The UIDs of those that only wait to be bound: they are the last in their round, and violate no budget.
     counts_terminating
         Whether those that end already are treated as all others, as by kube-scheduler; else they are the last before
         those that wait to be bound, and violate no budget.
     """
-    gone, turns = units_by_importance(lower), turns or {}
+    gone, rounds = units_by_importance(lower), rounds or {}
     ending = {pod.uid for pod in pods_of(gone) if pod.deleting and not counts_terminating}
     counted = (pod for pod in pods_of(gone) if pod.uid not in unbound and pod.uid not in ending)
     violating = {pod.uid for pod in violating_budgets(counted, budgets)}
-    in_turn = sorted(
+    in_order = sorted(
         gone,
         key=lambda unit: (
-            turns.get(unit[0].uid, 0),
+            rounds.get(unit[0].uid, 0),
             unit[0].uid in unbound,
             unit[0].uid in ending,
             all(pod.uid not in violating for pod in unit),
         ),
     )
-    left = [unit for unit in in_turn if not room.put_back(unit)]
+    left = [unit for unit in in_order if not room.put_back(unit)]
     if not left:
         return None
     victims = pods_of(units_by_importance(left))
