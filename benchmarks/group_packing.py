@@ -153,7 +153,7 @@ class EnginePlacer:
             while decisions := self._engine.attempt_group(self._seconds):
                 for each in decisions:
                     if each.outcome is Outcome.PLACED:
-                        self._engine.confirmed(each.uid)
+                        self._engine.binding_succeeded(each.uid)
                         found.append((each.uid.rpartition("-")[0], 1))
         return found
 

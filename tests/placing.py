@@ -26,5 +26,5 @@ def place(engine: Engine, waiting: dict[str, Any], now: float) -> tuple[Placemen
         engine.remove_pod(pod.uid, now)
         return None
     written = engine.dialects.annotations(decision.placement, now, pod)
-    engine.confirmed(pod.uid)
+    engine.binding_succeeded(pod.uid)
     return decision.placement, written

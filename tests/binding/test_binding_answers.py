@@ -363,7 +363,7 @@ async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_beh
             raise RuntimeError("odd")
 
         break_after_binding(b, "bad", monkeypatch)
-        monkeypatch.setattr(b.engine, "confirmed", breaks)
+        monkeypatch.setattr(b.engine, "binding_succeeded", breaks)
         assert b.submit() == 2
         bad, good = sorted(b.engine.state.pods(), key=lambda pod: pod.name)
         await b.until(lambda: b.engine.queue.place(good.uid) is QueueName.BACKOFF)

@@ -92,7 +92,7 @@ class Bench:
         """Have room come, and the pods be bound."""
         self.engine.observe_node(node("a", cards("a", 2), version=2), 20.0)
         for decision in self.engine.attempt_group(20.0):
-            self.engine.confirmed(decision.uid)
+            self.engine.binding_succeeded(decision.uid)
 
     @property
     def said(self) -> Obj:

@@ -107,7 +107,7 @@ async def test_a_lock_that_names_the_pod_lets_its_node_go_on(tmp_path: Path, sta
 
 async def test_an_error_of_ours_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with doubted(tmp_path, None, carried_out=True, **ON_A) as (b, made, refused):
-        settled, errors = b.engine.confirmed, []
+        settled, errors = b.engine.binding_succeeded, []
 
         def confirm(uid: str) -> None:
             if not errors:
@@ -115,7 +115,7 @@ async def test_an_error_of_ours_does_not_end_the_looking(tmp_path: Path, monkeyp
                 raise RuntimeError("an error of ours")
             settled(uid)
 
-        monkeypatch.setattr(b.engine, "confirmed", confirm)
+        monkeypatch.setattr(b.engine, "binding_succeeded", confirm)
         for fault in refused:
             b.cluster.heal(fault)
         await b.until(lambda: b.binder.stats.bound == 1)

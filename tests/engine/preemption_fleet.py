@@ -77,7 +77,7 @@ class Fleet:
             "startTime": CREATED,
             "containerStatuses": [{"name": "main", "state": {"running": {}}}],
         }
-        self.engine.confirmed(decision.uid)
+        self.engine.binding_succeeded(decision.uid)
         self.engine.observe_pod(decode_pod(obj), self.now)
 
     def run(self, name: str, priority: int, where: str, annotations: dict[str, str], **more: Any) -> None:

@@ -73,7 +73,7 @@ def test_three_dialects_at_once_keep_their_books_and_hami_decides_as_alone(seed:
             notes = together.dialects.annotations(decision.placement, step, waiting)
             bound = asking(name, asked, nodeName=decision.placement.node, annotations=notes, version=2)
             for engine in (together, alone) if GPU in asked else (together,):
-                engine.confirmed(waiting.uid)
+                engine.binding_succeeded(waiting.uid)
                 engine.observe_pod(bound, float(step))
             living.append((waiting.uid, GPU in asked))
         else:

@@ -113,7 +113,7 @@ def test_what_the_api_has_confirmed_is_not_taken_for_gone() -> None:
     assert engine.attempt(0.0) is not None
     engine.leave_selection("uid-p", 5, 0.0)
     assert [found.name for found in engine.unresolved(0.0)] == ["p"]
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
     assert not engine.unresolved(0.0)
     engine.bound_shown_up_to(9, 0.0)
     assert engine.state.reservation("uid-p") is not None

@@ -106,7 +106,7 @@ class Team:
         for _ in range(3):
             for decision in self.engine.attempt_group(now):
                 if decision.placement is not None:
-                    self.engine.confirmed(decision.uid)
+                    self.engine.binding_succeeded(decision.uid)
 
     def stale(self, now: float) -> list[StaleGroup]:
         self.progress.look(now)
@@ -127,7 +127,7 @@ def test_how_long_a_group_took_counts_from_its_first_pod(team: Team) -> None:
     for decision in team.engine.attempt_group(7.0):
         assert team.progress.look(8.0) == []  # they are placed, and not bound
         assert team.progress.waiting == 1
-        team.engine.confirmed(decision.uid)
+        team.engine.binding_succeeded(decision.uid)
     assert team.progress.look(11.0) == [10.0]
     assert team.progress.look(12.0) == []
     assert team.progress.waiting == 0
@@ -213,7 +213,7 @@ def test_pods_that_are_being_bound_are_not_missing(team: Team) -> None:
     team.come("p0", "p1", "p2", "p3")
     decisions = team.engine.attempt_group(1.0)
     assert len(decisions) == 3
-    team.engine.confirmed(decisions[0].uid)
+    team.engine.binding_succeeded(decisions[0].uid)
     assert team.stale(100.0) == []
 
 
@@ -254,7 +254,7 @@ def test_a_minimum_that_a_policy_raises_is_followed() -> None:
     for name in ("p0", "p1"):
         engine.observe_pod(labelled(name), 0.0)
     for decision in engine.attempt_group(0.0):
-        engine.confirmed(decision.uid)
+        engine.binding_succeeded(decision.uid)
     engine.group_progress.look(1.0)
     groups_policy(engine, minimum=3, staleAfter="10s")
     engine.group_progress.look(2.0)

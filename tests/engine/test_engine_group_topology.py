@@ -213,7 +213,7 @@ def test_others_are_tried_elsewhere_once_the_pod_is_gone_that_kept_them_near(fir
     engine.observe_pod(member("p0", 1, required="rack"), 0.0)
     engine.observe_pod(pod("tenant", asks(1, 8000), nodeSelector={"rack": "r1"}), 0.0)
     assert attempt(engine) == {"p0": "a"}
-    engine.confirmed("uid-p0")
+    engine.binding_succeeded("uid-p0")
     assert attempt(engine) == {"tenant": "c"}
     engine.observe_pod(member("p1", 1, required="rack"), 1.0)
     assert "its pods that run are not on nodes with one value" in attempt(engine, 1.0)[""]

@@ -303,7 +303,7 @@ def test_a_pod_or_a_node_that_is_gone(engine: Engine) -> None:
     engine.remove_pod("uid-p", 0.0)
     assert engine.assumed.recheck("uid-p") is None
     engine.unreserve("uid-p", 0.0)
-    engine.confirmed("uid-p")  # an answer that comes late
+    engine.binding_succeeded("uid-p")  # an answer that comes late
     assert engine.state.reservation("uid-p") is None
     assert not list(engine.state.reservations())
 
@@ -318,21 +318,21 @@ def test_what_a_pod_asks_for_may_change_while_it_waits_at_its_node(engine: Engin
 
 def test_only_assumed_placements_are_looked_at(engine: Engine) -> None:
     assert engine.assumed.recheck("uid-unknown") is None
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
     assert engine.assumed.recheck("uid-p") is None
 
 
 def test_the_answer_and_the_watch_may_come_in_either_order(engine: Engine) -> None:
     notes = engine.dialects.annotations(engine.assumed.recheck("uid-p") or Placement(""), 0)
     held = engine.state.ledger()
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
     reservation = engine.state.reservation("uid-p")
     assert reservation is not None
     assert reservation.phase is Phase.CONFIRMED
     engine.observe_pod(pod("p", version=2, labels={"late": "news"}), 0.0)  # from before the Binding
     assert engine.state.ledger() == held
     engine.observe_pod(pod("p", version=3, nodeName="a", annotations=notes), 0.0)
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
     reservation = engine.state.reservation("uid-p")
     assert reservation is not None
     assert reservation.phase is Phase.BOUND

@@ -34,7 +34,7 @@ def put(engine: Engine, name: str, resources: Any, **more: Any) -> list[tuple[st
     notes = engine.dialects.annotations(decision.placement, 0)
     bound = pod(name, resources, version=2, annotations=notes, nodeName=decision.placement.node, started=True)
     before = engine.state.ledger()
-    engine.confirmed(bound.uid)
+    engine.binding_succeeded(bound.uid)
     engine.observe_pod(bound, 1.0)
     assert engine.state.ledger() == before  # what was assumed is what the annotations say
     assert not engine.state.drift()

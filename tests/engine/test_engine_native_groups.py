@@ -150,9 +150,9 @@ def test_a_pod_that_is_given_back_has_the_turn_that_its_group_has_then(requeue: 
 def test_a_group_says_that_it_is_scheduled_when_as_many_are_bound_as_are_needed() -> None:
     engine = fleet(3, *(member(f"p{number}") for number in range(3)), group=described(2))
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
-    engine.confirmed("uid-p0")
+    engine.binding_succeeded("uid-p0")
     assert said(engine) == []
-    engine.confirmed("uid-p1")
+    engine.binding_succeeded("uid-p1")
     [found] = engine.group_conditions.take()
     assert found.condition == Condition("True", "Scheduled", "2 pods bound, 2 needed")
     assert (found.kind.condition, found.group.uid) == ("PodGroupScheduled", "group")
@@ -161,7 +161,7 @@ def test_a_group_says_that_it_is_scheduled_when_as_many_are_bound_as_are_needed(
     assert said(engine) == [found.condition]
     observe(engine, described(2, version=11, condition=found.condition))
     attempt(engine)
-    engine.confirmed("uid-p2")
+    engine.binding_succeeded("uid-p2")
     assert said(engine) == [], "it says so already"
 
 
@@ -177,7 +177,7 @@ def test_a_group_says_which_of_its_pods_does_not_fit_and_why() -> None:
     assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.PLACED}
     assert said(engine) == [], "they may be given back still"
     for name in ("p0", "p1"):
-        engine.confirmed(f"uid-{name}")
+        engine.binding_succeeded(f"uid-{name}")
     assert [each.status for each in said(engine)] == ["True"]
 
 
@@ -194,7 +194,7 @@ def test_objects_of_others_are_told_nothing() -> None:
     engine.observe_node(node("a", cards("a", 2), version=2), 20.0)
     assert {outcome for _, outcome in attempt(engine, 20.0)} == {Outcome.PLACED}
     for name in ("p0", "p1"):
-        engine.confirmed(f"uid-{name}")
+        engine.binding_succeeded(f"uid-{name}")
     assert said(engine) == []
 
 

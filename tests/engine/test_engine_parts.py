@@ -69,7 +69,7 @@ def test_whoever_has_the_last_function_may_be_ended_for_it() -> None:
     held, other = asking("held", {RDMA: 1}, annotations=HINT), asking("other", {RDMA: 1})
     for each in (held, other):
         assert decided(made, each).placement
-        made.confirmed(each.uid)
+        made.binding_succeeded(each.uid)
     high = asking("high", {RDMA: 1}, annotations=HINT, priority=9)
     assert decided(made, high).placement is None
     assert "held" in str(found(made, high))

@@ -156,7 +156,7 @@ def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_boun
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
     engine.attempt_group(0.0)
     for number in range(2):
-        engine.confirmed(f"uid-p{number}")
+        engine.binding_succeeded(f"uid-p{number}")
     engine.unreserve("uid-p2", 1.0, Requeue.NOW)
     assert attempt(engine, 1.0) == [("p2", Outcome.PLACED)]
 
@@ -193,7 +193,7 @@ def test_a_group_that_lost_a_pod_waits_for_another_unless_that_one_has_done_its_
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
     engine.attempt_group(0.0)
-    engine.confirmed("uid-p0")
+    engine.binding_succeeded("uid-p0")
     for number in (1, 2):
         engine.unreserve(f"uid-p{number}", 1.0, Requeue.NOW)
     if ends == "is deleted":
@@ -230,11 +230,11 @@ def test_more_pods_than_are_needed_are_placed_one_by_one() -> None:
     says = "waits until the pods of its group default/team that are placed are bound: 2 are needed."
     assert decision.message == says, "they may be given back, and then this one would run alone"
     assert {outcome for _ in range(2) for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
-    engine.confirmed("uid-p0")
-    engine.confirmed("uid-p1")
+    engine.binding_succeeded("uid-p0")
+    engine.binding_succeeded("uid-p1")
     found = dict(pair for _ in range(3) for pair in attempt(engine, 20.0))
     assert found == {"p2": Outcome.PLACED, "p3": Outcome.UNSCHEDULABLE, "p4": Outcome.UNSCHEDULABLE}
-    engine.confirmed("uid-p2")
+    engine.binding_succeeded("uid-p2")
     engine.remove_pod("uid-p0", 40.0)
     [(name, outcome)] = attempt(engine, 40.0)
     assert outcome is Outcome.PLACED, name

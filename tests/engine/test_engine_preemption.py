@@ -66,7 +66,7 @@ def placed(engine: Engine, *pods: Pod) -> None:
         decision = engine.attempt(0.0)
         assert decision is not None
         assert decision.outcome is Outcome.PLACED, decision.message
-        engine.confirmed(each.uid)
+        engine.binding_succeeded(each.uid)
 
 
 def waiting(engine: Engine, name: str, resources: dict[str, Any], priority: int, **more: Any) -> Pod:
@@ -106,7 +106,7 @@ def random_world(rng: np.random.Generator, bound: float = 0.8, ending: float = 0
         engine.observe_pod(pod(f"p{number}", resources, priority=int(rng.integers(0, 5)), labels=labels), 0.0)
     while (decision := engine.attempt(0.0)) is not None:
         if decision.placement is not None and rng.random() < bound:
-            engine.confirmed(decision.uid)
+            engine.binding_succeeded(decision.uid)
             if rng.random() < ending:
                 known = engine.state.pod(decision.uid)
                 assert known is not None

@@ -46,7 +46,7 @@ def crowded(rng: np.random.Generator) -> Engine:
         engine.observe_pod(each, 0.0)
         engine.attempt(0.0)
         if rng.random() < 0.8:
-            engine.confirmed(each.uid)  # else it only waits to be bound
+            engine.binding_succeeded(each.uid)  # else it only waits to be bound
             if rng.random() < 0.2:
                 end(engine, each)
     return engine
@@ -189,7 +189,7 @@ def shared(rng: np.random.Generator, tenants: int) -> Engine:
         engine.observe_pod(each, 0.0)
         engine.attempt(0.0)
         if rng.random() < 0.9:
-            engine.confirmed(each.uid)
+            engine.binding_succeeded(each.uid)
             if rng.random() < 0.1:
                 end(engine, each)
     assert len(list(engine.state.reservations("n"))) == tenants
@@ -230,7 +230,7 @@ def test_of_more_tenants_than_sets_can_be_asked_about_those_that_matter_are_spar
     for number in range(16):
         engine.observe_pod(pod(f"p{number}", asks(1, 500), priority=number % 4), 0.0)
         assert engine.attempt(0.0) is not None
-        engine.confirmed(f"uid-p{number}")
+        engine.binding_succeeded(f"uid-p{number}")
     asked = pod("asked", asks(1, 1000), priority=9)
     engine.state.observe_pod(asked, {})
     (victims,) = found(engine, asked).best
@@ -246,7 +246,7 @@ def test_the_cheapest_is_found_without_looking_at_all_nodes(seed: int) -> None:
     for number in range(20):
         for held in list(engine.state.reservations()):
             if rng.random() < 0.2:
-                engine.confirmed(held.uid)
+                engine.binding_succeeded(held.uid)
             known = engine.state.pod(held.uid)
             if known is not None and not known.deleting and rng.random() < 0.05:
                 end(engine, known)

@@ -126,7 +126,7 @@ def test_who_is_bound_meanwhile_costs_what_it_costs() -> None:
     found = evaluator.search(high, 0.0).preemption
     assert found is not None
     assert [victim.pod for victim in found.victims] == ["default/waits"]
-    fleet.engine.confirmed("uid-waits")
+    fleet.engine.binding_succeeded("uid-waits")
     found = evaluator.search(high, 0.0).preemption
     assert found is not None
     assert [victim.pod for victim in found.victims] == ["default/runs"]

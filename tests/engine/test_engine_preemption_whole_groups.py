@@ -219,7 +219,7 @@ def crowded(rng: np.random.Generator) -> Engine:
         engine.observe_pod(decode_pod(made), 0.0)
         decision = engine.attempt(0.0)
         if decision is not None and decision.placement is not None and rng.random() < 0.85:
-            engine.confirmed(decision.uid)
+            engine.binding_succeeded(decision.uid)
     return engine
 
 

@@ -42,7 +42,7 @@ def place(engine: Engine, asking: Pod, now: float) -> str:
 
 def reject(engine: Engine, name: str, node_name: str, now: float, **more: Any) -> tuple[Problem, ...]:
     """Have a pod that was placed bound, and rejected by its kubelet."""
-    engine.confirmed(f"uid-{name}")
+    engine.binding_succeeded(f"uid-{name}")
     engine.observe_pod(owned(name, on=node_name, version=10, **more), now)
     return engine.observe_pod(owned(name, on=node_name, version=11, rejected="OutOfcpu", **more), now)
 

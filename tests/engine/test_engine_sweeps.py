@@ -59,7 +59,7 @@ def test_a_confirmed_binding_that_a_restored_store_forgot_is_tried_again() -> No
     engine = engine_with([node("a", cards("a", 2), version=7)])
     swept(engine, PODS, [pod("p", version=90)], 100)
     attempt(engine)
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
     swept(engine, PODS, [pod("p", version=5)], 10)
     assert engine.state.reservation("uid-p") is None
     assert attempt(engine).outcome is Outcome.PLACED

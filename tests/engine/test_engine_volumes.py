@@ -113,7 +113,7 @@ def test_what_was_written_stays_when_a_placement_is_given_back() -> None:
 def test_a_pod_that_is_seen_bound_leaves_what_the_objects_say() -> None:
     engine = cluster(local("v", "b"))
     assert placed(engine, "one", **using("c0"))[0] == "b"
-    engine.confirmed("uid-one")
+    engine.binding_succeeded("uid-one")
     engine.observe_pod(pod("one", version=2, nodeName="b", **using("c0")), 0.0)
     assert engine.state.volumes.as_values() == engine.state.rebuild().volumes.as_values()
     assert placed(engine, "two", **using("c1")) == ("b", VolumePlan({"default/c1": "v"})), "nobody has written it"

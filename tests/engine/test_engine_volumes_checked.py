@@ -169,7 +169,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     engine.storage.known()
     assert {decide(engine, 5.0).outcome for _ in range(2)} == {Outcome.PLACED}
     for name in ("one", "disk"):
-        engine.confirmed(f"uid-{name}")
+        engine.binding_succeeded(f"uid-{name}")
     assert not engine.storage.needed
 
 

@@ -91,7 +91,7 @@ def test_small_pods_take_what_becomes_free_again_and_again_without_it() -> None:
         fleet.end(f"a{turn}" if turn < 4 else f"s{turn - 4}", now + 50)
         placed = fleet.tried(now + 50)
         assert placed[f"s{turn}"].outcome is Outcome.PLACED
-        fleet.engine.confirmed(f"uid-s{turn}")
+        fleet.engine.binding_succeeded(f"uid-s{turn}")
     assert fleet.kept_for() == {}
 
 
@@ -182,7 +182,7 @@ def test_cards_of_each_maker_have_a_turn_of_their_own(fleet: Fleet) -> None:
     fleet.engine.observe_node(node("d", annotations=notes, allocatable=offers), 0.0)
     fleet.come(pod("there", of_dcu(WHOLE // 4)))
     assert fleet.tried(0.0)["there"].outcome is Outcome.PLACED
-    fleet.engine.confirmed("uid-there")
+    fleet.engine.binding_succeeded("uid-there")
     for name in ("first", "second"):
         fleet.come(whole(name), pod(f"{name}-dcu", of_dcu(WHOLE), labels={"size": "whole"}))
     fleet.tried(0.0)
@@ -310,7 +310,7 @@ def test_no_room_that_is_kept_is_given_to_others(steps: list[tuple[str, int]]) -
             engine.observe_node(known, now)
         for name, decision in fleet.tried(now).items():
             if decision.placement is not None:
-                engine.confirmed(decision.uid)
+                engine.binding_succeeded(decision.uid)
                 running.append(name)
         assert not engine.state.drift()
         assert engine.preemptions.held_without_eviction.keys() <= {hold.uid for hold in engine.state.holds}

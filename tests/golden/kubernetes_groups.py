@@ -80,7 +80,7 @@ def placed(case: Case) -> dict[str, str]:
                 if decision.placement is not None:
                     pod = waiting[decision.pod]
                     found[pod.name] = decision.placement.node
-                    engine.confirmed(pod.uid)
+                    engine.binding_succeeded(pod.uid)
                     is_over = False
         now += _ROUND
     return found

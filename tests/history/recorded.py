@@ -88,7 +88,7 @@ class Playing:
                 if decision.outcome is Outcome.PLACED:
                     assert found is not None
                     notes = self.engine.dialects.annotations(found, 0, pod)
-                    self.engine.confirmed(pod.uid)
+                    self.engine.binding_succeeded(pod.uid)
                     bound = {"node_name": found.node, "annotations": {**pod.annotations, **notes}}
                     self.observe(
                         msgspec.structs.replace(

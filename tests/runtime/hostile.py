@@ -120,7 +120,7 @@ class World:
     def submit(self, *decisions: Decision) -> None:
         """Bind pods."""
         for decision in decisions:
-            self.engine.confirmed(decision.uid)
+            self.engine.binding_succeeded(decision.uid)
             self.placed += 1
 
     async def live(self, first: int, last: int) -> None:

@@ -81,7 +81,7 @@ class World:
                     known = self.engine.state.pod(each.uid)
                     assert known is not None
                     notes = self.engine.dialects.annotations(each.placement, self.seconds(), known)
-                    self.engine.confirmed(each.uid)
+                    self.engine.binding_succeeded(each.uid)
                     self.clock.pass_(0.1)
                     self.see(
                         msgspec.structs.replace(known, node_name=each.placement.node, annotations=notes, started=True)

@@ -89,7 +89,7 @@ class Itself:
             for decision in decisions:
                 if decision.placement is not None:
                     self._bind(decision.pod.partition("/")[2], decision.placement)
-                    self._engine.confirmed(decision.uid)
+                    self._engine.binding_succeeded(decision.uid)
 
     def _bind(self, name: str, placement: Placement) -> None:
         pod = self._cluster.get("Pod", name)

@@ -190,7 +190,7 @@ class BindingWorld(LeadersWorld):
         REACHED[f"answer: {answer}"] += 1
         if answer == "bound":
             REACHED["bound, but deleted meanwhile"] += self.engine.state.was_removed(uid)
-            self.engine.confirmed(uid)
+            self.engine.binding_succeeded(uid)
             return
         if answer == "gone":
             self.engine.remove_pod(uid, self.now)

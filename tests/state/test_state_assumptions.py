@@ -64,7 +64,7 @@ def test_a_rebuild_of_some_nodes_has_what_is_assumed_there(engine: Engine, names
 
 
 def confirm(engine: Engine) -> None:
-    engine.confirmed("uid-p")
+    engine.binding_succeeded("uid-p")
 
 
 def see_bound(engine: Engine) -> None:

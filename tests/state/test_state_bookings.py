@@ -186,7 +186,7 @@ def test_removed_pods_are_remembered_and_those_in_flight_longest() -> None:
     )
     engine.observe_pod(pod("flying", version=9, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1, 1))), 0.0)
     assert state.ledger() == {}
-    engine.confirmed("uid-flying")
+    engine.binding_succeeded("uid-flying")
     engine.remove_pod("uid-last", 0.0)
     assert not state.was_removed("uid-flying")
 

@@ -298,7 +298,7 @@ class Binder:
         pod, placement, lock = sent
         bound = result.answer is BindingAnswer.BOUND
         if bound:  # before anybody is told: as long as the ledger does not know, whatever breaks off is followed up
-            self._engine.confirmed(pod.uid)
+            self._engine.binding_succeeded(pod.uid)
         item.enter(BindState.BOUND if bound else BindState.FAILED)
         item.sent = None
         self._hooks.on_attempt(

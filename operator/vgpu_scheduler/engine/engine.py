@@ -123,7 +123,7 @@ class Engine:
                 self._forget(pod.uid, now, pod.resource_version)
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
-            self.confirm_pod(pod.uid, now)  # sweeps and several streams show the same
+            self.seen_unchanged(pod.uid, now)  # sweeps and several streams show the same
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
@@ -155,7 +155,7 @@ class Engine:
         """Return what a pod uses by its objects of the devices that its node lists, by dialect."""
         return self.state.as_listed(pod.node_name, self.dialects.uses(pod))
 
-    def confirm_pod(self, uid: str, now: float) -> None:
+    def seen_unchanged(self, uid: str, now: float) -> None:
         """Take in that a pod is still there as it is known: one of ours that waits nowhere would be stranded."""
         pod = self.state.pod(uid)
         if pod is not None and pod.scheduler_name in self.scheduler_names:
@@ -327,7 +327,7 @@ class Engine:
         pod = self.state.pod(decision.uid)
         return decision if pod is None else self.cycle.restate(pod, decision, placement)
 
-    def confirmed(self, uid: str) -> None:
+    def binding_succeeded(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
         self.state.confirm(uid)
         self.groups.bound(uid)

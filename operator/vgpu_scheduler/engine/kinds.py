@@ -49,7 +49,7 @@ class ObjectObserver(Protocol):
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
 
-    def confirm_pod(self, uid: str, now: float) -> None:
+    def seen_unchanged(self, uid: str, now: float) -> None:
         """Take in that a pod is still there as it is known."""
 
     def remove_pod(self, uid: str, now: float) -> None:
@@ -99,7 +99,7 @@ def _pods(engine: ObjectObserver) -> ObservedKind[Pod]:
         missing=state.missing_pods,
         forget_versions=state.forget_versions,
         version=state.pod_version,
-        confirm=engine.confirm_pod,
+        seen_unchanged=engine.seen_unchanged,
     )
 
 

@@ -35,7 +35,7 @@ class ObservedKind(Generic[_Value]):
     version
         Returns the resource version in which the object of a key is known, 0 if it is not; None where that is not
         told of this kind.
-    confirm
+    seen_unchanged
         Takes in that the object of a key is still there as it is known, at a time.
     """
 
@@ -47,7 +47,7 @@ class ObservedKind(Generic[_Value]):
     forget_versions: Callable[[], None]
     identify: Callable[[ObjectIdentity], str] = lambda identity: identity.uid
     version: Callable[[Any], int] | None = None
-    confirm: Callable[[Any, float], None] = lambda _key, _now: None
+    seen_unchanged: Callable[[Any, float], None] = lambda _key, _now: None
 
 
 class Sweep(Generic[_Value]):
@@ -74,11 +74,11 @@ class Sweep(Generic[_Value]):
         self._listed.add(self._kind.key(found))
         return self._kind.observe(found, now)
 
-    def confirm(self, identity: ObjectIdentity, now: float) -> None:
+    def seen_unchanged(self, identity: ObjectIdentity, now: float) -> None:
         """Take in that an object is in the list as it is known."""
         key = self._kind.identify(identity)
         self._listed.add(key)
-        self._kind.confirm(key, now)
+        self._kind.seen_unchanged(key, now)
 
     def note(self, identity: ObjectIdentity) -> None:
         """Take in that an object is in the list, whatever it says."""

@@ -160,7 +160,7 @@ class _Checking:
         if event.node:
             self._waiting.pop(event.uid, None)
             if same:
-                self._engine.confirmed(event.uid)
+                self._engine.binding_succeeded(event.uid)
             else:
                 self._engine.unreserve(event.uid, now)
                 self._engine.queue.remove(event.uid)

@@ -77,7 +77,7 @@ class VirtualCluster:
         annotations = decision.annotations
         if annotations is None:
             annotations = self.engine.dialects.encoded(placement, pod)
-        self.engine.confirmed(pod.uid)
+        self.engine.binding_succeeded(pod.uid)
         self.run(pod, placement.node, {**annotations}, now)
 
     def run(self, pod: Pod, node: str, annotations: dict[str, str], now: float) -> None:

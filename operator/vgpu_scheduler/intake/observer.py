@@ -101,7 +101,7 @@ class Observer:
             self.listener.seen(kind.name, found)
         self.port.decide_again()
 
-    def confirm(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
+    def seen_unchanged(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
         """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
         return self._confirm(kind, self.engine.kinds[kind.name].identify(identity), identity.resource_version)
 
@@ -109,7 +109,7 @@ class Observer:
         observed = self.engine.kinds[kind.name]
         if observed.version is None or not 0 < version <= observed.version(key):
             return False
-        observed.confirm(key, self.monotonic())
+        observed.seen_unchanged(key, self.monotonic())
         return True
 
     def observe_answer(self, kind: Kind[_Value], answer: Encoded) -> None:
@@ -198,7 +198,7 @@ class Observer:
         if sweep is None:
             return
         for number, identity in enumerate(listing.unchanged, 1):
-            sweep.confirm(identity, self.monotonic())
+            sweep.seen_unchanged(identity, self.monotonic())
             if kind.name == NODES.name:
                 self.port.node_changed(identity.name)  # one that is closed is looked at now and then, whatever happens
             if number % self.at_once == 0:

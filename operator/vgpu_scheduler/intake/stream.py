@@ -173,7 +173,7 @@ class ObjectStream(Generic[_Value]):
         if self._selection is None:
             with suppress(DecodeError):  # what is wrong with it is said when it is read
                 identity = decode_identity(obj)
-                if self._observer.confirm(self.kind, identity):
+                if self._observer.seen_unchanged(self.kind, identity):
                     return identity
         return read(self.kind, obj)
 

@@ -196,7 +196,7 @@ class SupervisedKopf(ABC):
     def _is_known(self, kind: str, identity: ObjectIdentity) -> bool:
         """Tell whether an object is known in its version; that it is there as it is known is taken in."""
         handler = self._handlers.get(kind)
-        return handler is not None and handler.confirm(identity)
+        return handler is not None and handler.seen_unchanged(identity)
 
     def _login(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.login(registry=registry)

@@ -63,12 +63,12 @@ class EventHandler(Generic[_Value]):
             identity = decode_identity(event["object"])
         except DecodeError:  # what is wrong with it is said when it is read
             return True
-        return not self.confirm(identity, event["type"])
+        return not self.seen_unchanged(identity, event["type"])
 
-    def confirm(self, identity: ObjectIdentity, how: str | None = "MODIFIED") -> bool:
+    def seen_unchanged(self, identity: ObjectIdentity, how: str | None = "MODIFIED") -> bool:
         """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
         try:
-            known = self._observer.confirm(self._kind, identity)
+            known = self._observer.seen_unchanged(self._kind, identity)
         except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read
             return False
         if known:

@@ -104,7 +104,7 @@ class EnginePlacer:
         if decision.placement is None:
             engine.remove_pod(uid, 0.0)
             return None
-        engine.confirmed(uid)
+        engine.binding_succeeded(uid)
         cards = (card for container in decision.placement.containers for card in container)
         return CardLocation(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
 
