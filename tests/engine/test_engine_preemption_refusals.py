@@ -64,7 +64,7 @@ def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> Non
             preemptor, found = filtered(engine, asked)
             searching = search(engine)
             best = searching.best(preemptor, found, (), order)
-            if best.victims is None and not found.passing[preemptor.node.feasible[found.passing]].size:
+            if best.victims is None and not found.candidates[preemptor.node.feasible[found.candidates]].size:
                 counts = searching.refusals(preemptor, found, best, order)
                 assert counts == naive(engine, searching, preemptor, found)
                 assert counts == searching.refusals(preemptor, found, best, order), "what is kept says the same"

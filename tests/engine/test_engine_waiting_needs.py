@@ -74,7 +74,7 @@ def test_what_is_kept_for_waiting_pods_stays_within_64_mib() -> None:
 
 def test_what_is_known_of_a_node_is_counted_as_what_it_takes() -> None:
     columns = NodeColumns(1000)
-    found = (columns.rejected, columns.score, columns.feasible, columns.fitted, *columns.fit.result())
+    found = (columns.rejected, columns.score, columns.feasible, columns.fitted_at, *columns.fit.result())
     assert sum(array.nbytes for array in found) == 1000 * node_parts._BYTES_PER_NODE
 
 

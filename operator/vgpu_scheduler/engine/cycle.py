@@ -164,7 +164,7 @@ class Cycle:
             found = self._filtered(pod, pod_class, rows)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        rows, part, rank = self.on_node.open_to(pod_class, pod, found.passing), pod_class.node, self.state.nodes.rank
+        rows, part, rank = self.on_node.open_to(pod_class, pod, found.candidates), pod_class.node, self.state.nodes.rank
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
@@ -176,7 +176,7 @@ class Cycle:
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
             return self._refused(pod, pod_class.claimed.policy, problem)  # nodes cannot be ranked for it
-        asked = found.passing if explain else np.array([best], dtype=np.int64)
+        asked = found.candidates if explain else np.array([best], dtype=np.int64)
         placement = self.on_node.placement(pod, pod_class, best)
         decision = self._placed(pod, pod_class, placement, self._scores(part, asked, ranked), feasible)
         closed = self.on_node.closed_to(pod_class, pod) if explain else {}
@@ -279,7 +279,7 @@ class Cycle:
             return None
         pod_class.node.refresh(self.state, rows)
         try:
-            rows = self._filtered(pod, pod_class, rows).passing
+            rows = self._filtered(pod, pod_class, rows).candidates
         except FilterError:
             return None
         walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
@@ -370,11 +370,11 @@ class Cycle:
             message=unschedulable_message(
                 int(rows.shape[0]), counts, pre_filter_reason.text if pre_filter_reason else ""
             )
-            + pods_on_unknown_cards(self.on_node, pod, part, found.passing),
+            + pods_on_unknown_cards(self.on_node, pod, part, found.candidates),
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
-            near_miss=self._nearest(pod_class, part.allocator, found.passing)
+            near_miss=self._nearest(pod_class, part.allocator, found.candidates)
             if explain and lacks_amounts(counts)
             else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
@@ -403,5 +403,5 @@ class Cycle:
         part = self.classes.without_quotas(pod, claimed)
         if isinstance(part, Refused):
             return False
-        part.refresh(self.state, found.passing)
-        return bool(part.feasible[found.passing].any())
+        part.refresh(self.state, found.candidates)
+        return bool(part.feasible[found.candidates].any())

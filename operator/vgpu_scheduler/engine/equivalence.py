@@ -160,23 +160,23 @@ class NodeColumns:
         Where the pod fits; shape (N,).
     score
         What the ranking says; meaningless where the pod does not fit; shape (N,).
-    fitted
+    fitted_at
         The version of the node that all of that is about; shape (N,).
     """
 
-    __slots__ = ("feasible", "fit", "fitted", "rejected", "score")
+    __slots__ = ("feasible", "fit", "fitted_at", "rejected", "score")
 
     def __init__(self, capacity: int = 0) -> None:
         self.rejected = np.zeros(capacity, dtype=np.int32)
         self.fit = FitColumns.empty(capacity)
         self.score = np.zeros(capacity, dtype=np.float64)
         self.feasible = np.zeros(capacity, dtype=np.bool_)
-        self.fitted = np.full(capacity, _NEVER, dtype=np.int64)
+        self.fitted_at = np.full(capacity, _NEVER, dtype=np.int64)
 
     @property
     def capacity(self) -> int:
         """The number of node rows."""
-        return self.fitted.shape[0]
+        return self.fitted_at.shape[0]
 
 
 _ASKED: WeakKeyDictionary[State, NodeColumns] = WeakKeyDictionary()
@@ -263,8 +263,8 @@ class NodePart:
         if self._epoch != epoch:
             self._unscored = None if self._epoch is None else self.feasible.copy()
             self._epoch = epoch
-        stale, fitted = np.empty_like(rows), self._columns.fitted
-        count = stale_rows(rows, nodes.version, fitted, stale)
+        stale, fitted_at = np.empty_like(rows), self._columns.fitted_at
+        count = stale_rows(rows, nodes.version, fitted_at, stale)
         try:
             fitting = self._fit(state, stale[:count]) if count else stale[:0]
             if self._unscored is not None:
@@ -272,7 +272,7 @@ class NodePart:
             if fitting.shape[0]:
                 self._score(state, fitting)
         except BaseException:
-            fitted[rows] = _NEVER  # half of an evaluation must not pass for one
+            fitted_at[rows] = _NEVER  # half of an evaluation must not pass for one
             raise
         return count
 
@@ -297,7 +297,7 @@ class NodePart:
     def examine(self, state: State, rows: NDArray[np.int64]) -> None:
         """Compute the columns of the given node rows, whatever they say."""
         if self._columns.capacity == state.nodes.capacity:
-            self._columns.fitted[rows] = _NEVER
+            self._columns.fitted_at[rows] = _NEVER
         self.refresh(state, rows)
 
     def _fit(self, state: State, rows: NDArray[np.int64], in_use: InUse | None = None) -> NDArray[np.int64]:

@@ -151,7 +151,7 @@ class Filtered:
     ----------
     pre_filter_reason
         Why no node is tried; None if they are.
-    passing
+    candidates
         With a cluster part: the rows that no filter but the card filter rejects; none if ``pre_filter_reason`` is set.
         Without one: all rows, including those that the node part rejects.
     """
@@ -159,7 +159,7 @@ class Filtered:
     def __init__(self, node: NodePart, cluster: ClusterPart | None, pod: Pod, rows: NDArray[np.int64]) -> None:
         self._node = node
         self.rows = rows
-        self.passing = rows
+        self.candidates = rows
         self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
         self._beside_nominated: dict[int, Rejection] = {}
         self.pre_filter_reason: Reason | None = node.predicates.rejection
@@ -168,13 +168,13 @@ class Filtered:
         self.pre_filter_reason = self.pre_filter_reason or cluster.pre_filter(pod)
         if self.pre_filter_reason is None:
             passing = rows[node.rejected[rows] == Rejections.PASSES]
-            self.passing, self._rejected = cluster.evaluate(pod, passing)
+            self.candidates, self._rejected = cluster.evaluate(pod, passing)
         else:
-            self.passing = rows[:0]
+            self.candidates = rows[:0]
 
     def reject(self, row: int, rejection: Rejection) -> None:
         """Note why a node rejects the pod once the pods nominated to that node are counted."""
-        self.passing = self.passing[self.passing != row]
+        self.candidates = self.candidates[self.candidates != row]
         self._beside_nominated[row] = rejection
 
     def rejection(self, row: int) -> Rejection | None:

@@ -66,11 +66,11 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
         events |= reason.helped_by
         rejected_by[reason.plugin] = None
     if part.allocator is not None:
-        for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
+        for card_reason, count in count_reasons(part.fit.counts[found.candidates]).items():
             counts[card_reason.text] = count
             events |= card_reason.helped_by
             rejected_by[card_reason.name] = None
-    passing = set(found.passing.tolist()) if closed else ()
+    passing = set(found.candidates.tolist()) if closed else ()
     for name, cause in closed.items():
         row = nodes.row(name)
         if row in passing and part.feasible[row]:
