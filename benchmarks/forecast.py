@@ -30,7 +30,7 @@ from benchmarks.page import publish
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import Past, Present, present_of
 from vgpu_scheduler.forecast.survival import Survival
-from vgpu_scheduler.forecast.waiting import interval, waits
+from vgpu_scheduler.forecast.waiting import interval, replay_waits
 from vgpu_scheduler.history import Arrived, Changed, Course, Decided, Departed, Event, History, PodCourse, replay
 from vgpu_scheduler.kube import Pod, decode_node, rfc3339
 from vgpu_scheduler.whatif import World
@@ -184,7 +184,7 @@ class Asking:
         at = moment.present.at
         known = History(EPOCH, at, (), tuple(self._events[: bisect_right(self._times, at)]))
         uids = list(dict.fromkeys(uid for uid, _ in moment.asked))
-        found = waits(moment.present, Past(known), OPTIONS, uids, number)
+        found = replay_waits(moment.present, Past(known), OPTIONS, uids, number)
         pods = {pod.uid: pod for pod in moment.present.waiting}
         answers = []
         for uid, when in moment.asked:

@@ -159,8 +159,8 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     assert engine.storage.needed
     found = {each.pod.partition("/")[2]: each for _ in range(3) for each in engine.attempt_group(0.0)}
     assert {name: each.outcome for name, each in found.items()} == {
-        "one": Outcome.WAITING,
-        "disk": Outcome.WAITING,
+        "one": Outcome.NOT_READY,
+        "disk": Outcome.NOT_READY,
         "plain": Outcome.PLACED,
     }
     assert found["one"].message == ""
@@ -179,7 +179,7 @@ def test_a_unit_waits_for_its_member_with_claims() -> None:
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations=in_group("pair", 2), **more), 0.0)
     decisions = [each for _ in range(3) for each in engine.attempt_group(0.0)]
-    assert {each.outcome for each in decisions[-2:]} == {Outcome.WAITING}
+    assert {each.outcome for each in decisions[-2:]} == {Outcome.NOT_READY}
     engine.storage.known()
     assert [each.outcome for each in engine.attempt_group(5.0)] == [Outcome.PLACED] * 2
 

@@ -17,8 +17,7 @@ from tests.seeds import seeds
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.forecast import DurationClass, Forecast, Past, Present, Unknown, forecast, present_of
-from vgpu_scheduler.forecast.waiting import BUDGET, interval
-from vgpu_scheduler.forecast.waiting import waits as replayed
+from vgpu_scheduler.forecast.waiting import BUDGET, interval, replay_waits
 from vgpu_scheduler.history import Arrived, Decided, Departed, Event, History, replay
 from vgpu_scheduler.kube import Pod
 
@@ -71,7 +70,7 @@ def test_with_exponential_durations_the_range_has_their_quantiles() -> None:
     known = past(rng.exponential(1000.0, 1000).tolist())
     scene = present(4, [runs(f"old-{n}", n, 300.0 * n) for n in range(4)], [waits("new")])
 
-    three = [replayed(scene, known, options(), ["uid-new"], seed).waits["uid-new"] for seed in range(3, 6)]
+    three = [replay_waits(scene, known, options(), ["uid-new"], seed).waits["uid-new"] for seed in range(3, 6)]
 
     assert [len(found) for found in three] == [99] * 3
     for part in (0.25, 0.5, 0.75):
@@ -99,7 +98,7 @@ def test_more_in_the_queue_before_it_never_shortens_a_wait(seed: int) -> None:
     for number in range(0, 5, 2):
         queue = [waits(f"before-{n}", 100.0 - n) for n in range(number)]
         scene = present(3, running, [waits("new"), *queue])
-        before.append(replayed(scene, known, options(), ["uid-new"], seed, 500).waits["uid-new"])
+        before.append(replay_waits(scene, known, options(), ["uid-new"], seed, 500).waits["uid-new"])
     for fewer, more in pairwise(before):
         assert np.mean(fewer) <= np.mean(more)
         assert fewer[4] <= more[4]
@@ -166,8 +165,8 @@ def test_those_that_come_meanwhile_may_go_first() -> None:
     known = Past(History(NOW - 10 * HOUR, NOW, (), tuple(sorted(events, key=lambda event: event.at))))
     scene = present(1, [runs("old", 0, 45.0, 50, resources=small)], [waits("new")])
 
-    busy = replayed(scene, known, options(), ["uid-new"], budget=900).waits["uid-new"]
-    quiet = replayed(scene, past([90.0] * 600, resources=small), options(), ["uid-new"]).waits["uid-new"]
+    busy = replay_waits(scene, known, options(), ["uid-new"], budget=900).waits["uid-new"]
+    quiet = replay_waits(scene, past([90.0] * 600, resources=small), options(), ["uid-new"]).waits["uid-new"]
 
     assert quiet[-1] <= 90.0
     assert np.median(busy) > 90.0
@@ -237,7 +236,7 @@ def test_large_clusters_are_replayed_less_often() -> None:
     known = past([100.0] * 20)
     scene = present(1, [runs("old", 0, 40.0)], [waits("new")])
     counts = [
-        len(replayed(scene, known, options(), ["uid-new"], budget=budget).waits["uid-new"])
+        len(replay_waits(scene, known, options(), ["uid-new"], budget=budget).waits["uid-new"])
         for budget in (1, 100, 300, BUDGET)
     ]
     assert counts[0] == 9

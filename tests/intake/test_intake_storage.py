@@ -76,7 +76,7 @@ async def test_nothing_is_read_until_a_pod_needs_it_and_the_pod_waits_without_a_
     outcomes = {}
     while (decision := watcher.engine.attempt(0.0)) is not None:
         outcomes[decision.pod] = (decision.outcome, decision.message)
-    assert outcomes["default/wants"] == (Outcome.WAITING, "")
+    assert outcomes["default/wants"] == (Outcome.NOT_READY, "")
     await until(lambda: watcher.engine.storage.synced)
     assert running.classes == {"sc"}
     await until(lambda: running.watches == len(STORAGE))

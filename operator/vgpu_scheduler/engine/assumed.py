@@ -91,7 +91,7 @@ class AssumedPlacements:
     ----------
     cycle, queue, policies, quotas, closed_nodes
         What it works with.
-    waits
+    needs_scheduling
         Tells whether a pod has to be placed.
     """
 
@@ -102,7 +102,7 @@ class AssumedPlacements:
         policies: PolicyTracker,
         quotas: Quotas,
         closed_nodes: ClosedNodes,
-        waits: Callable[[Pod], bool],
+        needs_scheduling: Callable[[Pod], bool],
     ) -> None:
         self._state = cycle.state
         self._cycle = cycle
@@ -111,7 +111,7 @@ class AssumedPlacements:
         self._catalogue = cycle.classes.policies.catalogue
         self._quotas = quotas
         self._closed_nodes = closed_nodes
-        self._waits = waits
+        self._needs_scheduling = needs_scheduling
         self._checked: dict[str, _Basis] = {}
 
     def forget(self, uid: str) -> None:
@@ -192,7 +192,7 @@ class AssumedPlacements:
             and (state.quotas.version == basis.used or not self._quotas.limited({pod.namespace}))
             and not state.interpod.any_anti_affinity
             and not self._closed_nodes.rejected
-            and self._waits(pod)
+            and self._needs_scheduling(pod)
         )
 
     def _note(self, pod: Pod, held: Reservation) -> None:
@@ -227,4 +227,4 @@ class AssumedPlacements:
         pod, held = self._state.pod(uid), self._state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
             return None
-        return (pod, held, held.placement) if self._waits(pod) else None
+        return (pod, held, held.placement) if self._needs_scheduling(pod) else None

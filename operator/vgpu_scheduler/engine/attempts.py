@@ -208,7 +208,7 @@ class Attempts:
             self._preemptions.placed(decision)
         elif decision.outcome is Outcome.ERROR:
             self._queue.back_off(uid, now)
-        elif decision.outcome is Outcome.WAITING:
+        elif decision.outcome is Outcome.NOT_READY:
             self._queue.set_aside(uid, decision.helped_by, now)
         else:
             nodes_version = self._state.nodes.latest_version if alone and decision.per_node else None

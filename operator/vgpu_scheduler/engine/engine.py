@@ -73,7 +73,7 @@ class Engine:
         self.queue = SchedulingQueue(needs.discard, options.flush_after)
         self.groups = PodGroups(
             self.state,
-            self._is_ours_and_waits,
+            self._is_ours_to_schedule,
             lambda kind: self.lists.listed(kind) > 0,
             self.queue.prioritise,
             policies,
@@ -95,13 +95,15 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
-        self.earlier_nominations = EarlierNominations(self.cycle, self.groups, self.preemptions, names, self.waits)
+        self.earlier_nominations = EarlierNominations(
+            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling
+        )
         effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.assumed = AssumedPlacements(
-            self.cycle, self.queue, self.policy_tracker, self.quotas, self.closed_nodes, self.waits
+            self.cycle, self.queue, self.policy_tracker, self.quotas, self.closed_nodes, self.needs_scheduling
         )
         self._gated: set[str] = set()
         self._final_states = UnknownFinalStates()
@@ -359,7 +361,7 @@ class Engine:
         self.groups.given_back(uid)
         self._requeuer.requeue(event, now)
         pod = self.state.pod(uid)
-        if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
+        if pod is None or not self.needs_scheduling(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
         elif requeue is Requeue.NOW or uid not in self.queue:
             self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE, created=pod.creation_timestamp)
@@ -373,14 +375,14 @@ class Engine:
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
-    def waits(self, pod: Pod) -> bool:
+    def needs_scheduling(self, pod: Pod) -> bool:
         """Tell whether a pod has to be placed."""
         if pod.uid in self._final_states:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 
-    def _is_ours_and_waits(self, pod: Pod) -> bool:
-        return pod.scheduler_name in self.scheduler_names and self.waits(pod)
+    def _is_ours_to_schedule(self, pod: Pod) -> bool:
+        return pod.scheduler_name in self.scheduler_names and self.needs_scheduling(pod)
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         if gated(pod) and not pod.node_name and not pod.terminal:
@@ -388,7 +390,7 @@ class Engine:
         elif pod.uid in self._gated:
             self._gated.remove(pod.uid)
             self.preemptions.evaluator.ungated(pod.uid, now)
-        if not self.waits(pod):
+        if not self.needs_scheduling(pod):
             self.storage.forget(pod)
             self.preemptions.withdraw(pod.uid)
             if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:

@@ -61,7 +61,7 @@ class GroupConditions:
         """Take in what came of an attempt; of pods that were placed the group says nothing before they are bound."""
         first = decisions[0]
         key = self._groups.key_of(first.uid)
-        if key is None or first.outcome in (Outcome.PLACED, Outcome.WAITING) or is_incomplete(first):
+        if key is None or first.outcome in (Outcome.PLACED, Outcome.NOT_READY) or is_incomplete(first):
             return
         if not self._groups.note_change(key):
             return

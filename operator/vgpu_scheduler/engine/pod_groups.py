@@ -36,7 +36,7 @@ class PodGroups:
     ----------
     state
         Knows the pods, and what they hold.
-    waits
+    needs_scheduling
         Tells whether a pod of ours has to be placed.
     is_listed
         Tells whether a kind of objects was listed.
@@ -62,13 +62,13 @@ class PodGroups:
     def __init__(
         self,
         state: State,
-        waits: Callable[[Pod], bool],
+        needs_scheduling: Callable[[Pod], bool],
         is_listed: Callable[[str], bool],
         prioritise: Callable[[str, int | None], None],
         policies: Policies,
     ) -> None:
         self._state = state
-        self._waits = waits
+        self._needs_scheduling = needs_scheduling
         self._is_listed = is_listed
         self._prioritise = prioritise
         self._policies = policies
@@ -288,7 +288,7 @@ class PodGroups:
                 said_by_placed = max(said_by_placed, 0 if said.problem else said.minimum or 0)
                 if held is not None:
                     nodes.add(held.node)
-            elif not said.problem and held is None and self._waits(member):
+            elif not said.problem and held is None and self._needs_scheduling(member):
                 waiting.append(member)
                 said_by_waiting = max(said_by_waiting, said.minimum or 0)
         waiting.sort(key=lambda member: (member.name, member.uid))

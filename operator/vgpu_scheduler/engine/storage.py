@@ -77,7 +77,7 @@ class StorageAccess:
         """Return the decisions about pods that cannot be decided together yet; empty if they can."""
         if self.synced or not any(_needs_storage(pod) for pod in pods):
             return ()
-        outcome = Outcome.UNSCHEDULABLE if self.unreadable else Outcome.WAITING
+        outcome = Outcome.UNSCHEDULABLE if self.unreadable else Outcome.NOT_READY
         return tuple(
             Decision(
                 pod.uid,

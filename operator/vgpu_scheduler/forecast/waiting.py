@@ -24,7 +24,7 @@ from vgpu_scheduler.kube import Pod, rfc3339
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.predicates import gated
 
-__all__ = ["BUDGET", "Courses", "forecast", "interval", "waits"]
+__all__ = ["BUDGET", "Courses", "forecast", "interval", "replay_waits"]
 
 _ROUNDS: Final = (9, 10, 10, 20, 50)
 """How many courses are drawn at a time: with 10 k - 1 in all, 8 of 10 are between the k-th and the k-th last."""
@@ -62,7 +62,7 @@ def forecast(
         if why := _why_not(pod, present, empty):
             found[pod.uid] = Unknown(why)
     uids = [pod.uid for pod in asked if pod.uid not in found]
-    courses = waits(present, past, options, uids, seed)
+    courses = replay_waits(present, past, options, uids, seed)
     return found | {uid: _answer(courses.waits[uid], courses, past.durations) for uid in uids}
 
 
@@ -111,7 +111,7 @@ class Courses:
     ended: int = 0
 
 
-def waits(
+def replay_waits(
     present: Present, past: Past, options: EngineOptions, asked: Sequence[str], seed: int = 0, budget: int = BUDGET
 ) -> Courses:
     """Replay courses that may come, and return how long pods waited in each.

@@ -33,7 +33,7 @@ class Outcome(Enum):
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
     ERROR = "error"
     """The attempt failed for a reason of our own; it is tried again."""
-    WAITING = "waiting"
+    NOT_READY = "waiting"
     """Nothing was decided, because not all that the pod depends on is known yet; there is nothing to say about it."""
 
 

@@ -106,7 +106,7 @@ class SchedulingLoop:
             self._on_decisions(decisions)
             if decisions[0].outcome is Outcome.PLACED:  # all of a group are, or none
                 self._binder.submit(*decisions)
-            if decisions[0].outcome is Outcome.WAITING:  # all of a group do, and there is nothing to say
+            if decisions[0].outcome is Outcome.NOT_READY:  # nor is any of a group, and there is nothing to say
                 continue
             for decision in decisions:
                 if explain:

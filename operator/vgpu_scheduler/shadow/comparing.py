@@ -20,7 +20,7 @@ def concerns(world: World, pod: Pod, beside: str) -> bool:
     return pod.scheduler_name == beside and bool(world.engine.dialects.owners(pod))
 
 
-def waits(pod: Pod) -> bool:
+def needs_scheduling(pod: Pod) -> bool:
     """Tell whether a pod that is not placed could be."""
     return not (pod.terminal or pod.deleting or gated(pod))
 
@@ -43,7 +43,7 @@ def choose(world: World, pod: Pod) -> Choice:
 
 def room_for_waiting(world: World, beside: str) -> Iterator[tuple[Pod, Place]]:
     """Yield the pods of a scheduler that wait and would fit, all at once, each in its turn, with their places."""
-    queue = [pod for pod in queue_of(world) if pod.scheduler_name == beside and waits(pod)]
+    queue = [pod for pod in queue_of(world) if pod.scheduler_name == beside and needs_scheduling(pod)]
     if not queue:
         return
     with placed(world, queue) as fitting:

@@ -9,7 +9,7 @@ import msgspec
 from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting, waits
+from vgpu_scheduler.shadow.comparing import choose, concerns, needs_scheduling, place_of, room_for_waiting
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of
@@ -171,7 +171,7 @@ class Shadow:
         if uid in self._passed_over or not concerns(world, pod, self.record.beside):
             return
         place = place_of(world, pod)
-        if course is None and place is None and not waits(pod):
+        if course is None and place is None and not needs_scheduling(pod):
             self._gated.add(uid)
             return
         if course is None and not pod.terminal:
@@ -255,7 +255,7 @@ def _sample(world: World, beside: str, now: float) -> Sample:
     gauge = Gauge(world.engine.state, world.engine.dialects)
     gauge.read(now)
     stand = gauge.series()
-    waiting = sum(concerns(world, pod, beside) and waits(pod) for pod in world.pending.values())
+    waiting = sum(concerns(world, pod, beside) and needs_scheduling(pod) for pod in world.pending.values())
     (cards, whole, given, stranded) = (
         float(each[0]) for each in (stand.cards, stand.whole, stand.given, stand.stranded)
     )

@@ -27,7 +27,7 @@ class EarlierNominations:
         What it works with.
     scheduler_names
         Those of this scheduler.
-    waits
+    needs_scheduling
         Tells whether a pod has to be placed.
     """
 
@@ -37,7 +37,7 @@ class EarlierNominations:
         groups: PodGroups,
         preemptions: Preemptions,
         scheduler_names: Collection[str],
-        waits: Callable[[Pod], bool],
+        needs_scheduling: Callable[[Pod], bool],
     ) -> None:
         self._cycle = cycle
         self._state = cycle.state
@@ -45,7 +45,7 @@ class EarlierNominations:
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
         self._scheduler_names = scheduler_names
-        self._waits = waits
+        self._needs_scheduling = needs_scheduling
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
@@ -92,7 +92,9 @@ class EarlierNominations:
     def _nominated(self) -> list[Pod]:
         nominations = self._state.nominations
         known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        return [pod for pod in known if pod and pod.scheduler_name in self._scheduler_names and self._waits(pod)]
+        return [
+            pod for pod in known if pod and pod.scheduler_name in self._scheduler_names and self._needs_scheduling(pod)
+        ]
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state

@@ -153,8 +153,8 @@ class Evaluator:
         self.attempts += 1
         return self._not_yet(pod, rules, now) or self._search(pod, pod_class, now)
 
-    def keeps_waiting(self, pods: Iterable[Pod], now: float) -> PreemptionResult | None:
-        """Say why pods that are placed together may not preempt others now, wherever; None if all of them may."""
+    def why_not_eligible(self, pods: Iterable[Pod], now: float) -> PreemptionResult | None:
+        """Say why pods that are placed together may not preempt others now, on any node; None if all of them may."""
         self.attempts += 1
         for pod in pods:
             refused = self._ineligible(pod, None)

@@ -60,7 +60,7 @@ class GroupPreemptions:
         Room that is found is kept for as many of its pods as are needed from now on.
         """
         outcomes = {decision.outcome for decision in decisions}
-        if outcomes & {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
+        if outcomes & {Outcome.PLACED, Outcome.ERROR, Outcome.NOT_READY}:
             return decisions
         uids = {pod.uid for pod in group.waiting}
         if outcomes == {Outcome.UNSCHEDULABLE} and self._preemptions.gang_waits(uids, group.needed):
@@ -95,9 +95,9 @@ class GroupPreemptions:
 
         Where its pods are to be near each other, the domains with the most free room are asked one after the other.
         """
-        waits = self._evaluator.keeps_waiting(group.waiting, now)
-        if waits is not None:
-            return waits
+        refused = self._evaluator.why_not_eligible(group.waiting, now)
+        if refused is not None:
+            return refused
         priority, near = self._priority(group.waiting[0]), self._constraints(group)
         return plan_in_a_domain(self._cycle, self._planner, group, near, priority, now)
 

@@ -111,7 +111,7 @@ class Preemptions:
 
         Room that is found is kept for the pod from now on.
         """
-        if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.WAITING}:
+        if decision.outcome in {Outcome.PLACED, Outcome.ERROR, Outcome.NOT_READY}:
             return decision  # what was kept for it, others have left perhaps: that is not given up for an error
         may_preempt = self.enabled and self._policies.resolve(pod).preemption.may_preempt
         if decision.outcome is not Outcome.UNSCHEDULABLE or not may_preempt:
