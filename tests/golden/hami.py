@@ -206,7 +206,7 @@ def decided(
         answer.per_node[name] = compared(name, dialect.allocation.annotations(Placement(name, containers), 0, pod))
     ranked = np.zeros(state.nodes.capacity)
     ranked[rows] = pod_class.node.ranking.score(state, rows, fit)
-    best = select_best(rows, fit.fits, ranked, state.nodes.rank)
+    best = select_best(rows, fit.fits, ranked, state.nodes.name_order)
     if best >= 0:
         answer.kind = "placed"
         answer.best = (state.nodes.name(best),)

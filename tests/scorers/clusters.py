@@ -91,4 +91,4 @@ def winner(state: State, asked: tuple[ScoredPod, Allocator | None], *scorers: We
     for name, score in found.items():
         row = nodes.row(name)
         column[row], feasible[row] = score, True
-    return nodes.name(select_best(nodes.rows(), feasible, column, nodes.rank))
+    return nodes.name(select_best(nodes.rows(), feasible, column, nodes.name_order))

@@ -37,11 +37,11 @@ def test_rows_names_and_ranks() -> None:
         nodes.upsert(make(name))
     assert len(nodes) == 3
     assert [nodes.name(row) for row in nodes.rows().tolist()] == ["b", "c", "a"]
-    assert [int(nodes.rank[row]) for row in nodes.rows().tolist()] == [1, 2, 0]
+    assert [int(nodes.name_order[row]) for row in nodes.rows().tolist()] == [1, 2, 0]
     assert nodes.row("x") is None
     assert "a" in nodes
     dead = np.flatnonzero(~nodes.alive)
-    assert (nodes.rank[dead] == nodes.capacity).all()
+    assert (nodes.name_order[dead] == nodes.capacity).all()
     with pytest.raises(LookupError):
         nodes.name(int(dead[0]))
 
@@ -214,7 +214,7 @@ def snapshot(nodes: NodeTable) -> dict[str, Any]:
             "unschedulable": bool(nodes.unschedulable[row]),
             "taints": nodes.taints.values[nodes.taints.ids[row]],
             "labels": {k: c.values[c.ids[row]] for k, c in columns.items() if c.ids[row] >= 0},
-            "rank": int(nodes.rank[row]),
+            "rank": int(nodes.name_order[row]),
         }
     return by_name
 

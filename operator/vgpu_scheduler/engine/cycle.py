@@ -164,11 +164,14 @@ class Cycle:
             found = self._filtered(pod, pod_class, rows)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        rows, part, rank = self.on_node.open_to(pod_class, pod, found.candidates), pod_class.node, self.state.nodes.rank
+        rows, part = self.on_node.open_to(pod_class, pod, found.candidates), pod_class.node
+        name_order = self.state.nodes.name_order
         if pod.nominated_node_name:
             rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
-        best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
+        best = (
+            ranked.best(part, name_order) if ranked else int(select_best(rows, part.feasible, part.score, name_order))
+        )
         if best < 0:
             taken = self._room_of_others(pod, pod_class, within) if may_take_room else None
             return taken or self._unschedulable(pod, pod_class, found, explain=explain)

@@ -71,7 +71,7 @@ def nearest_miss(
     if not short.any():
         return None
     closest = np.flatnonzero(short & (relative == relative[short].min()))
-    ranks = state.nodes.rank[owner[closest]]
+    ranks = state.nodes.name_order[owner[closest]]
     closest = closest[ranks == ranks.min()]
     number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
     listed = devices_of.listed(int(owner[number]), int(devices[number]))

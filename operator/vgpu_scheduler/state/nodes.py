@@ -149,7 +149,7 @@ class NodeTable:
         return self.rows()[~np.isin(self.rows(), left_out)]
 
     @property
-    def rank(self) -> NDArray[np.int64]:
+    def name_order(self) -> NDArray[np.int64]:
         """Position of each row's name among the sorted names; ``capacity`` for dead rows; shape (capacity,).
 
         Sorted anew only after a node came or went.

@@ -79,7 +79,7 @@ class SearchOrder:
         for row in kept:
             yield _ANYTHING, nodes.name(row)  # what is kept there may be open to it
         for found in self._levels.lowest(preemptor, rows[~np.isin(rows, kept)] if kept else rows):
-            for number in np.lexsort((nodes.rank[found.rows], -found.start, found.priority)).tolist():
+            for number in np.lexsort((nodes.name_order[found.rows], -found.start, found.priority)).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
                 least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - LOWEST_PRIORITY, 1, -start)
                 yield least, nodes.name(int(found.rows[number]))
@@ -88,7 +88,7 @@ class SearchOrder:
         """Return those of some rows where room is kept for somebody, by name."""
         nodes, holds = self._state.nodes, self._state.holds
         kept = {row for name in holds.nodes() if (row := nodes.row(name)) is not None} if holds else set[int]()
-        return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.rank[row])) if kept else []
+        return sorted(kept.intersection(rows.tolist()), key=lambda row: int(nodes.name_order[row])) if kept else []
 
     def by_cards(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
         """Yield the nodes on which victims could be found with what they cost at least, the cheapest first.
@@ -115,7 +115,7 @@ class SearchOrder:
             left = left[left != row]
 
     def _cheapest(self, costs: EvictionCosts, rows: NDArray[np.int64]) -> int:
-        for column in (costs.highest, costs.total, costs.pods, -costs.start, self._state.nodes.rank):
+        for column in (costs.highest, costs.total, costs.pods, -costs.start, self._state.nodes.name_order):
             values = column[rows]
             rows = rows[values == values.min()]
         return int(rows[0])
