@@ -106,9 +106,9 @@ def test_a_question_leaves_no_trace() -> None:
     check(world)
     before = by_name(world.state)
     for held in list(world.state.reservations()):
-        with world.state.counting(without=[held]):
+        with world.state.counting_across_nodes(without=[held]):
             check_topologies(world.state)
-        with pytest.raises(ZeroDivisionError), world.state.counting(without=[held]):
+        with pytest.raises(ZeroDivisionError), world.state.counting_across_nodes(without=[held]):
             raise ZeroDivisionError
     assert by_name(world.state) == before
     check(world)

@@ -106,9 +106,9 @@ def test_a_question_leaves_no_trace() -> None:
     held = list(world.state.reservations())
     assert any(each.volumes for each in held)
     for each in held:
-        with world.state.counting(without=[each]):
+        with world.state.counting_across_nodes(without=[each]):
             pass
-        with pytest.raises(ZeroDivisionError), world.state.counting(without=[each]):
+        with pytest.raises(ZeroDivisionError), world.state.counting_across_nodes(without=[each]):
             raise ZeroDivisionError
         with world.state.without([each.uid]):
             pass

@@ -166,7 +166,7 @@ class AssumedPlacements:
             return None
         pod, held, _ = found
         try:
-            with self._state.counting(without=[held]):  # on its own node it is not asked about
+            with self._state.counting_across_nodes(without=[held]):  # on its own node it is not asked about
                 decision = self._cycle.decide(pod, within=self._state.nodes.rows_without(slow))
             if decision.outcome is not Outcome.PLACED or decision.takes_room_of:
                 return None

@@ -107,7 +107,7 @@ class Cycle:
         without: list[Reservation] = []
         for kept in self._within_kept_quota(pod):
             without.append(kept)
-            with self.state.counting(without=without):
+            with self.state.counting_across_nodes(without=without):
                 again = self._decide(pod, explain=explain, within=within, changed=changed, on_kept_room=False)
             if again.outcome is Outcome.PLACED:
                 return replace(again, takes_room_of=tuple(each.uid for each in without if each.uid != pod.uid))

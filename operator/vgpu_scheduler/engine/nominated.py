@@ -79,11 +79,11 @@ class NominatedPods:
             return None
         nominated: list[Reservation] = []
         for other in others:
-            with self._state.counting(added=tuple(nominated)):
+            with self._state.counting_across_nodes(added=tuple(nominated)):
                 held = self._on_node.would_reserve(other, name, [*added, *nominated], without)
             nominated.append(held)
-        with self._state.counting(added=nominated):
-            in_use = self._state.hypothetical.on(row, without, [*added, *nominated])
+        with self._state.counting_across_nodes(added=nominated):
+            in_use = self._state.node_usage_if.on(row, without, [*added, *nominated])
             return rejection_of(pod, row, node.ask(self._state, row, in_use), cluster)
 
     def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:

@@ -41,7 +41,7 @@ class OnNode:
         """Return a placement of an assumed pod on its node in place of what it holds there; None if there is none."""
         if isinstance(self._classes.of(pod), Refused):  # made before anything is left out of what pods hold
             return None
-        with self.state.counting(without=[held]):
+        with self.state.counting_across_nodes(without=[held]):
             pod_class = self._classes.of(pod)
             if isinstance(pod_class, Refused):
                 return None
@@ -75,10 +75,10 @@ class OnNode:
         if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
         room = self.state.holds.open_to(node, pod.uid, pod.priority) if open_ is None else open_
-        without, added = self.state.adjusted(node, gone, room)
+        without, added = self.state.adjustment_if_gone(node, gone, room)
         if pod_class.cluster is None and not pod_class.limited:
             return self._placement_with(pod, pod_class, node, without, added)
-        with self.state.counting(without, added):
+        with self.state.counting_across_nodes(without, added):
             pod_class = self._classes.of(pod)  # what quotas leave is part of it
             if isinstance(pod_class, Refused):
                 return None
@@ -116,7 +116,7 @@ class OnNode:
         row = self.state.nodes.row(node)
         if row is None:
             return None
-        in_use = self.state.hypothetical.on(row, [held for held in without if held.node == node], added)
+        in_use = self.state.node_usage_if.on(row, [held for held in without if held.node == node], added)
         return self._placement_if_it_fits(pod, pod_class, row, pod_class.node.ask(self.state, row, in_use), in_use)
 
     def _placement_if_it_fits(
@@ -139,7 +139,7 @@ class OnNode:
         row, held = self.state.nodes.row(placement.node), self.state.reservation(pod.uid)
         if row is None or held is None:
             return False
-        with self.state.counting(without=[held]):
+        with self.state.counting_across_nodes(without=[held]):
             return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
     def placement(self, pod: Pod, pod_class: SchedulableClass, row: int, in_use: InUse | None = None) -> Placement:

@@ -1,4 +1,15 @@
-"""The one owner of what is known: nodes, devices, pods, and who uses what."""
+"""The one owner of what is known: nodes, devices, pods, and who uses what.
+
+A question about what would be is asked in one of these ways, each for the time of the question:
+
+* ``State.without`` releases what some pods hold, ``State.having`` has one pod hold something: ledger, node and all that
+  spans nodes change, so that versions rise and every part of a class that is asked meanwhile is computed anew;
+* ``State.counting_across_nodes`` leaves out or adds reservations in what spans nodes alone (quotas, terms, volumes): no
+  node and no version changes. On the node that is asked about it needs the next one besides;
+* ``State.node_usage_if`` computes what would be in use of one node: an argument of the fit, which changes nothing;
+* ``State.adjustment_if_gone`` computes, for both of these, which reservations to leave out and to add if some pods of a
+  node were gone, since room is kept there for others.
+"""
 
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
 from vgpu_scheduler.state.attached import UNLIMITED

@@ -305,7 +305,7 @@ class KeptRoom:
                 self.holds.keep(hold.uid, kept)
                 self._charge_kept(kept, 1)
 
-    def adjusted(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
+    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return what is charged otherwise if some pods of a node were gone.
 
         Parameters

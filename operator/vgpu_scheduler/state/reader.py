@@ -90,7 +90,7 @@ class StateReader:
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
-        self.hypothetical = HypotheticalUsage(indexes.nodes, indexes.matrices)
+        self.node_usage_if = HypotheticalUsage(indexes.nodes, indexes.matrices)
         """Says what would be in use of a node; each answer is void when the next is asked for."""
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
@@ -216,9 +216,9 @@ class StateReader:
         """
         return self._ledger.starting(node)
 
-    def adjusted(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
+    def adjustment_if_gone(self, node: str, gone: Sequence[Reservation], open_: Collection[str]) -> Adjustment:
         """Return what is charged otherwise if some pods of a node were gone; see :class:`KeptRoom`."""
-        return self._ledger.room.adjusted(node, gone, open_)
+        return self._ledger.room.adjustment_if_gone(node, gone, open_)
 
     @property
     def holds(self) -> Holds:
@@ -242,11 +242,11 @@ class StateReader:
         """Have a pod hold something for the time of a question."""
         return self._ledger.having(reservation)
 
-    def counting(
+    def counting_across_nodes(
         self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
     ) -> AbstractContextManager[None]:
         """Count other pods in what depends on more than one node, for a question; see :class:`ReservationLedger`."""
-        return self._ledger.counting(without, added)
+        return self._ledger.counting_across_nodes(without, added)
 
     def ledger(self, names: Iterable[str] | None = None) -> UsedAmounts:
         """Return the used amounts of every device in use, of all nodes or of some."""

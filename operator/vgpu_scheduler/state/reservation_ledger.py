@@ -175,7 +175,9 @@ class ReservationLedger:
             self.take_off(reservation.uid)
 
     @contextmanager
-    def counting(self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()) -> Iterator[None]:
+    def counting_across_nodes(
+        self, without: Sequence[Reservation] = (), added: Sequence[Reservation] = ()
+    ) -> Iterator[None]:
         """Count other pods in what depends on more than one node (quotas, terms, volumes) for the time of a question.
 
         What is in use of nodes stays, and so do their versions.

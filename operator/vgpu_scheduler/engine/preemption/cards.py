@@ -66,10 +66,10 @@ class CardSearch:
         self._node = node
         self._row = row
         pod = preemptor.pod
-        without, _ = state.adjusted(node, gone, state.holds.open_to(node, pod.uid, pod.priority))
+        without, _ = state.adjustment_if_gone(node, gone, state.holds.open_to(node, pod.uid, pod.priority))
         self._first = int(self._matrix.columns.first[row])
         self._cards = slice(self._first, int(self._matrix.columns.last[row]))
-        self._used = state.hypothetical.on(row, without).devices[self._dialect].used[self._cards].copy()
+        self._used = state.node_usage_if.on(row, without).devices[self._dialect].used[self._cards].copy()
 
     def cheapest(self, lower: Iterable[Unit], budgets: Sequence[DisruptionBudget]) -> Victims | None:
         """Return the pods of one card that cost least of all that would let the pod fit on a card of the node.

@@ -283,18 +283,18 @@ class VictimSearch:
         held = [there for pod in gone if (there := state.reservation(pod.uid)) is not None]
         here = [there for there in held if there.node == node]
         elsewhere = [there for there in held if there.node != node]
-        without, added = state.adjusted(node, here, self._open_to(preemptor, node))
+        without, added = state.adjustment_if_gone(node, here, self._open_to(preemptor, node))
         if self._depends_on_node_alone(preemptor, node):
             return rejection_of(
-                preemptor.pod, row, preemptor.node.ask(state, row, state.hypothetical.on(row, without, added)), None
+                preemptor.pod, row, preemptor.node.ask(state, row, state.node_usage_if.on(row, without, added)), None
             )
-        with state.counting([*without, *elsewhere], added):
+        with state.counting_across_nodes([*without, *elsewhere], added):
             nominated = self._nominated.rejection_on(
                 node, preemptor.pod, preemptor.node, preemptor.pod_class.cluster, without, added
             )
             if nominated is not None:
                 return nominated
-            alone = preemptor.node.ask(state, row, state.hypothetical.on(row, without, added))
+            alone = preemptor.node.ask(state, row, state.node_usage_if.on(row, without, added))
             return rejection_of(preemptor.pod, row, alone, preemptor.pod_class.cluster)
 
     def _on_cards(
@@ -310,10 +310,10 @@ class VictimSearch:
         free = self._possible.costing_nothing(lower)
         held = (state.reservation(pod.uid) for pod in pods_of(free.values()))
         gone = [there for there in held if there is not None and there.node == node]
-        without, added = state.adjusted(node, gone, room)
+        without, added = state.adjustment_if_gone(node, gone, room)
         if added or not kept.isdisjoint(pod.uid for pod in pods_of(lower)):
             return None  # others count on some of these: what the end of one frees depends on who ends with it
-        now = preemptor.node.ask(state, row, state.hypothetical.on(row, without))
+        now = preemptor.node.ask(state, row, state.node_usage_if.on(row, without))
         if now.feasible[row] or now.rejected[row] != Rejections.PASSES:
             return None
         evicted = [unit for unit in lower if unit[0].uid not in free]
@@ -339,7 +339,7 @@ class _NodeAlone:
         self._row = row
         known = (state.reservation(pod.uid) for pod in pods_of(gone))
         self._held = {held.uid: held for held in known if held is not None and held.node == node}
-        self._in_use = state.hypothetical.on(row, list(self._held.values()))
+        self._in_use = state.node_usage_if.on(row, list(self._held.values()))
 
     def put_back(self, unit: Unit) -> bool:
         """Put pods back, unless the other one would not fit then; see :class:`.ReprieveTarget`."""
@@ -352,7 +352,7 @@ class _NodeAlone:
 
     def _charge(self, there: Iterable[Reservation], sign: int) -> None:
         for held in there:
-            self._state.hypothetical.charge(self._in_use, self._row, held, sign)
+            self._state.node_usage_if.charge(self._in_use, self._row, held, sign)
 
 
 class _NodeAmongOthers:
