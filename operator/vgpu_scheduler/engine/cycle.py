@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, replaced_with
-from vgpu_scheduler.engine.copies import PodCapacity, copies
 from vgpu_scheduler.engine.equivalence import NodePart, Refused, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.on_node import OnNode, metadata_problem, pods_on_unknown_cards
+from vgpu_scheduler.engine.pod_capacity import PodCapacity, capacity_for
 from vgpu_scheduler.engine.preferences import Filtered, Preferences, RankedNodes
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -185,7 +185,7 @@ class Cycle:
         closed = self.on_node.closed_to(pod_class, pod) if explain else {}
         return replace(decision, verdicts=verdicts(part, found, closed, self.state.nodes)) if explain else decision
 
-    def copies(self, pod: Pod, most: int) -> PodCapacity:
+    def capacity_for(self, pod: Pod, most: int) -> PodCapacity:
         """Return no less than how many pods like one there is room for by node row; for none if the pod is refused.
 
         Parameters
@@ -198,7 +198,7 @@ class Cycle:
         if isinstance(pod_class, Refused):
             return PodCapacity(counts, "")
         pod_class.node.refresh(self.state, rows)
-        found = copies(self.state, pod_class.node, rows, most)
+        found = capacity_for(self.state, pod_class.node, rows, most)
         counts[rows] = found.counts
         return PodCapacity(counts, found.scarcest)
 

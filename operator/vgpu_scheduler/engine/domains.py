@@ -38,28 +38,28 @@ class GroupRoom:
     ----------
     waiting
         How many pods of each kind wait, shape (kinds,).
-    copies
+    max_pods
         How many pods of each kind there is room for by node row, shape (kinds, capacity).
     followed_by
         How many more pods follow one by one.
     """
 
     waiting: NDArray[np.int64]
-    copies: NDArray[np.int64]
+    max_pods: NDArray[np.int64]
     followed_by: int = 0
 
-    def is_for_all(self, within: int, copies: int) -> bool:
-        """Tell whether there is room for all, given how many of the pods there is room for, and how many copies."""
+    def is_for_all(self, within: int, max_pods: int) -> bool:
+        """Tell whether there is room for all, given room for how many of them, and of such pods, there is."""
         waiting = int(self.waiting.sum())
-        return within >= waiting and copies >= waiting + self.followed_by
+        return within >= waiting and max_pods >= waiting + self.followed_by
 
     def within(self, rows: NDArray[np.int64]) -> int:
         """Return how many of the pods there is room for on some nodes at most."""
-        return int(np.minimum(self.copies[:, rows].sum(axis=1), self.waiting).sum())
+        return int(np.minimum(self.max_pods[:, rows].sum(axis=1), self.waiting).sum())
 
-    def copies_within(self, rows: NDArray[np.int64]) -> int:
+    def max_pods_within(self, rows: NDArray[np.int64]) -> int:
         """Return how many pods of these kinds, however many there are, some nodes have room for at most."""
-        return int(self.copies[:, rows].sum())
+        return int(self.max_pods[:, rows].sum())
 
 
 def domains(nodes: NodeTable, keys: Sequence[str], rows: NDArray[np.int64]) -> list[Domain]:
@@ -157,10 +157,10 @@ def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Doma
     if not found:
         return []
     starts = np.cumsum([0, *(each.rows.shape[0] for each in found[:-1])])
-    sums = np.add.reduceat(room.copies[:, np.concatenate([each.rows for each in found])], starts, axis=1)
-    most, copies = np.minimum(sums, room.waiting[:, np.newaxis]).sum(axis=0).tolist(), sums.sum(axis=0).tolist()
+    sums = np.add.reduceat(room.max_pods[:, np.concatenate([each.rows for each in found])], starts, axis=1)
+    most, max_pods = np.minimum(sums, room.waiting[:, np.newaxis]).sum(axis=0).tolist(), sums.sum(axis=0).tolist()
     ranked = [
-        ((0, copies[number]) if room.is_for_all(most[number], copies[number]) else (1, -copies[number]), number)
+        ((0, max_pods[number]) if room.is_for_all(most[number], max_pods[number]) else (1, -max_pods[number]), number)
         for number in range(len(found))
         if most[number] >= needed
     ]
@@ -170,9 +170,9 @@ def _by_room(found: Sequence[Domain], room: GroupRoom, needed: int) -> list[Doma
 def _fewest(outer: Domain, inner: Sequence[Domain], room: GroupRoom) -> Domain:
     """Return as few of the domains within another one, the largest first, as have room for all that wait together."""
     rows, taken = outer.rows[:0], list[NDArray[np.int64]]()
-    for each in sorted(inner, key=lambda each: (-room.copies_within(each.rows), each.name)):
+    for each in sorted(inner, key=lambda each: (-room.max_pods_within(each.rows), each.name)):
         taken.append(each.rows)
         rows = np.sort(np.concatenate(taken))
-        if room.is_for_all(room.within(rows), room.copies_within(rows)):
+        if room.is_for_all(room.within(rows), room.max_pods_within(rows)):
             return Domain(outer.name, rows)
     return outer

@@ -71,7 +71,7 @@ class GroupMembers:
         self._by_kind: dict[Hashable, list[Pod]] = {}
         for pod in sorted(group.waiting, key=lambda pod: (rank(pod) or (), pod.name, pod.uid)):
             self._by_kind.setdefault(self.kind_of[pod.uid], []).append(pod)
-        self._copies = {kind: cycle.copies(pods[0], _MANY) for kind, pods in self._by_kind.items()}
+        self._capacities = {kind: cycle.capacity_for(pods[0], _MANY) for kind, pods in self._by_kind.items()}
 
     def placed_rows(self) -> NDArray[np.int64]:
         """Return the rows of the nodes where pods of the group are, shape (n,)."""
@@ -82,9 +82,9 @@ class GroupMembers:
     def room(self) -> GroupRoom:
         """How many of them there is room for at most; for all, as long as room is kept for pods, which these may be."""
         waiting = np.array([len(pods) for pods in self._by_kind.values()], dtype=np.int64)
-        copies = np.stack([each.counts for each in self._copies.values()])
-        copies = np.full_like(copies, _MANY) if self._cycle.state.holds else copies
-        return GroupRoom(waiting, copies, self.group.followed_by)
+        max_pods = np.stack([each.counts for each in self._capacities.values()])
+        max_pods = np.full_like(max_pods, _MANY) if self._cycle.state.holds else max_pods
+        return GroupRoom(waiting, max_pods, self.group.followed_by)
 
     def equivalence(self) -> Hashable:
         """Return what of its pods the answer depends on: equal for groups that get the same one.
@@ -124,7 +124,7 @@ class GroupMembers:
 
     def lacking(self) -> list[UnplacedMembers]:
         """Return the kinds of pods of which more wait than all nodes have room for, the hardest to place first."""
-        counted = ((self._by_kind[kind], self._copies[kind]) for kind in self._kinds)
+        counted = ((self._by_kind[kind], self._capacities[kind]) for kind in self._kinds)
         return [
             UnplacedMembers(pods[0], len(pods), found.scarcest)
             for pods, found in counted
@@ -167,5 +167,5 @@ class GroupMembers:
             return 0, 0, (), first.name, first.uid  # it is refused, and the group with it
         claims = [claim for container in claimed.claims for claim in container.claims]
         amounts = max(((*claim.amounts, *claim.percent) for claim in claims), default=())
-        fits_on, devices = int(np.count_nonzero(self._copies[kind].counts)), sum(claim.count for claim in claims)
+        fits_on, devices = int(np.count_nonzero(self._capacities[kind].counts)), sum(claim.count for claim in claims)
         return fits_on, -devices, tuple(-amount for amount in amounts), first.name, first.uid

@@ -188,7 +188,7 @@ class CompiledPredicates:
             np.copyto(codes, _CODES[NOT_NAMED], where=~self._named(rows))
         return codes
 
-    def copies(self, rows: NDArray[np.int64], most: int) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
+    def max_pods(self, rows: NDArray[np.int64], most: int) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
         """Yield how many pods like this one at most are placed on nodes until something runs out, and what that is.
 
         Parameters

@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.state import DeviceMatrix, State
 
-__all__ = ["PodCapacity", "copies"]
+__all__ = ["PodCapacity", "capacity_for"]
 
 
 class PodCapacity(NamedTuple):
@@ -31,7 +31,7 @@ class PodCapacity(NamedTuple):
     scarcest: str
 
 
-def copies(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> PodCapacity:
+def capacity_for(state: State, part: NodePart, rows: NDArray[np.int64], most: int) -> PodCapacity:
     """Count how many pods of a class there is room for.
 
     Only amounts are counted, each by itself: requests, the pods that a node takes, and the hardest claim of a card.
@@ -63,7 +63,7 @@ def _bounds(
     if part.allocator is not None:
         for reason, counts in _of_cards(state.matrix(part.dialect), part.allocator, most):
             yield reason, counts[rows]
-    for each, counts in part.predicates.copies(rows, most):
+    for each, counts in part.predicates.max_pods(rows, most):
         yield each.text, counts
 
 
