@@ -144,7 +144,9 @@ class Bench:
             async for line in lines:
                 event = decode_event(line, kind.decode)
                 if event.object is not None:
-                    (self.observer.gone if event.type == "DELETED" else self.observer.observe)(kind, event.object)
+                    (self.observer.deleted_by_watch if event.type == "DELETED" else self.observer.observe)(
+                        kind, event.object
+                    )
 
     async def call(self, method: str, path: str, body: object = None, **more: Any) -> ApiResponse:
         """Send a request as somebody else, which is not counted as ours."""

@@ -130,10 +130,10 @@ class Heard:
         if isinstance(value, Pod):
             self.pods.append((value.name, value.node_name))
 
-    def gone(self, kind: str, value: Versioned) -> None:
+    def object_gone(self, kind: str, value: Versioned) -> None:
         """Nothing goes here."""
 
-    def departed(self, uid: str) -> None:
+    def pod_gone(self, uid: str) -> None:
         """Nothing goes here."""
 
 

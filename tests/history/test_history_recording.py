@@ -97,8 +97,8 @@ def test_only_what_is_news_is_written() -> None:
     cordoned = msgspec.structs.replace(machine, resource_version=3, unschedulable=True)
     assert [type(each) for each in found.seen(BEGAN, "Node", cordoned)] == [Changed]
     assert list(found.seen(BEGAN, "Node", machine)) == []  # an older version
-    assert [type(each) for each in found.gone(BEGAN, "Node", cordoned)] == [Removed]
-    assert list(found.gone(BEGAN, "Node", cordoned)) == []
+    assert [type(each) for each in found.object_gone(BEGAN, "Node", cordoned)] == [Removed]
+    assert list(found.object_gone(BEGAN, "Node", cordoned)) == []
 
     pod = waiting("p", version=1)
     assert [type(each) for each in found.seen(BEGAN, "Pod", pod)] == [Arrived]
@@ -108,7 +108,7 @@ def test_only_what_is_news_is_written() -> None:
     assert list(found.seen(BEGAN, "Pod", waiting("other", scheduler="default-scheduler"))) == []
     ended = msgspec.structs.replace(labelled, resource_version=9, phase="Succeeded")
     assert list(found.seen(BEGAN, "Pod", ended)) == [Departed(BEGAN, "uid-p")]
-    assert list(found.departed(BEGAN, "uid-p")) == []
+    assert list(found.pod_gone(BEGAN, "uid-p")) == []
 
 
 def bound(pod: Pod, where: str, notes: dict[str, str]) -> Pod:

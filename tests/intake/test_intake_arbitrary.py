@@ -123,7 +123,7 @@ def take_in(kind: Kind[Any], *objects: Any) -> list[Problem]:
                 continue
             observer.observe(kind, found)
             listing.objects.append(found)
-            observer.gone(kind, found)
+            observer.deleted_by_watch(kind, found)
             observer.observe(kind, found)
     asyncio.run(observer.sweep(kind, listing))
     while (decision := engine.attempt(0.0)) is not None:

@@ -153,9 +153,9 @@ async def test_the_end_of_an_earlier_node_does_not_end_its_namesake(watcher: Wat
     old, new = node("a", uid="one", version=3), node("a", uid="two", version=9)
     watcher.observer.observe(NODES, old)
     watcher.observer.observe(NODES, new)
-    watcher.observer.gone(NODES, old)
+    watcher.observer.deleted_by_watch(NODES, old)
     assert watcher.nodes == {"a"}
-    watcher.observer.gone(NODES, new)
+    watcher.observer.deleted_by_watch(NODES, new)
     assert watcher.nodes == set()
     assert watcher.moved == ["a"] * 4
 
@@ -165,7 +165,7 @@ async def test_who_waits_at_a_node_hears_of_its_pods(watcher: Watcher) -> None:
     watcher.observer.observe(POD_KIND, pod("p"))
     bound = pod("p", version=2, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1, 1)))
     watcher.observer.observe(POD_KIND, bound)
-    watcher.observer.gone(POD_KIND, pod("p", version=3, nodeName="a"))
+    watcher.observer.deleted_by_watch(POD_KIND, pod("p", version=3, nodeName="a"))
     assert watcher.moved == ["a", "a", "a"]
     assert watcher.engine.state.ledger() == {}
     assert (watcher.observer.stats.observed["Pod"], watcher.observer.stats.observed["Node"]) == (3, 1)
@@ -215,7 +215,7 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
     monkeypatch.setattr(HamiAllocation, "usage", lambda _, found: fail(found))
     if way == "gone":
         monkeypatch.setattr(watcher.engine.state, "remove_pod", remove)
-        watcher.observer.gone(POD_KIND, pod("bad", nodeName="a"))
+        watcher.observer.deleted_by_watch(POD_KIND, pod("bad", nodeName="a"))
     elif way == "swept":
         listed = [pod("bad", nodeName="a", version=2), pod("good", nodeName="a")]
         await watcher.observer.sweep(POD_KIND, Listing(listed, 9))

@@ -148,7 +148,7 @@ class World:
         """Delete a pod."""
         found = self.engine.state.pod(uid)
         assert found is not None
-        self.observer.gone(PODS, found)
+        self.observer.deleted_by_watch(PODS, found)
 
 
 def resident() -> float:

@@ -97,7 +97,7 @@ class World:
         self.clock.pass_(1)
         known = self.engine.state.pod(f"uid-{name}")
         assert known is not None
-        self.observer.gone(PODS, known)
+        self.observer.deleted_by_watch(PODS, known)
         self.decide()
 
     def end(self) -> None:

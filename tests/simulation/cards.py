@@ -212,4 +212,4 @@ class CardsMachine(RestoringMachine):
             self.quota = ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": limit})
             self.observer.observe(QUOTAS, self.quota)
         elif old is not None:
-            self.observer.gone(QUOTAS, old)
+            self.observer.deleted_by_watch(QUOTAS, old)

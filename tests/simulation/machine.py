@@ -86,7 +86,7 @@ class SchedulerMachine(BindingWorld):
         for pod in self.engine.unresolved(self.now)[:number]:
             current = self.api.pods.get(pod.uid)
             if current is None:
-                self.observer.deleted(pod)
+                self.observer.absent_in_read(pod)
             else:
                 self.observer.observe(PODS, current.shown())
             REACHED["read: gone" if current is None else "read: there"] += 1

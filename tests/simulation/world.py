@@ -111,18 +111,18 @@ class World(RuleBasedStateMachine):
     def _deliver(self, event: Event) -> None:
         known = event.object
         if isinstance(known, SimThing):
-            (self.observer.gone if event.gone else self.observer.observe)(known.kind, known.shown())
+            (self.observer.deleted_by_watch if event.gone else self.observer.observe)(known.kind, known.shown())
             return
         before = self.engine.state.pod(known.uid) if isinstance(known, SimPod) else None
         if isinstance(known, SimNode):
-            (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
+            (self.observer.deleted_by_watch if event.gone else self.observer.observe)(NODES, known.shown())
         elif event.gone and event.watch is not Watch.BOUND:
             shown = known.shown()
             self.observer.left_selection(shown)
             self._told_to_be_gone[shown.uid] = (self.engine.lists.epoch, shown.resource_version)
             REACHED[f"left: {event.watch.value if event.watch else ''}"] += shown.uid in self._departed()
         else:
-            (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
+            (self.observer.deleted_by_watch if event.gone else self.observer.observe)(PODS, known.shown())
         after = self.engine.state.pod(known.uid)
         assert before is None or after is None or after.resource_version >= before.resource_version
 

@@ -83,14 +83,14 @@ class Recording:
             self._objects[key] = after
             yield Changed(at, kind, after)
 
-    def gone(self, at: float, kind: str, value: Versioned) -> Iterator[Event]:
+    def object_gone(self, at: float, kind: str, value: Versioned) -> Iterator[Event]:
         """Take in that an object is gone."""
         if isinstance(value, Pod):
-            yield from self.departed(at, value.uid)
+            yield from self.pod_gone(at, value.uid)
         elif (before := self._objects.pop((kind, title_of(value)), None)) is not None:
             yield Removed(at, kind, before)
 
-    def departed(self, at: float, uid: str) -> Iterator[Event]:
+    def pod_gone(self, at: float, uid: str) -> Iterator[Event]:
         """Take in that a pod is gone, or has run to its end."""
         self._decided.pop(uid, None)
         if self._pods.pop(uid, None) is not None:
@@ -124,7 +124,7 @@ class Recording:
         if before is not None and _is_older(pod, before):
             return
         if pod.terminal:
-            yield from self.departed(at, pod.uid)
+            yield from self.pod_gone(at, pod.uid)
             return
         if not pod.node_name and pod.scheduler_name not in self._ours | self._announcing:
             return

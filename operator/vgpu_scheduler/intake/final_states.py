@@ -63,6 +63,6 @@ class FinalStateReader:
                 log.warning("pod %s was bound or deleted, and cannot be read: %s", pod.key, error)
                 continue
             if found is None or found.uid != pod.uid:
-                self._observer.deleted(pod)
+                self._observer.absent_in_read(pod)
             else:
                 self._observer.observe(PODS, found)

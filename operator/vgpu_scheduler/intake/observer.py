@@ -57,10 +57,10 @@ class Listener(Protocol):
     def seen(self, kind: str, value: Versioned) -> None:
         """Take in an object that was observed."""
 
-    def gone(self, kind: str, value: Versioned) -> None:
+    def object_gone(self, kind: str, value: Versioned) -> None:
         """Take in that an object is gone."""
 
-    def departed(self, uid: str) -> None:
+    def pod_gone(self, uid: str) -> None:
         """Take in that a pod is gone."""
 
 
@@ -145,11 +145,11 @@ class Observer:
         if how != "DELETED":
             self.observe(kind, found)
         elif left is None:
-            self.gone(kind, found)
+            self.deleted_by_watch(kind, found)
         else:
             left(found)
 
-    def gone(self, kind: Kind[_Value], found: _Value) -> None:
+    def deleted_by_watch(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in that an object is deleted; ``found`` is its last state."""
 
         def remove(found: _Value, now: float) -> tuple[Problem, ...]:
@@ -158,7 +158,7 @@ class Observer:
 
         self._take(kind, found, remove)
         if self.listener is not None:
-            self.listener.gone(kind.name, found)
+            self.listener.object_gone(kind.name, found)
         self.port.decide_again()
 
     def left_selection(self, pod: Versioned) -> None:
@@ -174,14 +174,14 @@ class Observer:
         gone = self.engine.bound_shown_up_to(version, self.monotonic(), unreadable)
         if self.listener is not None:
             for uid in gone:
-                self.listener.departed(uid)
+                self.listener.pod_gone(uid)
         self.port.decide_again()
 
-    def deleted(self, pod: Pod) -> None:
+    def absent_in_read(self, pod: Pod) -> None:
         """Take in that a pod is not there any more, as a read says."""
         self.engine.remove_pod(pod.uid, self.monotonic())
         if self.listener is not None:
-            self.listener.departed(pod.uid)
+            self.listener.pod_gone(pod.uid)
         self.port.decide_again()
 
     async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
@@ -214,7 +214,7 @@ class Observer:
         for found in sweep.missing(listing.unreadable):
             self._take(kind, found, sweep.remove)
             if self.listener is not None:
-                self.listener.gone(kind.name, found)
+                self.listener.object_gone(kind.name, found)
             self.stats.swept += 1
         self.stats.undecodable += len(listing.unreadable)
         self.port.decide_again()

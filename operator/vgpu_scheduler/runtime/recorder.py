@@ -119,13 +119,13 @@ class Recorder:
         """Take in an object that was observed."""
         self._put(Recording.seen, kind, value)
 
-    def gone(self, kind: str, value: Versioned) -> None:
+    def object_gone(self, kind: str, value: Versioned) -> None:
         """Take in that an object is gone."""
-        self._put(Recording.gone, kind, value)
+        self._put(Recording.object_gone, kind, value)
 
-    def departed(self, uid: str) -> None:
+    def pod_gone(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        self._put(Recording.departed, uid)
+        self._put(Recording.pod_gone, uid)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         """Take in decisions; those that change nothing are left out."""
