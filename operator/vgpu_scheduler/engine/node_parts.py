@@ -22,7 +22,7 @@ from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, ScoredPod, WeightedScorer
 from vgpu_scheduler.state import PeerKeys, State
 
-__all__ = ["ColumnCache", "NodeParts", "unbound"]
+__all__ = ["ColumnCache", "NodeParts", "without_node"]
 
 
 class ColumnCache:
@@ -154,7 +154,7 @@ class NodeParts:
         """Return the part of a key, made now if it is not kept."""
         part = self._parts.get(key)
         if part is None:
-            part = make_node_part(unbound(pod), claimed, self._dialects, self._state, remainders)
+            part = make_node_part(without_node(pod), claimed, self._dialects, self._state, remainders)
             self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations) + _PART)
         return part
 
@@ -183,7 +183,7 @@ class NodeParts:
         return max(_FEWEST_COLUMNS, min(found, _MOST_COLUMNS))
 
 
-def unbound(pod: Pod) -> Pod:
+def without_node(pod: Pod) -> Pod:
     """Return a pod as it was while it waited."""
     return msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
-from vgpu_scheduler.engine.node_parts import make_node_part, unbound
+from vgpu_scheduler.engine.node_parts import make_node_part, without_node
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import CPU, Pod
 from vgpu_scheduler.predicates import CompiledPredicates
@@ -126,7 +126,7 @@ class PriceLearner:
         if isinstance(claimed, Refused) or not claimed.dialect:
             return None
         if claimed not in self._requests:
-            part = make_node_part(unbound(pod), claimed, self._classes.dialects, self._state)
+            part = make_node_part(without_node(pod), claimed, self._classes.dialects, self._state)
             if isinstance(part, Refused) or part.allocator is None:
                 self._requests[claimed] = None
             else:

@@ -16,10 +16,10 @@ from vgpu_scheduler.engine.preemption.victims import (
     Preemptor,
     Unit,
     Victims,
+    assumed_only,
     pods_of,
     reprieve,
     started,
-    unbound,
     units_by_importance,
 )
 from vgpu_scheduler.kernels import LOWEST_PRIORITY, MOST_SETS
@@ -132,7 +132,7 @@ class CardSearch:
             left = left[column[left] == column[left].min()]
         card, best = cards[on[left[0]]], sets[gone[left[0]]]
         pods = pods_of(card.gone(best.tolist()))
-        waiting = unbound(self.state, pods)
+        waiting = assumed_only(self.state, pods)
         violating = violating_budgets((pod for pod in pods if pod.uid not in waiting), budgets)
         return _OnCard(Victims(self._node, pods, len(violating), waiting, self.counts_terminating), card.number)
 
@@ -180,7 +180,7 @@ class _Card:
         self.used = used
         self.amounts = np.stack([amounts for _, amounts in occupants])
         self._search = search
-        self._unbound = unbound(search.state, pods_of(unit for unit in self.units if len(unit) > 1))
+        self._unbound = assumed_only(search.state, pods_of(unit for unit in self.units if len(unit) > 1))
         self._gone = np.ones(len(occupants), dtype=np.int64)
 
     def ending(self, unit: Unit) -> Unit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
-from vgpu_scheduler.engine.preemption.victims import Unit, costs_nothing, pods_of, unbound, waits_to_be_bound
+from vgpu_scheduler.engine.preemption.victims import Unit, assumed_only, costs_nothing, pods_of, waits_to_be_bound
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.state import State
 
@@ -62,9 +62,9 @@ class PossibleVictims:
         units = (self._allowed(pod, unit) for unit in self._disruption.left_behind(ending))
         return list(pods_of(unit for unit in units if unit is not None))
 
-    def unbound(self, units: Iterable[Unit]) -> frozenset[str]:
+    def assumed_only(self, units: Iterable[Unit]) -> frozenset[str]:
         """Return which of some pods only wait to be bound, by UID."""
-        return unbound(self._state, pods_of(units))
+        return assumed_only(self._state, pods_of(units))
 
     def costing_nothing(self, units: Iterable[Unit]) -> dict[str, Unit]:
         """Return those that cost nothing, by the UID of the first pod of each.
@@ -83,7 +83,7 @@ class PossibleVictims:
         if self._exceed:
             return unit
         kept = {each.uid for each in unit if not each.deleting and self._has_several_budgets(each)}
-        return None if kept and kept - self.unbound([unit]) else unit  # nobody has to evict who is not bound
+        return None if kept and kept - self.assumed_only([unit]) else unit  # nobody has to evict who is not bound
 
     def _has_several_budgets(self, pod: Pod) -> bool:
         """Tell whether the API server would refuse to evict a pod, for more than one budget selects it."""

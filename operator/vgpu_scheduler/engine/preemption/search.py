@@ -263,7 +263,7 @@ class VictimSearch:
             if self._depends_on_node_alone(preemptor, node)
             else _NodeAmongOthers(self, preemptor, node, lower)
         )
-        unbound = self._possible.unbound(lower)
+        unbound = self._possible.assumed_only(lower)
         return reprieve(node, lower, budgets, room, rounds, unbound, counts_terminating=self._exceed)
 
     def _depends_on_node_alone(self, preemptor: Preemptor, node: str) -> bool:

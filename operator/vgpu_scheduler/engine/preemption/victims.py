@@ -28,13 +28,13 @@ __all__ = [
     "ReprieveTarget",
     "Unit",
     "Victims",
+    "assumed_only",
     "by_importance",
     "costs_nothing",
     "importance",
     "pods_of",
     "reprieve",
     "started",
-    "unbound",
     "units_by_importance",
     "waits_to_be_bound",
 ]
@@ -225,7 +225,7 @@ def waits_to_be_bound(pod: Pod, held: Reservation) -> bool:
     return held.phase is Phase.ASSUMED and not pod.node_name
 
 
-def unbound(state: State, pods: Iterable[Pod]) -> frozenset[str]:
+def assumed_only(state: State, pods: Iterable[Pod]) -> frozenset[str]:
     """Return which of some pods only wait to be bound, by UID."""
     there = ((pod, state.reservation(pod.uid)) for pod in pods)
     return frozenset(pod.uid for pod, held in there if held is not None and waits_to_be_bound(pod, held))
