@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_l
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
-from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, describe_bytes, most_memory, pod_sums
+from vgpu_scheduler.engine.policy_limits import ExceededLimit, PodSums, breaches, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
@@ -77,11 +77,11 @@ __all__ = [
     "breaches",
     "card_verdicts",
     "cards_held",
+    "check_limits",
     "describe_bytes",
     "event_note",
     "find_lock",
     "held_by_namespace",
-    "most_memory",
     "part_of_card",
     "pod_sums",
     "pools",

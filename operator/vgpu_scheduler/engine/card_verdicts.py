@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused, ResolvedClaims
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, shortage
-from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
+from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels import MOST_MEMBERS
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -102,7 +102,7 @@ def _about(
     parts = [(device, used) for device, used in listed if device.part]
     alone = (replace(container, claims=(replace(claim, count=1),)),)
     try:
-        bound = most_memory(claimed.claims, claimed.policy.limits, dialect)
+        bound = check_limits(claimed.claims, claimed.policy.limits, dialect)
     except LimitError:  # the pod is refused as a whole
         return
     choice = replace(claimed.choice, limits=replace(claimed.choice.limits, most_memory=bound))

@@ -13,7 +13,7 @@ import msgspec
 from vgpu_scheduler.allocators import QuotaRemainders
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
 from vgpu_scheduler.engine.equivalence import NodeColumns, NodePart, Refused, ResolvedClaims
-from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
+from vgpu_scheduler.engine.policy_limits import LimitError, check_limits
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of, claims_devices
@@ -268,7 +268,7 @@ def make_node_part(
         check_asked(pod, claimed, dialects)
         if claims_devices(claims):
             dialect = dialects[claimed.dialect]
-            bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
+            bound = check_limits(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
             peer_cards = tuple(
                 state.held_cards(peers, dialect.name, dialect.inventory.cards) for peers in claimed.peers(pod)

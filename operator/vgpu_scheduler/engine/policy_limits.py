@@ -75,7 +75,7 @@ class PodSums(NamedTuple):
         return PodSums(*(mine + more for mine, more in zip(self, other, strict=True)))
 
 
-def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
+def check_limits(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
     """Hold a pod's claims against its limits.
 
     Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large. A
@@ -117,7 +117,7 @@ def breaches(
     Parameters
     ----------
     claims, limits, dialect, idle
-        As for :func:`most_memory`.
+        As for :func:`check_limits`.
     """
     unit = dialect.inventory.memory_unit
     fields: tuple[tuple[str, UpperBound | None, Callable[[PodSums], int], Callable[[PodSums], str]], ...] = (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vgpu_scheduler.engine import card_verdicts, describe_bytes, most_memory, pod_sums
+from vgpu_scheduler.engine import card_verdicts, check_limits, describe_bytes, pod_sums
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, Device
 from vgpu_scheduler.predicates import reasons as filters
@@ -128,7 +128,7 @@ def _denials(world: World, answer: PodResult) -> Iterator[str]:
     if not left or claimed is None or not claimed.dialect:
         return
     limit, inventory = claimed.policy.limits.memory, world.engine.dialects[claimed.dialect].inventory
-    most = most_memory(claimed.claims, claimed.policy.limits, world.engine.dialects[claimed.dialect])
+    most = check_limits(claimed.claims, claimed.policy.limits, world.engine.dialects[claimed.dialect])
     large = [] if most is None else [device for device in left if device.total[inventory.memory] > most]
     if large and limit is not None and most is not None:
         spec = (world.policies.get(limit.source) or {}).get("spec") or {}
