@@ -48,7 +48,7 @@ async def test_a_rejected_pod_is_told_of_and_replaced_elsewhere(tmp_path: Path) 
             await b.until(lambda pod=pod: b.engine.state.pod(pod.uid).terminal)
             assert b.engine.state.reservation(pod.uid) is None
         assert sorted(nodes) == ["node-a", "node-b"]
-        assert b.engine.closed_nodes.rejected.counts == {"OutOfcpu": 2}
+        assert b.engine.closed_nodes.kubelet_rejections.counts == {"OutOfcpu": 2}
         for node in nodes:
             await b.until(lambda node=node: b.tells("RejectedByKubelet", f"the kubelet of node {node} rejected"))
         told = [note for reason, note in await b.events() if reason == "RejectedByKubelet"]

@@ -81,7 +81,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     assert decision is not None
     loop._record(decision, 0.0002)
     metrics.attempts.preempted(2)
-    engine.closed_nodes.rejected.counts["OutOfcpu"] += 1
+    engine.closed_nodes.kubelet_rejections.counts["OutOfcpu"] += 1
     hooks.on_answer(asking, BindingAnswer.BOUND, 0.002)
     hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))
     hooks.on_attempt(BindAttempt(asking, "a", BindingAnswer.BOUND, 15, 0.0, 2.0, 2.0, 2.0, 3.0))

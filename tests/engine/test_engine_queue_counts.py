@@ -60,7 +60,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
         (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
         (ClusterEvent.VOLUMES, QueueEvent.STORAGE_UPDATE),
         (ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
-        (ClusterEvent.REJECTION, QueueEvent.REJECTION_OVER),
+        (ClusterEvent.KUBELET_REJECTION, QueueEvent.REJECTION_OVER),
         (ClusterEvent.POLICY, QueueEvent.OTHER),
     ],
 )

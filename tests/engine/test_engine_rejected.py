@@ -9,7 +9,7 @@ from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, n
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Problem, QueueName
-from vgpu_scheduler.engine.closed_nodes import RejectedNodes
+from vgpu_scheduler.engine.closed_nodes import KubeletRejections
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ClusterEvent, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
@@ -91,7 +91,7 @@ def test_a_second_rejection_starts_the_time_anew_and_is_told_of_the_node() -> No
     assert place(engine, owned("r"), 51.0).endswith(f"{TEXT}.")
     assert engine.attempt(70.0) is None
     assert engine.attempt(110.0) is not None
-    assert engine.closed_nodes.rejected.counts == {"OutOfcpu": 2}
+    assert engine.closed_nodes.kubelet_rejections.counts == {"OutOfcpu": 2}
 
 
 def test_a_rejection_long_after_another_says_nothing_of_the_node() -> None:
@@ -138,7 +138,7 @@ def test_what_happened_before_it_looked_closes_nothing() -> None:
     engine = engine_with([node("a", cards("a", 1))])
     assert engine.observe_pod(owned("p", on="a", rejected="OutOfcpu"), 0.0) == ()
     assert place(engine, owned("q"), 0.0) == "a"
-    assert not engine.closed_nodes.rejected.counts
+    assert not engine.closed_nodes.kubelet_rejections.counts
 
 
 def test_a_rejection_is_counted_once_and_gives_everything_back() -> None:
@@ -147,7 +147,7 @@ def test_a_rejection_is_counted_once_and_gives_everything_back() -> None:
     assert engine.state.ledger()
     reject(engine, "p", "a", 1.0)
     assert engine.observe_pod(owned("p", on="a", version=12, rejected="OutOfcpu", deleting=True), 2.0) == ()
-    assert engine.closed_nodes.rejected.counts == {"OutOfcpu": 1}
+    assert engine.closed_nodes.kubelet_rejections.counts == {"OutOfcpu": 1}
     assert engine.state.ledger() == {"a": {}} or not engine.state.ledger().get("a")
     assert list(engine.state.reservations("a")) == []
     assert not engine.state.drift()
@@ -169,9 +169,9 @@ def test_an_explanation_and_the_counts_name_a_rejecting_node() -> None:
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
     assert decision.verdicts["a"].reasons == (TEXT,)
-    assert decision.helped_by & ClusterEvent.REJECTION
+    assert decision.helped_by & ClusterEvent.KUBELET_REJECTION
     assert decision.another_node_helps
-    assert engine.closed_nodes.counts()[Cause.POD_REJECTED] == 1
+    assert engine.closed_nodes.counts()[Cause.REJECTED_BY_KUBELET] == 1
 
 
 def test_a_plain_pod_is_not_sent_there_either() -> None:
@@ -202,7 +202,7 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
 
 
 def test_a_rejection_is_taken_in_whether_or_not_anybody_reads_what_is_told_of_it() -> None:
-    nodes = RejectedNodes(wait=60.0)
+    nodes = KubeletRejections(wait=60.0)
     nodes.observe(owned("p", on="a"), owned("p", on="a", rejected="OutOfcpu"), None, 1.0)
     assert nodes.counts == {"OutOfcpu": 1}
     assert list(nodes.closed_to(owned("q"))) == ["a"]

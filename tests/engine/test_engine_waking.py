@@ -17,7 +17,7 @@ EVENTS = (
     ClusterEvent.VOLUMES,
     ClusterEvent.QUOTA,
     ClusterEvent.POLICY,
-    ClusterEvent.REJECTION,
+    ClusterEvent.KUBELET_REJECTION,
     ClusterEvent.RESOURCES,
 )
 

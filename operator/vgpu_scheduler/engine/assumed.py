@@ -134,7 +134,7 @@ class AssumedPlacements:
         if found is None:
             return None
         pod, held, decided = found
-        if held.node in self._closed_nodes.rejected.closed_to(pod):
+        if held.node in self._closed_nodes.kubelet_rejections.closed_to(pod):
             return None
         unchanged = self._policies.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
@@ -191,7 +191,7 @@ class AssumedPlacements:
             and self._quotas.version == basis.limits
             and (state.quotas.version == basis.used or not self._quotas.limited({pod.namespace}))
             and not state.interpod.any_anti_affinity
-            and not self._closed_nodes.rejected
+            and not self._closed_nodes.kubelet_rejections
             and self._needs_scheduling(pod)
         )
 

@@ -1,7 +1,7 @@
 """Nodes that take no pod, or not every pod, for now.
 
 The device plugins of some serve nobody: a lock is not released, or a plugin is silent (:class:`ClosedNodes`). On some a
-pod blocks others of its key (:class:`UnservedPods`). Of some the kubelet rejected a pod (:class:`RejectedNodes`): it
+pod blocks others of its key (:class:`UnservedPods`). Of some the kubelet rejected one (:class:`KubeletRejections`): it
 knows more of its node than the API server shows (pods of other schedulers that were bound at the same moment, NUMA
 nodes, a device plugin that fails), and the pod that replaces it would otherwise get the same node again.
 
@@ -26,11 +26,11 @@ from vgpu_scheduler.state import State
 __all__ = [
     "ANY_CARD",
     "IN_TURN",
-    "REJECTED_WAIT",
+    "KUBELET_REJECTION_WAIT",
     "Cause",
     "ClosedNodes",
+    "KubeletRejections",
     "NodeClosure",
-    "RejectedNodes",
     "UnservedPods",
     "replaced_with",
 ]
@@ -113,7 +113,7 @@ class Cause(Enum):
     POD_STARTING = "pod_starting"
     BINDING_IN_DOUBT = "binding_in_doubt"
     POD_UNREADABLE = "pod_unreadable"
-    POD_REJECTED = "pod_rejected"
+    REJECTED_BY_KUBELET = "pod_rejected"
     DEVICES_NOT_TAKEN = "devices_not_taken"
 
     @property
@@ -129,7 +129,7 @@ _TEXTS = {
     Cause.POD_STARTING: "node(s) had a pod with devices that has not started",
     Cause.BINDING_IN_DOUBT: "node(s) had a pod with devices of which it is not known whether it was bound",
     Cause.POD_UNREADABLE: "node(s) had a pod that cannot be read and may be on any card",
-    Cause.POD_REJECTED: "node(s) rejected a pod like this one a moment ago",
+    Cause.REJECTED_BY_KUBELET: "node(s) rejected a pod like this one a moment ago",
     Cause.DEVICES_NOT_TAKEN: "node(s) had a pod that never took its devices",
 }
 
@@ -170,13 +170,13 @@ class ClosedNodes:
         Knows the locks. One that names a pod of ours is ours: its pod is waited for in the node's lane.
     state
         Knows the pods.
-    rejected
+    kubelet_rejections
         The nodes that a kubelet's rejection closes to some pods.
     """
 
-    def __init__(self, judge: LockJudge, state: State, rejected: RejectedNodes) -> None:
+    def __init__(self, judge: LockJudge, state: State, kubelet_rejections: KubeletRejections) -> None:
         self.judge = judge
-        self.rejected = rejected
+        self.kubelet_rejections = kubelet_rejections
         self.unserved_pods = UnservedPods(judge.node_side)
         self._state = state
         self._closures: dict[str, dict[str, NodeClosure]] = {}
@@ -221,7 +221,7 @@ class ClosedNodes:
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
-        self.rejected.forget(node)
+        self.kubelet_rejections.forget(node)
         self._judged_harmless.pop(node, None)
         self._closures.pop(node, None)
 
@@ -258,7 +258,7 @@ class ClosedNodes:
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""
-        return bool(self._closures or self.rejected or self.unserved_pods)
+        return bool(self._closures or self.kubelet_rejections or self.unserved_pods)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the nodes whose device plugins serve nobody, or not everybody."""
@@ -269,7 +269,7 @@ class ClosedNodes:
         found: Counter[Cause] = Counter(dict.fromkeys(Cause, 0))
         for closures in self._closures.values():
             found.update({closure.cause for closure in closures.values()})
-        found[Cause.POD_REJECTED] = len(self.rejected)
+        found[Cause.REJECTED_BY_KUBELET] = len(self.kubelet_rejections)
         found[Cause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.unserved_pods)
         return found
 
@@ -312,7 +312,7 @@ def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, serial
 _NONE: Mapping[str, NodeClosure] = {}
 
 
-REJECTED_WAIT = 60.0
+KUBELET_REJECTION_WAIT = 60.0
 """Seconds."""
 _REPEATS = 600.0
 """Seconds within which a second rejection is something about the node."""
@@ -323,7 +323,7 @@ def replaced_with(pod: Pod) -> Hashable:
     return pod.owner or (pod.namespace, pod.spec.fingerprint)
 
 
-class RejectedNodes:
+class KubeletRejections:
     """Keeps which nodes are closed to which pods because one like them was rejected there.
 
     Parameters

@@ -398,7 +398,7 @@ class Cycle:
             return None  # more room that is kept for others is open to it than to its equals, or less
         equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
-        return (replaced_with(pod), equivalence) if events & ClusterEvent.REJECTION else equivalence
+        return (replaced_with(pod), equivalence) if events & ClusterEvent.KUBELET_REJECTION else equivalence
 
     def _fits_without_quotas(self, pod: Pod, pod_class: SchedulableClass, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.budgets import DisruptionBudgets
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure, RejectedNodes
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, KubeletRejections, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
@@ -84,13 +84,13 @@ class Engine:
         self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
-        rejected = RejectedNodes(options.rejected_node_wait)
-        self.closed_nodes = ClosedNodes(judge, self.state, rejected)
+        kubelet_rejections = KubeletRejections(options.rejected_node_wait)
+        self.closed_nodes = ClosedNodes(judge, self.state, kubelet_rejections)
         self.storage = StorageAccess(wakes)
         classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
         self.policy_tracker = PolicyTracker(classes)
-        self._requeuer = Requeuer(classes, self.queue, self.policy_tracker, self.quotas, needs, rejected)
+        self._requeuer = Requeuer(classes, self.queue, self.policy_tracker, self.quotas, needs, kubelet_rejections)
         names, protected = self.scheduler_names, options.protected_namespaces
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
@@ -143,7 +143,7 @@ class Engine:
         if accepted is pod:
             self.groups.observe(pod)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
-            problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
+            problems += self.closed_nodes.kubelet_rejections.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
         self._requeuer.requeue(event, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)

@@ -301,7 +301,7 @@ def failed_together(pods: Sequence[Pod], tried: _Tried, domain: str, equivalence
     """
     assert tried.failed is not None, "the group was not placed"
     events, times = _helped_by(tried.others), [each.again_at for each in tried.others if each.again_at is not None]
-    closed = bool(events & ClusterEvent.REJECTION)  # nodes, to this group alone perhaps
+    closed = bool(events & ClusterEvent.KUBELET_REJECTION)  # nodes, to this group alone perhaps
     where = f"in {domain}, where the group was tried first: " if domain else ""
     events |= OF_ONE_NODE if domain else ClusterEvent.NONE  # another domain may come to have room
     own = replace(
@@ -338,7 +338,7 @@ def lacks_room(
     return tuple(
         Decision(
             pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, nodes=nodes, rejected_by=(_FIT,),
-            helped_by=events, equivalence=None if events & ClusterEvent.REJECTION else equivalence,
+            helped_by=events, equivalence=None if events & ClusterEvent.KUBELET_REJECTION else equivalence,
         )
         for pod in group.waiting
     )  # fmt: skip

@@ -157,7 +157,7 @@ class OnNode:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
         if not self._closed_nodes:
             return {}
-        closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
+        closed = dict.fromkeys(self._closed_nodes.kubelet_rejections.closed_to(pod), Cause.REJECTED_BY_KUBELET)
         side, claims = self._dialects.node_side, pod_class.claimed.claims
         if pod_class.node.allocator is not None:
             serialized = side.serializes(claims)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.closed_nodes import REJECTED_WAIT
+from vgpu_scheduler.engine.closed_nodes import KUBELET_REJECTION_WAIT
 from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.policy import PolicyDefaults
 
@@ -50,7 +50,7 @@ class EngineOptions:
     defaults: PolicyDefaults = field(default_factory=PolicyDefaults)
     scheduler_names: Sequence[str] = (SCHEDULER_NAME,)
     coexist_with: Sequence[str] = ()
-    rejected_node_wait: float = REJECTED_WAIT
+    rejected_node_wait: float = KUBELET_REJECTION_WAIT
     bind_timeout: float = 5.0
     longest_wait: float = 60.0
     system_spread: bool = False

@@ -101,7 +101,7 @@ _BY_CLUSTER_EVENT = (
     (ClusterEvent.DEVICES, QueueEvent.NODE_ANNOTATION),
     (ClusterEvent.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
     (ClusterEvent.VOLUMES | ClusterEvent.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
-    (ClusterEvent.REJECTION, QueueEvent.REJECTION_OVER),
+    (ClusterEvent.KUBELET_REJECTION, QueueEvent.REJECTION_OVER),
     (ClusterEvent.GROUP, QueueEvent.POD_GROUP_UPDATE),
 )
 

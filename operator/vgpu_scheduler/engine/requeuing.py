@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import CardNeed
-from vgpu_scheduler.engine.closed_nodes import RejectedNodes
+from vgpu_scheduler.engine.closed_nodes import KubeletRejections
 from vgpu_scheduler.engine.equivalence import ResolvedClaims
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.policy_report import PolicyTracker
@@ -52,7 +52,7 @@ class Requeuer:
         What it works with.
     needs
         What those need whom each node rejects for what it is by itself; the queue tells it which classes have gone.
-    rejected
+    kubelet_rejections
         The nodes that are closed to some pods for a time.
     """
 
@@ -63,7 +63,7 @@ class Requeuer:
         policies: PolicyTracker,
         quotas: Quotas,
         needs: WaitingNeeds,
-        rejected: RejectedNodes,
+        kubelet_rejections: KubeletRejections,
     ) -> None:
         self._state = classes.state
         self._classes = classes
@@ -71,14 +71,14 @@ class Requeuer:
         self._policies = policies
         self._quotas = quotas
         self._needs = needs
-        self._rejected = rejected
+        self._kubelet_rejections = kubelet_rejections
         self._compared_version = 0
         """The version of the nodes up to which their changes were held against the waiting pods."""
 
     def drain(self, now: float) -> None:
         """Requeue the pods that the changes since the last call may help; always in the same order."""
-        if self._rejected.expire(now):
-            self._state.wakes.events |= ClusterEvent.REJECTION
+        if self._kubelet_rejections.expire(now):
+            self._state.wakes.events |= ClusterEvent.KUBELET_REJECTION
         if self._state.wakes:
             found = self._state.wakes.take()
             if found.every_policy or found.policies:

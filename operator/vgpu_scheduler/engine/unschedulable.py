@@ -75,7 +75,7 @@ def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause
         row = nodes.row(name)
         if row in passing and part.feasible[row]:
             counts[cause.text] = counts.get(cause.text, 0) + 1
-            events |= ClusterEvent.REJECTION if cause is Cause.POD_REJECTED else ClusterEvent.NODE
+            events |= ClusterEvent.KUBELET_REJECTION if cause is Cause.REJECTED_BY_KUBELET else ClusterEvent.NODE
             rejected_by[cause.value] = None
     return RejectionCounts(counts, events, tuple(rejected_by))
 

@@ -44,7 +44,7 @@ class ClusterEvent(IntFlag):
     """What a node offers changed."""
     FEATURES = 4096
     """The features that a node declares changed."""
-    REJECTION = 8192
+    KUBELET_REJECTION = 8192
     """Nodes that rejected pods like this one may be tried again."""
     ATTACH_LIMIT = 16384
     """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""

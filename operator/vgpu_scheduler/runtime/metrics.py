@@ -163,7 +163,8 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
         lambda: [({"cause": cause.value}, count) for cause, count in closed.counts().items()],
     )
     metrics.add(
-        catalogue.REJECTED, lambda: [({"reason": reason}, count) for reason, count in closed.rejected.counts.items()]
+        catalogue.REJECTED,
+        lambda: [({"reason": reason}, count) for reason, count in closed.kubelet_rejections.counts.items()],
     )
     metrics.add_number(catalogue.NODES, lambda: len(state.nodes))
     metrics.add_number(catalogue.OVER_CAPACITY, lambda: len(state.over_capacity()))

@@ -43,7 +43,7 @@ _OF_CLOSED_NODES: Final[Mapping[str, str]] = {
     Cause.POD_STARTING.text: _CLOSED.format(why="the pods before it have started"),
     Cause.BINDING_IN_DOUBT.text: _CLOSED.format(why="it is known where a pod before it went"),
     Cause.POD_UNREADABLE.text: _CLOSED.format(why=_RUNS),
-    Cause.POD_REJECTED.text: _CLOSED.format(why="a moment has passed"),
+    Cause.REJECTED_BY_KUBELET.text: _CLOSED.format(why="a moment has passed"),
     Cause.DEVICES_NOT_TAKEN.text: _CLOSED.format(why=_RUNS),
 }
 """Nodes that would fit, and are closed to the pod whatever it asks."""
