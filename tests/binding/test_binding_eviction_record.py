@@ -47,7 +47,7 @@ async def test_a_policy_of_a_namespace_does_not_name_the_pods_of_others(api: Api
     clock = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
     context = cast(BindContext, SimpleNamespace(api=api, clock=clock, may_write=lambda _: True))
     victim = decode_pod(pod_object("secret", node="n"))
-    rules = PreemptionRules(may_preempt=True, quotas=tuple((key, 5) for key in KEYS.values()))
+    rules = PreemptionRules(may_preempt=True, eviction_limits=tuple((key, 5) for key in KEYS.values()))
     assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is RecordOutcome.YES
     named: dict[str, Any] = {}
     for whose, key in KEYS.items():

@@ -246,7 +246,7 @@ async def test_a_quota_that_limits_otherwise_than_it_looks_is_told_in_a_cluster_
         "metadata": {"name": "q", "namespace": "default"},
         "spec": {"hard": {key: limit}},
     }
-    [problem] = engine_with([node("a", cards("a", 1))], []).quotas.observe(decode_quota(quota))
+    [problem] = engine_with([node("a", cards("a", 1))], []).quota_limits.observe(decode_quota(quota))
     assert (problem.reason, says in problem.message) == (EventReason.QUOTA_SUSPICIOUS, True)
     file = tmp_path / "objects.yaml"
     file.write_text(yaml.safe_dump_all([quota, Case("plain", None, "").pod]))

@@ -92,7 +92,7 @@ def families(*, leading: bool = True) -> Seen:
     """Return labels and buckets of all families, by the name that is scraped."""
     held = pod("held", annotations=allocation("a", ("a-gpu-0", 1000, 0)), nodeName="a")
     engine = engine_with([node("a", cards("a", 1))], [held])
-    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
     found: Seen = {}
     for family in shown(engine, leading=leading):
         if family.name.startswith("process_") or family.name.endswith("_created"):

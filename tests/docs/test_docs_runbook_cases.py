@@ -70,7 +70,7 @@ def standing(written: Object) -> str:
     """Return how the namespace of a quota stands."""
     world = World(engine_options(Settings()))
     world.add([written])
-    return world.engine.quotas.describe("default", world.engine.state)
+    return world.engine.quota_limits.describe("default", world.engine.state)
 
 
 def waits(decision: Decision, reason: str, condition: str = "Unschedulable") -> bool:

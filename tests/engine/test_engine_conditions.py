@@ -60,7 +60,7 @@ def test_what_a_policy_refuses_is_an_error(spec: dict[str, object]) -> None:
 
 def test_a_quota_that_keeps_a_pod_from_all_nodes_that_fit_is_an_error() -> None:
     engine = engine_with([node("a", cards("a", 1)), node("b", cards("b", 1, memory=1000))])
-    engine.quotas.observe(SMALL_QUOTA)
+    engine.quota_limits.observe(SMALL_QUOTA)
     decision = decide(engine, resources=asks(1, 2000))
     assert decision.reasons == {"ResourceQuotaNotFit": 2}  # HAMi looks at quotas before memory
     assert decision.condition_reason is ERROR
@@ -68,7 +68,7 @@ def test_a_quota_that_keeps_a_pod_from_all_nodes_that_fit_is_an_error() -> None:
 
 def test_a_quota_beside_nodes_that_are_full_hides_nothing() -> None:
     engine = one_node()
-    engine.quotas.observe(SMALL_QUOTA)
+    engine.quota_limits.observe(SMALL_QUOTA)
     decision = decide(engine, resources=asks(1, 9000))
     assert decision.reasons == {"ResourceQuotaNotFit": 1}
     assert decision.condition_reason is UNSCHEDULABLE  # it would fit nowhere without the quota either

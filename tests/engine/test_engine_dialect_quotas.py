@@ -16,7 +16,7 @@ SHARE = "volcano.sh/vgpu-memory-percentage"
 
 def limited(engine: Engine, **hard: object) -> Engine:
     limits = {f"limits.volcano.sh/vgpu-{name}": str(amount) for name, amount in hard.items()}
-    assert engine.quotas.observe(ResourceQuota("default", "q", limits, uid="uid-q", resource_version=1)) == ()
+    assert engine.quota_limits.observe(ResourceQuota("default", "q", limits, uid="uid-q", resource_version=1)) == ()
     return engine
 
 

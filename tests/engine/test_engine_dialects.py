@@ -120,7 +120,7 @@ def test_a_bound_pod_whose_names_belong_to_two_is_charged_in_both() -> None:
     assert held is not None
     assert set(held.uses) == {"hami", "koordinator"}, problems
     assert engine.state.ledger() == {"k": {"gpu/0/GPU-k0": (0, 8 * GIB, 50, 50)}}
-    assert engine.state.quotas.as_values()["default"].keys() == {("hami", "NVIDIA"), ("koordinator", "gpu")}
+    assert engine.state.quota_usage.as_values()["default"].keys() == {("hami", "NVIDIA"), ("koordinator", "gpu")}
     assert not engine.state.drift()
     halves = asking("q", {GPU: 1, CORE: 50, RATIO: 50}, nodeName="k", annotations=koordinator_note("GPU-k1", 50))
     assert set(engine.dialects.uses(halves)) == {"koordinator"}, "it has not started: it holds nothing of HAMi's yet"

@@ -88,7 +88,7 @@ def test_three_dialects_at_once_keep_their_books_and_hami_decides_as_alone(seed:
     assert placed > 40
     ours = {node: used for node, used in together.state.ledger().items() if node.startswith("h")}
     assert ours == alone.state.ledger()
-    assert together.state.quotas.as_values() == together.state.rebuild().quotas.as_values()
+    assert together.state.quota_usage.as_values() == together.state.rebuild().quota_usage.as_values()
 
 
 def test_the_claims_of_one_dialect_are_not_read_by_another() -> None:

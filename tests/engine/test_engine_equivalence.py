@@ -63,7 +63,7 @@ def test_what_a_node_is_held_against_makes_a_node_part(more: dict[str, Any]) -> 
 
 def test_a_quota_that_could_be_exceeded_makes_a_node_part() -> None:
     engine = three()
-    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "500"}))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "500"}))
     assert not shared(engine, namespace="another")
 
 

@@ -104,7 +104,7 @@ def hindered() -> dict[str, tuple[list[Pod], list[Pod]]]:
 @pytest.mark.parametrize("what", hindered())
 def test_a_group_whose_pods_hinder_each_other_is_not_tried_for_others(what: str) -> None:
     engine = engine_with([node("a", cards("a", 2), labels={"name": "a"})])
-    engine.quotas.observe(ResourceQuota("poor", "q", {"limits.nvidia.com/gpumem": "12000"}))
+    engine.quota_limits.observe(ResourceQuota("poor", "q", {"limits.nvidia.com/gpumem": "12000"}))
     engine.observe_pod(pod("before", asks(2, 8000)), 0.0)
     rounds(engine, 0.0)
     for each in (first for group in hindered()[what] for first in group):

@@ -135,11 +135,11 @@ def test_a_quota_counts_as_hami_reads_it_and_says_so(seed: int) -> None:
             "metadata": {"name": f"q{number}", "namespace": f"n{number}", "uid": "u"},
             "spec": {"hard": {f"limits.{name}": f"{count}{suffix}"}},
         }
-        problems = engine.quotas.observe(decode_quota(wire))
+        problems = engine.quota_limits.observe(decode_quota(wire))
         assert [problem.reason for problem in problems] == [EventReason.QUOTA_SUSPICIOUS], wire
         counts = count * times * resource.unit
         assert f"limits.{name}]: {count}{suffix} counts as {counts} " in problems[0].message
-        (report,) = [r for r in engine.quotas.report(engine.state) if r.namespace == f"n{number}"]
+        (report,) = [r for r in engine.quota_limits.report(engine.state) if r.namespace == f"n{number}"]
         assert report.limit == min(counts, 2**62) or report.limit >= 2**31
 
 
@@ -148,4 +148,4 @@ def test_a_quota_that_counts_as_it_looks_says_nothing(text: str) -> None:
     """An API server hands out 2000 as 2k."""
     hard = {"limits.nvidia.com/gpumem": text, "limits.nvidia.com/gpucores": text, "requests.nvidia.com/gpu": text}
     wire = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": hard}}
-    assert hami_engine(VENDORS["NVIDIA"]).quotas.observe(decode_quota(wire)) == ()
+    assert hami_engine(VENDORS["NVIDIA"]).quota_limits.observe(decode_quota(wire)) == ()

@@ -34,7 +34,7 @@ def snapshot(engine: Engine) -> Any:
     return (
         state.ledger(),
         resources(state),
-        state.quotas.as_values(),
+        state.quota_usage.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
         state.wakes.take().returned,
@@ -91,7 +91,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
 
 def test_an_undo_wakes_nobody_who_waits_for_a_quota() -> None:
     engine = engine_with([node("a", cards("a", 1))])
-    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
     engine.observe_pod(pod("waits", asks(1, 3000)), 0.0)
     assert attempt(engine) == [("waits", Outcome.UNSCHEDULABLE)]
     for number in range(2):
@@ -377,7 +377,7 @@ def test_all_or_nothing(nodes: list[int], asked: list[tuple[int, int]], quota: i
     together, alone = engine_with(listed), engine_with(listed)
     for engine in (together, alone):
         if quota:
-            engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": str(quota)}))
+            engine.quota_limits.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": str(quota)}))
     ports = [more_of(size, port) for size, port in asked]
     names = [f"p{number:02}" for number in range(len(asked))]
     key = f"team/{len(asked)}"

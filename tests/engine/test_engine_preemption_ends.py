@@ -43,7 +43,7 @@ def test_a_node_that_is_gone_keeps_no_room() -> None:
     fleet.decide()
     fleet.engine.remove_node("a", 900)
     assert not fleet.engine.state.holds
-    assert fleet.engine.state.quotas.as_values() == fleet.engine.state.rebuild().quotas.as_values()
+    assert fleet.engine.state.quota_usage.as_values() == fleet.engine.state.rebuild().quota_usage.as_values()
     fleet.end("uid-rival")
     fleet.now += 11.0
     fleet.decide()

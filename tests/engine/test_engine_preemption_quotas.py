@@ -14,7 +14,7 @@ SIZE = 8000
 
 
 def limit(fleet: Fleet, namespace: str, memory: int) -> None:
-    fleet.engine.quotas.observe(ResourceQuota(namespace, "q", {"limits.nvidia.com/gpumem": str(memory)}))
+    fleet.engine.quota_limits.observe(ResourceQuota(namespace, "q", {"limits.nvidia.com/gpumem": str(memory)}))
 
 
 def full(names: str, namespace: str = "victims") -> Fleet:
@@ -35,7 +35,7 @@ def test_others_of_its_namespace_get_what_its_quota_leaves_beside_it(seed: int) 
     fleet.come("high", 9, asks(gpumem=SIZE), namespace="t")
     fleet.decide()
     assert under_way(fleet, "high") is not None
-    assert fleet.engine.state.quotas.used("t", ("hami", "NVIDIA"), 1) == SIZE
+    assert fleet.engine.state.quota_usage.used("t", ("hami", "NVIDIA"), 1) == SIZE
     fleet.engine.observe_node(node("b", cards("b", 1)), 0.0)
     fleet.come("later", 0, asks(gpumem=memory), namespace="t")
     fleet.decide()
@@ -76,7 +76,7 @@ def test_whoever_has_others_evicted_is_placed_once_these_are_gone(seed: int) -> 
     fleet.decide()
     for uid in preempting:
         assert state.reservation(uid) is not None, f"{uid} had others evicted, and waits"
-    assert state.quotas.as_values().get("t", {}).get(("hami", "NVIDIA"), (0, 0))[1] <= quota
+    assert state.quota_usage.as_values().get("t", {}).get(("hami", "NVIDIA"), (0, 0))[1] <= quota
     assert not state.drift()
 
 
@@ -99,7 +99,7 @@ def test_what_is_kept_for_a_pod_does_not_keep_it_from_another_node(seed: int, gr
     assert {fleet.node_of(name) for name in names} == set("cd"[:number])
     assert not list(fleet.engine.state.holds)
     assert not fleet.engine.state.drift()
-    assert fleet.engine.state.quotas.used("t", ("hami", "NVIDIA"), 1) == number * memory
+    assert fleet.engine.state.quota_usage.used("t", ("hami", "NVIDIA"), 1) == number * memory
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -120,5 +120,5 @@ def test_a_higher_priority_goes_before_what_is_kept_for_a_lower_one_of_its_names
     fleet.end("uid-low-a")
     fleet.now += 60.0
     fleet.decide()
-    assert fleet.engine.state.quotas.used("t", ("hami", "NVIDIA"), 1) <= max(lower, higher)
+    assert fleet.engine.state.quota_usage.used("t", ("hami", "NVIDIA"), 1) <= max(lower, higher)
     assert not fleet.engine.state.drift()

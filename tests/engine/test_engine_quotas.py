@@ -31,7 +31,7 @@ def limited(*quotas: ResourceQuota, pods: Iterable[Pod] = ()) -> Engine:
     """Return an engine with nodes ``a`` and ``b`` of two cards with 8000 MiB each."""
     engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))], pods)
     for one in quotas:
-        assert engine.quotas.observe(one) == ()
+        assert engine.quota_limits.observe(one) == ()
     return engine
 
 
@@ -75,8 +75,8 @@ def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
     claims = claimed(*containers)
     for limit in (peak - 1, peak):
         engine = limited(quota(memory=limit))
-        assert engine.quotas.refuses("default", claims, engine.state) == (limit < peak)
-        assert not engine.quotas.refuses("other", claims, engine.state)
+        assert engine.quota_limits.refuses("default", claims, engine.state) == (limit < peak)
+        assert not engine.quota_limits.refuses("other", claims, engine.state)
 
 
 def swept(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
@@ -93,15 +93,15 @@ def swept(engine: Engine, listed: list[ResourceQuota], version: int) -> int:
 def test_what_the_namespace_holds_counts_at_admission() -> None:
     engine = limited(quota(memory=3000))
     assert places(engine, pod("one", asks(1, 2000)))
-    assert not engine.quotas.refuses("default", claimed((APP, 1, 1000)), engine.state)
-    assert engine.quotas.refuses("default", claimed((APP, 1, 1001)), engine.state)
-    assert not engine.quotas.refuses("default", claimed((APP, 1, 0)), engine.state), "nothing, or a percentage"
+    assert not engine.quota_limits.refuses("default", claimed((APP, 1, 1000)), engine.state)
+    assert engine.quota_limits.refuses("default", claimed((APP, 1, 1001)), engine.state)
+    assert not engine.quota_limits.refuses("default", claimed((APP, 1, 0)), engine.state), "nothing, or a percentage"
 
 
 def test_no_more_compute_than_a_card_has_counts_at_admission() -> None:
     for limit, refused in ((199, True), (200, False)):
         engine = limited(quota(cores=limit))
-        assert engine.quotas.refuses("default", claimed((APP, 2, 0)), engine.state) == refused
+        assert engine.quota_limits.refuses("default", claimed((APP, 2, 0)), engine.state) == refused
 
 
 # What counts -------------------------------------------------------------------------------------------------------
@@ -120,9 +120,9 @@ def test_who_waits_for_a_quota_is_told_so() -> None:
     decision = attempt(engine, pod("p", asks(2, 2000)))
     assert decision.message == "0/2 nodes are available: 2 AllocatedCardsInsufficientRequest, 2 ResourceQuotaNotFit."
     assert decision.helped_by & ClusterEvent.QUOTA
-    said = engine.quotas.describe("default", engine.state)
+    said = engine.quota_limits.describe("default", engine.state)
     assert said == "namespace default uses 0 of 3000 MiB of limits.nvidia.com/gpumem"
-    assert engine.quotas.describe("other", engine.state) == ""
+    assert engine.quota_limits.describe("other", engine.state) == ""
 
 
 def test_cores_count_as_memory_does() -> None:
@@ -147,7 +147,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
     for order in ((3000, 1000, 2000), (1000, 2000, 3000), (3000, 2000, 1000)):
         engine = limited(*(quota(f"q{limit}", memory=limit) for limit in order))
         assert not places(engine, pod("p", asks(1, 1001)))
-        engine.quotas.remove(quota("q1000", memory=1000, version=2))
+        engine.quota_limits.remove(quota("q1000", memory=1000, version=2))
         assert not places(engine, pod("q", asks(1, 2001)))
         assert places(engine, pod("r", asks(1, 2000)))
 
@@ -155,16 +155,16 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
     engine = Engine(EngineOptions([hami_dialect(vendors(NvidiaNames(memory_factor=256)))], PolicyDefaults(), [OURS]))
     engine.observe_node(node("a", cards("a", 2)), 0.0)
-    engine.quotas.observe(quota(memory=10))
+    engine.quota_limits.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))
     assert places(engine, pod("q", asks(1, 10)))
-    (report,) = engine.quotas.report(engine.state)
+    (report,) = engine.quota_limits.report(engine.state)
     assert (report.used, report.limit) == (2560, 2560)
 
 
 def test_a_percentage_counts_what_it_comes_to_on_the_card() -> None:
     engine = engine_with([node("a", [card("large", memory=8000), card("small", memory=2000, index=1)])])
-    engine.quotas.observe(quota(memory=1000))
+    engine.quota_limits.observe(quota(memory=1000))
     half = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
     decision = attempt(engine, pod("p", half))
     assert decision.placement is not None
@@ -175,10 +175,10 @@ def test_a_percentage_counts_what_it_comes_to_on_the_card() -> None:
 @pytest.mark.parametrize("text", ["many", "1500m", "-1", ""])
 def test_what_cannot_be_read_lets_nothing_in_and_is_reported(text: str) -> None:
     engine = limited()
-    (problem,) = engine.quotas.observe(quota(memory=text))
+    (problem,) = engine.quota_limits.observe(quota(memory=text))
     assert (problem.kind, problem.name, problem.reason) == ("ResourceQuota", "q", "QuotaUnreadable")
     assert f"spec.hard[{MEMORY}]: {text} is no whole number" in problem.message
-    assert engine.quotas.observe(quota(memory=text)) == (), "the same version says nothing new"
+    assert engine.quota_limits.observe(quota(memory=text)) == (), "the same version says nothing new"
     assert not places(engine, pod("p", asks(1, 1)))
 
 
@@ -188,7 +188,7 @@ def test_other_keys_mean_nothing() -> None:
 
 def test_keys_that_look_like_limits_mean_nothing_and_are_reported() -> None:
     engine = limited()
-    problems = engine.quotas.observe(quota(**{"limits.nvidia.com/gpu": "0", "nvidia.com/gpumem": "0"}))
+    problems = engine.quota_limits.observe(quota(**{"limits.nvidia.com/gpu": "0", "nvidia.com/gpumem": "0"}))
     assert [problem.reason for problem in problems] == ["QuotaSuspicious"] * 2
     assert places(engine, pod("p"))
 
@@ -214,7 +214,7 @@ def test_init_containers_count_by_their_peak() -> None:
     init = [{"name": "i", "resources": asks(1, 3000)}]
     engine = limited(quota(memory=3000))
     assert places(engine, pod("p", asks(1, 3000), initContainers=init))
-    assert engine.state.quotas.used("default", ("hami", "NVIDIA"), 1) == 3000
+    assert engine.state.quota_usage.used("default", ("hami", "NVIDIA"), 1) == 3000
     engine = limited(quota(memory=4999))
     assert not places(engine, pod("q", asks(2, 2000), initContainers=init)), "3000 on one card and 2000 on another"
     assert not places(limited(quota(memory=2999)), pod("r", asks(1, 10), initContainers=init))
@@ -233,10 +233,10 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
     assert len(classes) == 1
     classes.clear()
     for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
-        engine.quotas.observe(quota(memory=rest, version=10_000 - rest))
+        engine.quota_limits.observe(quota(memory=rest, version=10_000 - rest))
         classes.add(id(node_part(engine.cycle, pod("w", asks(1, 6500)))))
     assert len(classes) == 1
-    engine.quotas.observe(quota(memory=6000, version=20_000))
+    engine.quota_limits.observe(quota(memory=6000, version=20_000))
     tight = [id(node_part(engine.cycle, pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
     assert tight[0] == tight[1]
     assert tight[0] not in classes
@@ -281,9 +281,9 @@ def test_a_quota_that_changes_or_goes_wakes() -> None:
         assert not places(engine, pod("p", asks(1, 1000)))
         assert not places(engine, pod("q", asks(1, 1000), namespace="other"))
         if change == "raised":
-            engine.quotas.observe(quota(memory=1000, version=2))
+            engine.quota_limits.observe(quota(memory=1000, version=2))
         elif change == "gone":
-            engine.quotas.remove(quota(memory=500, version=2))
+            engine.quota_limits.remove(quota(memory=500, version=2))
         else:
             assert swept(engine, [quota(memory=500, namespace="other")], 5) == 1
         decision = engine.attempt(10.0)
@@ -295,8 +295,8 @@ def test_a_quota_that_changes_or_goes_wakes() -> None:
 def test_a_quota_that_says_the_same_wakes_nobody() -> None:
     engine = limited(quota(memory=500))
     assert not places(engine, pod("p", asks(1, 1000)))
-    engine.quotas.observe(quota(memory=500, version=2, pods="3"))
-    engine.quotas.observe(quota("another", memory=600, version=3))
+    engine.quota_limits.observe(quota(memory=500, version=2, pods="3"))
+    engine.quota_limits.observe(quota("another", memory=600, version=3))
     assert engine.attempt(10.0) is None
     assert unschedulable(engine, "p")
 
@@ -304,7 +304,7 @@ def test_a_quota_that_says_the_same_wakes_nobody() -> None:
 def test_pods_that_wait_for_something_else_sleep_on() -> None:
     engine = limited(quota(memory=50_000))
     assert not places(engine, pod("p", asks(1, 9000)))
-    engine.quotas.observe(quota(memory=60_000, version=2))
+    engine.quota_limits.observe(quota(memory=60_000, version=2))
     assert engine.attempt(10.0) is None
 
 
@@ -313,11 +313,11 @@ def test_pods_that_wait_for_something_else_sleep_on() -> None:
 
 def test_older_quotas_change_nothing() -> None:
     engine = limited(quota(memory=1000, version=5))
-    engine.quotas.observe(quota(memory=9000, version=4))
-    engine.quotas.remove(quota(memory=9000, version=3))
+    engine.quota_limits.observe(quota(memory=9000, version=4))
+    engine.quota_limits.remove(quota(memory=9000, version=3))
     assert not places(engine, pod("p", asks(1, 1001)))
-    engine.quotas.remove(quota(memory=1000, version=6))
-    engine.quotas.observe(quota(memory=1000, version=5))
+    engine.quota_limits.remove(quota(memory=1000, version=6))
+    engine.quota_limits.observe(quota(memory=1000, version=5))
     assert places(engine, pod("q", asks(1, 1001)))
     assert swept(engine, [], 0) == 0
 
@@ -334,7 +334,7 @@ def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
     engine = limited(quota(memory=4000))
     for name in ("one", "two"):
         assert places(engine, pod(name, asks(1, 2000)))
-    engine.quotas.observe(quota(memory=2000, version=2))
+    engine.quota_limits.observe(quota(memory=2000, version=2))
     assert engine.assumed.recheck("uid-one") is None
     engine.unreserve("uid-one", 1.0)
     assert engine.assumed.recheck("uid-two") is not None, "it is within the limit without the other one"

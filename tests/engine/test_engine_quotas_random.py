@@ -28,12 +28,12 @@ def test_nobody_ever_gets_more_than_a_quota_leaves(seed: int) -> None:
             name, memory, cores = f"q{rng.integers(2)}", int(rng.choice([0, 3000, 9000, 20000])), int(rng.integers(300))
             limits = {MEMORY: str(memory), **({CORES: str(cores)} if rng.random() < 0.5 else {})}
             made = ResourceQuota(namespace, name, limits, uid=f"{namespace}{name}", resource_version=step + 1)
-            (engine.quotas.remove if rng.random() < 0.2 else engine.quotas.observe)(made)
+            (engine.quota_limits.remove if rng.random() < 0.2 else engine.quota_limits.observe)(made)
         elif action < 0.4 and live:
             engine.remove_pod(live.pop(int(rng.integers(len(live)))), now)
         else:
             engine.observe_pod(_random_pod(rng, step, namespace), now)
-        before = {space: engine.quotas.exceeded(space, engine.state) for space in spaces}
+        before = {space: engine.quota_limits.exceeded(space, engine.state) for space in spaces}
         while (decision := engine.attempt(now)) is not None:
             assert decision.error is None
             where = engine.state.pod(decision.uid)
@@ -42,15 +42,15 @@ def test_nobody_ever_gets_more_than_a_quota_leaves(seed: int) -> None:
                 placed += 1
                 live.append(decision.uid)
                 assert not before[where.namespace], "a namespace that holds too much got more"
-                assert not engine.quotas.exceeded(where.namespace, engine.state), decision
+                assert not engine.quota_limits.exceeded(where.namespace, engine.state), decision
             else:
                 refused += "ResourceQuotaNotFit" in decision.message
-        assert engine.state.quotas.as_values() == engine.state.rebuild().quotas.as_values()
+        assert engine.state.quota_usage.as_values() == engine.state.rebuild().quota_usage.as_values()
     assert placed > 20
     assert refused > 5
     for uid in [known.uid for known in engine.state.pods()]:
         engine.remove_pod(uid, 1e6)
-    assert engine.state.quotas.as_values() == {}
+    assert engine.state.quota_usage.as_values() == {}
 
 
 def _random_pod(rng: np.random.Generator, number: int, namespace: str) -> Pod:

@@ -71,7 +71,7 @@ def policy_came(engine: Engine) -> None:
 
 
 def quota_came(engine: Engine) -> None:
-    engine.quotas.observe(ResourceQuota("default", "q", {MEMORY: "500"}, "u", 1))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {MEMORY: "500"}, "u", 1))
 
 
 def anti_affinity_came(engine: Engine) -> None:
@@ -119,7 +119,7 @@ def test_what_has_nothing_to_do_with_it_costs_no_second_look(
 
 def test_in_a_limited_namespace_what_others_use_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = assumed()
-    engine.quotas.observe(ResourceQuota("default", "q", {MEMORY: "3000"}, "u", 1))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {MEMORY: "3000"}, "u", 1))
     assert engine.assumed.recheck("uid-p") is not None
     engine.observe_pod(pod("other", nodeName="b", annotations=allocation("b", ("b-gpu-0", 2500, 0)), started=True), 1.0)
     assert looks(engine, monkeypatch) == 1

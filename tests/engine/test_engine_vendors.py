@@ -68,20 +68,20 @@ def test_a_products_name_can_be_read_back_whatever_is_in_it(product: str) -> Non
 def limited(annotations: Obj, amounts: Obj, **hard: str) -> Engine:
     engine = engine_on(annotations, amounts)
     limits = {f"limits.{name}": limit for name, limit in hard.items()}
-    assert engine.quotas.observe(ResourceQuota("default", "q", limits, uid="q", resource_version=1)) == ()
+    assert engine.quota_limits.observe(ResourceQuota("default", "q", limits, uid="q", resource_version=1)) == ()
     return engine
 
 
 def test_a_quota_on_compute_units_is_in_percent_of_cards() -> None:
     engine = limited(AMD, {"amd.com/gpu": "20"}, **{"amd.com/gpucores": "150"})
     assert given(decide(engine, amd(), name="whole")) in ([(1, 10, 304)], [(1, 10, 110)])
-    assert engine.quotas.describe("default", engine.state) == (
+    assert engine.quota_limits.describe("default", engine.state) == (
         "namespace default uses 100 of 150 percent of limits.amd.com/gpucores"
     )
     refused = decide(engine, amd(cores=51), name="beyond", now=200.0)
     assert refused.message == "0/1 nodes are available: 1 ResourceQuotaNotFit."
     assert decide(engine, amd(cores=50), name="rest", now=300.0).placement is not None
-    assert [report.used for report in engine.quotas.report(engine.state)] == [150]
+    assert [report.used for report in engine.quota_limits.report(engine.state)] == [150]
     assert decide(engine, amd(cores=1), name="one", now=400.0).placement is None
 
 
@@ -89,7 +89,7 @@ def test_several_cards_count_together_in_percent_of_each() -> None:
     engine = limited(AMD, {"amd.com/gpu": "20"}, **{"amd.com/gpucores": "60"})
     assert decide(engine, amd(2, 31), name="beyond").placement is None
     assert sorted(given(decide(engine, amd(2, 30), name="fits", now=200.0))) == [(1, 10, 33), (1, 10, 91)]
-    assert [report.used for report in engine.quotas.report(engine.state)] == [60]
+    assert [report.used for report in engine.quota_limits.report(engine.state)] == [60]
 
 
 def test_a_share_of_compute_units_is_refused_at_admission() -> None:
@@ -97,7 +97,7 @@ def test_a_share_of_compute_units_is_refused_at_admission() -> None:
 
     def refuses(limits: Obj) -> bool:
         claims = engine.dialects.first.claims.read(decode_pod(pod_object("p", {"limits": limits})))
-        return engine.quotas.refuses("default", claims, engine.state)
+        return engine.quota_limits.refuses("default", claims, engine.state)
 
     assert refuses(amd(2, 51))
     assert not refuses(amd(2, 50))
@@ -114,7 +114,7 @@ def test_a_quota_is_read_as_the_memory_of_pods_is(limit: str) -> None:
     for number, memory in enumerate(("4", "4Gi")):
         limits = {**share, "metax-tech.com/vmemory": memory}
         assert decide(engine, limits, name=memory, now=200.0 + number).placement is not None
-    assert [(report.used, report.limit) for report in engine.quotas.report(engine.state)] == [(8192, 8192)]
+    assert [(report.used, report.limit) for report in engine.quota_limits.report(engine.state)] == [(8192, 8192)]
 
 
 def test_no_slice_goes_beyond_what_is_left_to_a_pod() -> None:
@@ -143,7 +143,7 @@ def test_nobody_ever_gets_more_percent_than_a_quota_leaves(seed: int) -> None:
         placed += decide(engine, wanted, name=f"p{number}", now=100.0 * (number + 1)).placement is not None
         held = {uuid: amounts[2] for uuid, amounts in engine.state.ledger().get("n", {}).items()}
         percent = sum(-(-100 * cores // totals[uuid]) for uuid, cores in held.items())
-        assert [report.used for report in engine.quotas.report(engine.state)] == [percent]
+        assert [report.used for report in engine.quota_limits.report(engine.state)] == [percent]
         assert percent <= limit
         if rng.random() < 0.3:
             engine.remove_pod(f"uid-p{int(rng.integers(0, number + 1))}", 100.0 * (number + 1) + 1)
@@ -151,7 +151,7 @@ def test_nobody_ever_gets_more_percent_than_a_quota_leaves(seed: int) -> None:
     assert placed > 3
     for number in range(40):
         engine.remove_pod(f"uid-p{number}", 9000.0)
-    assert [report.used for report in engine.quotas.report(engine.state)] == [0]
+    assert [report.used for report in engine.quota_limits.report(engine.state)] == [0]
 
 
 # The nearest miss ----------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ changes = st.fixed_dictionaries(
 def engine_with_parked(pods: list[tuple[str, ClusterEvent, bool]]) -> Engine:
     """Return an engine where pods wait, each with its namespace, what helps it, and whether its policy is as before."""
     engine = make_engine()
-    engine.quotas.observe(ResourceQuota("limited", "q", {"limits.nvidia.com/gpumem": "1000"}, "u", 1))
+    engine.quota_limits.observe(ResourceQuota("limited", "q", {"limits.nvidia.com/gpumem": "1000"}, "u", 1))
     engine.attempt(0.0)  # the limit has changed, and woken nobody
     for number, (namespace, waits_for, as_decided) in enumerate(pods):
         one = pod(f"p{number}", namespace=namespace)

@@ -54,7 +54,7 @@ def full(rng: np.random.Generator) -> Engine:
         ]
     )
     limits = {"limits.nvidia.com/gpumem": "6000", "requests.nvidia.com/gpu": "5"}
-    engine.quotas.observe(ResourceQuota("limited", "q", limits, uid="q", resource_version=1))
+    engine.quota_limits.observe(ResourceQuota("limited", "q", limits, uid="q", resource_version=1))
     for number in range(24):
         engine.observe_pod(random_pod(rng, number), 0.0)
     while engine.attempt(0.0) is not None:
@@ -84,12 +84,12 @@ def test_the_answer_is_that_of_a_state_without_them(seed: int) -> None:
     for asked, where, gone in questions(rng, engine):
         state.observe_pod(asked, {})
         expected = after(engine, asked, where, gone)
-        versions, ledger, quotas = state.nodes.version.copy(), state.ledger(), state.quotas.as_values()
+        versions, ledger, quotas = state.nodes.version.copy(), state.ledger(), state.quota_usage.as_values()
         answer = engine.cycle.on_node.fits_without(asked, where, gone)
         assert answer == expected, (asked.key, where, gone)
         assert (state.nodes.version == versions).all(), "the question raised a version"
         assert state.ledger() == ledger
-        assert state.quotas.as_values() == quotas
+        assert state.quota_usage.as_values() == quotas
         answers.append(answer is not None)
     assert not state.drift()
     assert 5 < sum(answers) < 55
@@ -112,11 +112,11 @@ def test_a_question_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) 
     asked = pod("asked", asks(1, 1000), namespace="limited", affinity=APART)
     engine.state.observe_pod(asked, {})
     held = [each.uid for each in engine.state.reservations("a")]
-    before = engine.state.quotas.as_values()
+    before = engine.state.quota_usage.as_values()
     monkeypatch.setattr(engine.cycle.on_node, "_placement_with", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         engine.cycle.on_node.fits_without(asked, "a", held)
-    assert engine.state.quotas.as_values() == before
+    assert engine.state.quota_usage.as_values() == before
     assert not engine.state.drift()
     monkeypatch.undo()
     engine.observe_pod(pod("next", asks(0), priority=1), 1.0)

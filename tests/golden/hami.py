@@ -25,7 +25,7 @@ from tests.naive.hami_wire import Bad
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import VendorSection, configured, hami_dialect
-from vgpu_scheduler.engine import Cycle, EquivalenceClasses, Quotas
+from vgpu_scheduler.engine import Cycle, EquivalenceClasses, QuotaLimits
 from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
@@ -152,9 +152,9 @@ def state_of(case: Case, dialect: hami_dialect) -> State:
     return state
 
 
-def quotas_of(case: Case, dialect: hami_dialect) -> Quotas:
+def quotas_of(case: Case, dialect: hami_dialect) -> QuotaLimits:
     """The quotas of a case."""
-    quotas = Quotas(Dialects([dialect]))
+    quotas = QuotaLimits(Dialects([dialect]))
     for wire in case.get("quotas", ()):
         quotas.observe(decode_quota(wire))
     return quotas

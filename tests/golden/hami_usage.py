@@ -99,7 +99,7 @@ def _product_quotas(case: Case, dialect: hami_dialect, state: State) -> Json:
     for namespace, resources in quotas.items():
         for name, resource in dialect.allocation.quota_resources.items():
             report = limited.get((namespace, name))
-            used = state.quotas.used(namespace, ("hami", resource.vendor), resource.dimension)
+            used = state.quota_usage.used(namespace, ("hami", resource.vendor), resource.dimension)
             assert report is None or report.used == used
             resources[name] = [used, report and report.limit]
     return _telling(quotas)

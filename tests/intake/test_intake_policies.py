@@ -95,7 +95,7 @@ def quota(limit: str, name: str = "q") -> dict[str, Any]:
 
 
 def limits(watcher: Watcher) -> list[int]:
-    return [report.limit for report in watcher.engine.quotas.report(watcher.engine.state)]
+    return [report.limit for report in watcher.engine.quota_limits.report(watcher.engine.state)]
 
 
 async def test_it_sees_quotas(watcher: Watcher, source: PolicySource) -> None:

@@ -71,8 +71,8 @@ def test_every_field_of_the_section_is_in_force() -> None:
         min_runtime=5400.0,
         delay=90.5,
         victims=VictimScope.ANY,
-        budgets=DisruptionBudgetMode.EXCEED,
-        quotas=((HOUSE, 7),),
+        budget_mode=DisruptionBudgetMode.EXCEED,
+        eviction_limits=((HOUSE, 7),),
     )
     assert found.source_of["preemption"] == "ClusterVGPUPolicy house"
     assert found.policies == (HOUSE,)
@@ -99,11 +99,11 @@ OPEN = {"mayPreempt": True, "victims": "Any", "budgets": "Exceed", "delay": "1m"
     [
         ({"mayPreempt": False}, {"may_preempt": False}),
         ({"victims": "Own"}, {"victims": VictimScope.OWN}),
-        ({"budgets": "Respect"}, {"budgets": DisruptionBudgetMode.RESPECT}),
+        ({"budgets": "Respect"}, {"budget_mode": DisruptionBudgetMode.RESPECT}),
         ({"delay": "2m"}, {"delay": 120.0}),
         ({"delay": "30s"}, {}),
-        ({"perHour": 3}, {"quotas": ((HOUSE, 10), (MINE, 3))}),
-        ({"perHour": 30}, {"quotas": ((HOUSE, 10), (MINE, 30))}),
+        ({"perHour": 3}, {"eviction_limits": ((HOUSE, 10), (MINE, 3))}),
+        ({"perHour": 30}, {"eviction_limits": ((HOUSE, 10), (MINE, 30))}),
         ({"minRuntime": "1h"}, {}),
         ({"preemptible": True}, {}),
     ],
@@ -136,7 +136,7 @@ def test_all_policies_of_the_namespace_tighten_whatever_their_rank() -> None:
     second = says("second", {"perHour": 1, "delay": "9m"}, "team", priority=1)
     found = resolved(says("house", OPEN), first, second)
     assert found.preemption.delay == 540.0
-    assert [limit for _, limit in found.preemption.quotas] == [10, 1]
+    assert [limit for _, limit in found.preemption.eviction_limits] == [10, 1]
     assert found.source_of["preemption"] == "ClusterVGPUPolicy house, VGPUPolicy team/first, VGPUPolicy team/second"
 
 
@@ -165,8 +165,8 @@ def test_nothing_that_a_namespace_writes_lifts_anything() -> None:
         assert after.may_preempt <= before.may_preempt
         assert after.delay >= before.delay
         assert after.victims in (before.victims, VictimScope.OWN)
-        assert after.budgets in (before.budgets, DisruptionBudgetMode.RESPECT)
-        assert set(after.quotas) >= set(before.quotas)
+        assert after.budget_mode in (before.budget_mode, DisruptionBudgetMode.RESPECT)
+        assert set(after.eviction_limits) >= set(before.eviction_limits)
         assert after.preemptible >= before.preemptible
         assert after.min_runtime <= before.min_runtime
 

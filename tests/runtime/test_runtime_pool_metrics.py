@@ -36,7 +36,7 @@ def cluster(seed: int) -> tuple[Engine, float]:
     for namespace in namespaces:
         if rng.random() < 0.5:
             quota = {"limits.nvidia.com/gpumem": str(rng.integers(0, 30000))}
-            engine.quotas.observe(ResourceQuota(namespace, "q", quota))
+            engine.quota_limits.observe(ResourceQuota(namespace, "q", quota))
     while engine.attempt(50.0) is not None:
         pass
     return engine, 100.0

@@ -123,7 +123,7 @@ async def test_nothing_is_said_of_pods_whose_storage_objects_are_not_known_yet()
 
 async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("first"), pod("p", asks(1, 2000))])
-    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    engine.quota_limits.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
     heard = Heard()
     await turns(loop_over(engine, heard))
     text = "0/1 nodes are available: 1 ResourceQuotaNotFit."

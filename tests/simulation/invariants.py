@@ -119,7 +119,7 @@ def check_engine(
     assert not engine.queue.placed_after_flush, "a change woke nobody"
     assert resources(state) == resources(rebuilt)
     if not widened(state):
-        assert state.quotas.as_values() == rebuilt.quotas.as_values()
+        assert state.quota_usage.as_values() == rebuilt.quota_usage.as_values()
     assert (state.devices.columns.used >= 0).all()
     check_starting_pods(state)
     for held in state.reservations():
@@ -174,7 +174,9 @@ def check_placement(engine: Engine, placement: Placement) -> None:
 def check_quota(engine: Engine, placement: Placement) -> None:
     """Check that a placement which was just decided or checked leaves its namespace within its quotas, on NVIDIA's."""
     if "NVIDIA" in placement.vendors():
-        assert not engine.quotas.exceeded("default", engine.state), engine.quotas.describe("default", engine.state)
+        assert not engine.quota_limits.exceeded("default", engine.state), engine.quota_limits.describe(
+            "default", engine.state
+        )
 
 
 def check_truth(api: SimApi, disturbed: Collection[tuple[str, str]]) -> None:
@@ -199,7 +201,7 @@ def same_knowledge(old: Engine, new: Engine, ignoring: Collection[str]) -> None:
     assert {k: v for k, v in ours.items() if k not in skipped} == {k: v for k, v in theirs.items() if k not in skipped}
     assert resources(old.state) == resources(new.state)
     if not widened(old.state):
-        assert old.state.quotas.as_values() == new.state.quotas.as_values()
+        assert old.state.quota_usage.as_values() == new.state.quota_usage.as_values()
     assert {pod.uid for pod in old.state.pods()} == {pod.uid for pod in new.state.pods()}
     assert {node.name: node.uid for node in old.state.all_nodes()} == {
         node.name: node.uid for node in new.state.all_nodes()

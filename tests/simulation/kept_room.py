@@ -103,7 +103,7 @@ def check_sent(machine: PreemptionMachine, engine: Engine, victim: str) -> tuple
         if _is_nominated_by_others(machine, engine, uid):
             found.append("somebody else nominated it, and no leader of ours has decided that")
         if not found:
-            quotas.append(engine.preemptions.rules_of(uid).quotas)
+            quotas.append(engine.preemptions.rules_of(uid).eviction_limits)
         problems += found
     assert quotas, f"{victim} is evicted for {wanted}: {problems}"
     return tuple(quota for quota in quotas[0] if all(quota in others for others in quotas))

@@ -129,10 +129,10 @@ def check(state: State) -> None:
         row, other = state.nodes.row(name), twin.nodes.row(name)
         if row is not None and other is not None:
             assert state.nodes.used[row].tolist() == twin.nodes.used[other].tolist()
-    assert state.quotas.as_values() == twin.quotas.as_values()
+    assert state.quota_usage.as_values() == twin.quota_usage.as_values()
     quotas = {
         namespace: (*amounts, *(0,) * (3 - len(amounts)))
-        for namespace, vendors in state.quotas.as_values().items()
+        for namespace, vendors in state.quota_usage.as_values().items()
         for amounts in vendors.values()
     }
     assert quotas == counted_in_quotas(state)

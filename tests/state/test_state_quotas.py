@@ -70,12 +70,12 @@ def test_the_state_keeps_it(kind: str) -> None:
         notes = allocation("a", ("a-gpu-0", 3000, 20), ("gone", 3000, 20))
         engine.observe_pod(pod("p", asks(2, 3000, 20), nodeName="a", annotations=notes), 0.0)
     state = engine.state
-    assert state.quotas.as_values() == {"default": {("hami", "NVIDIA"): (2, 6000, 40)}}
-    assert state.quotas.as_values() == state.rebuild().quotas.as_values()
+    assert state.quota_usage.as_values() == {"default": {("hami", "NVIDIA"): (2, 6000, 40)}}
+    assert state.quota_usage.as_values() == state.rebuild().quota_usage.as_values()
     engine.remove_node("a")
-    assert state.quotas.used("default", ("hami", "NVIDIA"), 1) == 6000, "they hold it all the same"
+    assert state.quota_usage.used("default", ("hami", "NVIDIA"), 1) == 6000, "they hold it all the same"
     engine.remove_pod("uid-p", 0.0)
-    assert state.quotas.as_values() == {}
+    assert state.quota_usage.as_values() == {}
 
 
 def test_what_was_seen_of_a_running_pod_stays_counted() -> None:
@@ -83,6 +83,6 @@ def test_what_was_seen_of_a_running_pod_stays_counted() -> None:
     engine = engine_with([node("a", cards("a", 2))], [pod("p", nodeName="a", started=True, annotations=notes)])
     less = allocation("a", ("a-gpu-1", 1000, 0))
     engine.observe_pod(pod("p", nodeName="a", started=True, annotations=less, version=2), 0.0)
-    assert engine.state.quotas.as_values() == {"default": {("hami", "NVIDIA"): (2, 4000, 20)}}
+    assert engine.state.quota_usage.as_values() == {"default": {("hami", "NVIDIA"): (2, 4000, 20)}}
     engine.remove_pod("uid-p", 0.0)
-    assert engine.state.quotas.as_values() == {}
+    assert engine.state.quota_usage.as_values() == {}

@@ -117,7 +117,7 @@ class EvictionRecord:
         relied_on
             The policies that the trial to evict the pod relies on so far; those of the rules are added.
         """
-        for key, limit in rules.quotas:
+        for key, limit in rules.eviction_limits:
             async with self._locks[key]:
                 entry = self._entries[key, victim.uid]
                 entry.trials += key not in relied_on

@@ -172,7 +172,7 @@ class EvictionSender:
             return None
         asked = await self._send(EVICT, "POST", eviction_path(pod), eviction_body(pod))
         is_protected = asked.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.SEVERAL_BUDGETS}
-        exceeds = is_protected and self._preemptions.rules_of(uid).budgets is DisruptionBudgetMode.EXCEED
+        exceeds = is_protected and self._preemptions.rules_of(uid).budget_mode is DisruptionBudgetMode.EXCEED
         result = await self._delete(pod, may_be_sent) if exceeds else asked
         if result is not None and result.answer is EvictionAnswer.EVICTED:
             self.tell(uid, pod, preemption)

@@ -319,7 +319,7 @@ class Evictor:
 
     def _is_prepared(self, uid: str, preemption: Preemption, attempt: EvictionAttempt) -> bool:
         """Tell whether a pod is nominated, and the eviction recorded under the limits that are in force for it now."""
-        is_recorded = attempt.recorded == self._preemptions.rules_of(uid).quotas
+        is_recorded = attempt.recorded == self._preemptions.rules_of(uid).eviction_limits
         return is_recorded and self._nominations.is_nominated(uid, preemption.node)
 
     def _forbidden(self, uid: str, pod: Pod, victim: Victim, attempt: EvictionAttempt) -> str:
@@ -336,7 +336,7 @@ class Evictor:
             return True
         rules = self._preemptions.rules_of(uid)
         recorded = await self._record.write(rules, victim, attempt.relied_on)
-        attempt.recorded = rules.quotas if recorded is RecordOutcome.YES else None
+        attempt.recorded = rules.eviction_limits if recorded is RecordOutcome.YES else None
         await asyncio.sleep(_PACE if recorded is RecordOutcome.NO else 0.0)
         return recorded is not RecordOutcome.OVER_LIMIT
 

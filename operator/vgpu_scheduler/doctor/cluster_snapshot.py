@@ -120,7 +120,7 @@ class ClusterEngine:
         for node in nodes:
             made.problems += engine.observe_node(node, 0.0)
         for quota in quotas:
-            made.problems += engine.quotas.observe(quota)
+            made.problems += engine.quota_limits.observe(quota)
         for group in groups:
             engine.groups.observe_object(group)
         for pod in pods:

@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVER
 from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
-from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_from_event
+from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
@@ -66,8 +66,8 @@ __all__ = [
     "Problem",
     "QueueEvent",
     "QueueName",
+    "QuotaLimits",
     "QuotaReport",
-    "Quotas",
     "Requeue",
     "SchedulingQueue",
     "StaleGroup",

@@ -12,7 +12,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.quotas import Quotas
+from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, Outcome, Placement
 from vgpu_scheduler.state import Phase, Reservation, State, StateBeforeRollback
@@ -100,7 +100,7 @@ class AssumedPlacements:
         cycle: Cycle,
         queue: SchedulingQueue,
         policies: PolicyTracker,
-        quotas: Quotas,
+        quotas: QuotaLimits,
         closed_nodes: ClosedNodes,
         needs_scheduling: Callable[[Pod], bool],
     ) -> None:
@@ -189,7 +189,7 @@ class AssumedPlacements:
             and self._catalogue.generation == basis.policies
             and state.nodes.version[basis.row] == basis.node
             and self._quotas.version == basis.limits
-            and (state.quotas.version == basis.used or not self._quotas.limited({pod.namespace}))
+            and (state.quota_usage.version == basis.used or not self._quotas.limited({pod.namespace}))
             and not state.interpod.any_anti_affinity
             and not self._closed_nodes.kubelet_rejections
             and self._needs_scheduling(pod)
@@ -199,7 +199,7 @@ class AssumedPlacements:
         """Note that a placement holds, for as long as nothing moves: its node alone has a say."""
         row, state = self._state.nodes.row(held.node), self._state
         assert row is not None, f"pod {pod.key} holds something on a node that is not there"
-        versions = int(state.nodes.version[row]), self._quotas.version, state.quotas.version
+        versions = int(state.nodes.version[row]), self._quotas.version, state.quota_usage.version
         self._checked[pod.uid] = _Basis(pod, held, row, self._catalogue.generation, *versions)
 
     def _refitted(self, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:

@@ -35,7 +35,7 @@ from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, Requeue, asks_differently
-from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
+from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -81,16 +81,18 @@ class Engine:
         self.group_conditions = GroupConditions(self.groups, self.scheduler_names)
         self.group_progress = GroupProgress(self.state, self.groups, policies, self.scheduler_names)
         self.usage_warnings = UsageWarnings(self.dialects, self.groups.warning)
-        self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
+        self.quota_limits = QuotaLimits(self.dialects, self.usage_warnings, wakes)
         self.budgets = DisruptionBudgets()
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         kubelet_rejections = KubeletRejections(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, kubelet_rejections)
         self.storage = StorageAccess(wakes)
-        classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
+        classes = EquivalenceClasses(self.state, self.dialects, policies, self.quota_limits)
         self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes), self.groups.priority)
         self.policy_tracker = PolicyTracker(classes)
-        self._requeuer = Requeuer(classes, self.queue, self.policy_tracker, self.quotas, needs, kubelet_rejections)
+        self._requeuer = Requeuer(
+            classes, self.queue, self.policy_tracker, self.quota_limits, needs, kubelet_rejections
+        )
         names, protected = self.scheduler_names, options.protected_namespaces
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
@@ -103,7 +105,7 @@ class Engine:
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
         )
         self.assumed = AssumedPlacements(
-            self.cycle, self.queue, self.policy_tracker, self.quotas, self.closed_nodes, self.needs_scheduling
+            self.cycle, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling
         )
         self._gated: set[str] = set()
         self._final_states = UnknownFinalStates()

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.equivalence import (
     SchedulableClass,
 )
 from vgpu_scheduler.engine.node_parts import NodeParts, read_claims
-from vgpu_scheduler.engine.quotas import Quotas
+from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
 from vgpu_scheduler.policy import EffectivePolicy, Policies
@@ -129,7 +129,7 @@ class EquivalenceClasses:
         The limits of namespaces.
     """
 
-    def __init__(self, state: State, dialects: Dialects, policies: Policies, quotas: Quotas) -> None:
+    def __init__(self, state: State, dialects: Dialects, policies: Policies, quotas: QuotaLimits) -> None:
         self.state = state
         self.dialects = dialects
         self.policies = policies

@@ -15,7 +15,7 @@ def event_note(engine: Engine, pod: Pod, decision: Decision) -> str:
     near_miss = engine.cycle.nearest(pod) if lacks_amounts(decision.reasons) else None
     parts = [str(near_miss)] if near_miss else []
     if CardReason.ResourceQuotaNotFit.text in decision.reasons:
-        parts.append(engine.quotas.describe(pod.namespace, engine.state))
+        parts.append(engine.quota_limits.describe(pod.namespace, engine.state))
         parts += _counted_with(engine, pod)
     return f"({'; '.join(parts)})" if parts else ""
 

@@ -11,7 +11,7 @@ from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.quotas import Quotas, quota_key
+from vgpu_scheduler.engine.quotas import QuotaLimits, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
@@ -38,7 +38,7 @@ class ObjectObserver(Protocol):
     dialects: Dialects
     state: State
     storage: StorageAccess
-    quotas: Quotas
+    quota_limits: QuotaLimits
     budgets: DisruptionBudgets
     groups: PodGroups
     policies: Policies
@@ -72,7 +72,7 @@ def observed_kinds(engine: ObjectObserver) -> Mapping[str, ObservedKind[Any]]:
         "Pod": _pods(engine),
         "Node": _nodes(engine),
         "Namespace": _namespaces(engine),
-        "ResourceQuota": _quotas(engine.quotas),
+        "ResourceQuota": _quotas(engine.quota_limits),
         **{kind: _policies(engine, kind) for kind in PLURALS},
         **{kind.name: _beside(engine) for kind in engine.dialects.inventory_kinds},
         **{
@@ -244,7 +244,7 @@ def _understood(observe: Callable[[_Observed], None]) -> Callable[[_Observed, fl
     return taken_in
 
 
-def _quotas(quotas: Quotas) -> ObservedKind[ResourceQuota]:
+def _quotas(quotas: QuotaLimits) -> ObservedKind[ResourceQuota]:
     return ObservedKind(
         key=quota_key,
         title=lambda quota: f"{quota.namespace}/{quota.name}",

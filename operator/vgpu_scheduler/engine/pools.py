@@ -146,7 +146,7 @@ def held_by_namespace(state: State, dialects: Dialects) -> dict[tuple[str, str],
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
     by_card = {dialect.name: _counted_by_card(state.matrix(dialect.name)) for dialect in dialects}
-    for namespace, vendors in state.quotas.as_values().items():
+    for namespace, vendors in state.quota_usage.as_values().items():
         for (name, vendor), amounts in vendors.items():
             dialect = dialects[name]
             memory, cores = dialect.inventory.memory, dialect.inventory.cores

@@ -63,7 +63,7 @@ class QuotaReport:
         return f"{self.used} of {self.limit} {self.unit} of {_PREFIX}{self.resource}"
 
 
-class Quotas:
+class QuotaLimits:
     """The limits of namespaces.
 
     Parameters
@@ -291,8 +291,8 @@ class Quotas:
         resource, dialect, _ = self._resources[name]
         vendor = (dialect, resource.vendor)
         if not resource.of_card:
-            return state.quotas.used(namespace, vendor, resource.dimension)
-        cards = state.quotas.on_cards(namespace, vendor, resource.dimension)
+            return state.quota_usage.used(namespace, vendor, resource.dimension)
+        cards = state.quota_usage.on_cards(namespace, vendor, resource.dimension)
         return sum(_percent(state, dialect, where, amount, resource) for where, amount in cards.items())
 
 
@@ -300,7 +300,7 @@ _NO_LIMITS: Mapping[str, int] = {}
 
 
 def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
-    """Return how a namespace stood when an event told of it in the words of :meth:`Quotas.describe`."""
+    """Return how a namespace stood when an event told of it in the words of :meth:`QuotaLimits.describe`."""
     told = _DESCRIBED.search(text)
     if told is None:
         return ()

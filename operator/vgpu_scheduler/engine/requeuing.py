@@ -19,7 +19,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.policy_report import PolicyTracker
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import LastAttempt, QueueEvent, UnschedulableClass
-from vgpu_scheduler.engine.quotas import Quotas
+from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
 from vgpu_scheduler.model import WHOLE, ClusterEvent
 from vgpu_scheduler.state import State
@@ -61,7 +61,7 @@ class Requeuer:
         classes: EquivalenceClasses,
         queue: SchedulingQueue,
         policies: PolicyTracker,
-        quotas: Quotas,
+        quotas: QuotaLimits,
         needs: WaitingNeeds,
         kubelet_rejections: KubeletRejections,
     ) -> None:

@@ -51,9 +51,9 @@ class PreemptionRules:
         Seconds that it must have waited since it was created before it may evict others.
     victims
         Whose pods it may evict.
-    budgets
+    budget_mode
         What the budgets of its victims mean.
-    quotas
+    eviction_limits
         The policies that limit the evictions for their pods, and how many each allows within an hour, in rank of the
         policies; the evictions that count are recorded in the status of each.
     """
@@ -63,8 +63,8 @@ class PreemptionRules:
     min_runtime: float = 0.0
     delay: float = 0.0
     victims: VictimScope = VictimScope.OWN
-    budgets: DisruptionBudgetMode = DisruptionBudgetMode.RESPECT
-    quotas: tuple[EvictionLimit, ...] = ()
+    budget_mode: DisruptionBudgetMode = DisruptionBudgetMode.RESPECT
+    eviction_limits: tuple[EvictionLimit, ...] = ()
 
 
 NO_PREEMPTION: Final = PreemptionRules()
@@ -110,8 +110,8 @@ def _of(section: PreemptionSection, key: PolicyKey) -> PreemptionRules:
         min_runtime=section.min_runtime or 0.0,
         delay=section.delay or 0.0,
         victims=VictimScope(section.victims or VictimScope.OWN),
-        budgets=DisruptionBudgetMode(section.budgets or DisruptionBudgetMode.RESPECT),
-        quotas=() if section.per_hour is None else ((key, section.per_hour),),
+        budget_mode=DisruptionBudgetMode(section.budgets or DisruptionBudgetMode.RESPECT),
+        eviction_limits=() if section.per_hour is None else ((key, section.per_hour),),
     )
 
 
@@ -125,8 +125,10 @@ def _tightened(rules: PreemptionRules, section: PreemptionSection, key: PolicyKe
         min_runtime=min_runtime,
         delay=max(section.delay or 0.0, rules.delay),
         victims=VictimScope.OWN if section.victims == "Own" else rules.victims,
-        budgets=DisruptionBudgetMode.RESPECT if section.budgets == "Respect" else rules.budgets,
-        quotas=rules.quotas if section.per_hour is None else (*rules.quotas, (key, section.per_hour)),
+        budget_mode=DisruptionBudgetMode.RESPECT if section.budgets == "Respect" else rules.budget_mode,
+        eviction_limits=rules.eviction_limits
+        if section.per_hour is None
+        else (*rules.eviction_limits, (key, section.per_hour)),
     )
 
 

@@ -126,7 +126,7 @@ def admission_server(
             engine.policies.claim_defaults,
             engine.usage_warnings_of,
         ),
-        lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),
+        lambda namespace, claims: engine.quota_limits.refuses(namespace, claims, engine.state),
         after_spawn=after_spawn,
         restarted=restarted,
     )

@@ -99,7 +99,7 @@ def _added_up(values: Iterable[Value]) -> Iterator[Value]:
 def _of_namespaces(engine: Engine, label_values: int, now: float) -> Iterator[Value]:
     held = held_by_namespace(engine.state, engine.dialects)
     waiting = _waiting(engine, now)
-    quotas = list(engine.quotas.report(engine.state))
+    quotas = list(engine.quota_limits.report(engine.state))
     ranks = dict.fromkeys([*waiting, *(report.namespace for report in quotas)], 0.0)
     for (namespace, _), amounts in held.items():
         ranks[namespace] = ranks.get(namespace, 0.0) + amounts["memory"]

@@ -335,7 +335,7 @@ class KeptRoom:
     def _charge_kept(self, kept: Reservation, sign: int) -> None:
         """Book room that is kept (``sign`` = 1), or give it back (-1)."""
         at, row = self._indexes, self._indexes.nodes.row(kept.node)
-        at.quotas.charge(kept.namespace, kept.counted_uses, sign, kept.node)
+        at.quota_usage.charge(kept.namespace, kept.counted_uses, sign, kept.node)
         if row is not None:
             at.nodes.charge(row, kept.requests, kept.pods, kept.ports, sign)
             self._charge_devices(row, kept, sign)

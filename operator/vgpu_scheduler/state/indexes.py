@@ -25,7 +25,7 @@ class Indexes:
         Requests and host ports by node.
     matrices
         Amounts of devices by dialect.
-    quotas
+    quota_usage
         Amounts of devices by namespace.
     interpod
         Counts of the pods that inter-pod terms are about.
@@ -37,7 +37,7 @@ class Indexes:
 
     nodes: NodeTable
     matrices: Mapping[str, DeviceMatrix]
-    quotas: QuotaUsage
+    quota_usage: QuotaUsage
     interpod: InterPodCounts
     volumes: Volumes
     peers: PeerIndex = field(default_factory=PeerIndex)

@@ -87,7 +87,7 @@ class StateReader:
         self.nodes = indexes.nodes
         self.matrices = indexes.matrices
         """The devices of each dialect over the same node rows, so that a column means one thing."""
-        self.quotas = indexes.quotas
+        self.quota_usage = indexes.quota_usage
         self.interpod = indexes.interpod
         self.volumes = indexes.volumes
         self.node_usage_if = HypotheticalUsage(indexes.nodes, indexes.matrices)

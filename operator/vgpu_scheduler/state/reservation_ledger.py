@@ -104,7 +104,7 @@ class ReservationLedger:
     def _book(self, reservation: Reservation, sign: int) -> ClusterEvent:
         """Charge a reservation in every index (``sign`` = 1), or give it back there (-1); return what that may help."""
         at = self._indexes
-        at.quotas.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
+        at.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
         row = at.nodes.row(reservation.node)
         event = self._count(reservation) if sign > 0 else self._uncount(reservation)
         if row is not None:
@@ -202,7 +202,7 @@ class ReservationLedger:
                 self._recount_elsewhere(held, 1)
 
     def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
-        self._indexes.quotas.charge(held.namespace, held.counted_uses, sign, held.node)
+        self._indexes.quota_usage.charge(held.namespace, held.counted_uses, sign, held.node)
         if held.phase is Phase.HELD:  # terms and volumes count pods that are there
             self.room.count_as_peer(held.uid, sign)
             return

@@ -338,7 +338,7 @@ class State(StateReader):
         looked at but these nodes and the pods there.
         """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
-        twin = State(dimensions, self.quotas.by_card)
+        twin = State(dimensions, self.quota_usage.by_card)
         twin.selecting = self.selecting
         if names is None:
             for store in self.volumes.objects.stores():

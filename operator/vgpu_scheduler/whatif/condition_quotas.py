@@ -32,7 +32,7 @@ class QuotasOfPod:
     def __init__(
         self, asked: PodRequest, reports: tuple[QuotaReport, ...], fellows: OtherMembers | None = None
     ) -> None:
-        quotas = asked.world.engine.quotas
+        quotas = asked.world.engine.quota_limits
         with_it = fellows.asked if fellows is not None else {}
         depends = fellows.depends if fellows is not None else frozenset[str]()
         told = [
@@ -130,7 +130,7 @@ def _raised(standing: _Standing) -> str:
 
 
 def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
-    quotas, resource, unit = asked.world.engine.quotas, standing.report.resource, standing.report.unit
+    quotas, resource, unit = asked.world.engine.quota_limits, standing.report.resource, standing.report.unit
     now, left = standing.asked, standing.left
 
     dialect = next((each for each in asked.owners if resource in each.allocation.quota_resources), None)

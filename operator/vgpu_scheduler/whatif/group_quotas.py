@@ -73,12 +73,12 @@ def fellows_of(world: World, pod: Pod, placed: Collection[str] = (), kept: Colle
     asked: dict[str, int] = {}
     depends: set[str] = set()
     units: dict[str, str] = {}
-    for report in engine.quotas.report(engine.state):
+    for report in engine.quota_limits.report(engine.state):
         if report.namespace == pod.namespace:
-            least = sorted(engine.quotas.asked(report.resource, with_some_memory(world, each)) for each in claims)
+            least = sorted(engine.quota_limits.asked(report.resource, with_some_memory(world, each)) for each in claims)
             asked[report.resource] = sum(least[:needed])
             units[report.resource] = report.unit
-            if any(engine.quotas.depends_on_card(report.resource, each) for each in claims):
+            if any(engine.quota_limits.depends_on_card(report.resource, each) for each in claims):
                 depends.add(report.resource)
     return OtherMembers(str(said.key), needed, asked, frozenset(depends), units)
 

@@ -228,7 +228,7 @@ class LoadedCluster:
         metadata = metadata_of(obj)
         quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
         self._quotas[quota.namespace, quota.name] = obj
-        for problem in self.engine.quotas.observe(quota):
+        for problem in self.engine.quota_limits.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
     def replace_pod_group(self, obj: Object) -> None:

@@ -79,7 +79,7 @@ def of_quotas(world: World, pod: Pod) -> dict[_Kind, int]:
         for vendor, amounts in usage.totals().items():
             kinds = (_Kind(dialect, f"all of {vendor}", number) for number, _ in enumerate(amounts))
             held |= dict(zip(kinds, amounts, strict=True))
-    if world.engine.state.quotas.by_card:  # how much it is depends on the card
+    if world.engine.state.quota_usage.by_card:  # how much it is depends on the card
         held = {kind._replace(whole=True): amount for kind, amount in held.items()}
     return held
 

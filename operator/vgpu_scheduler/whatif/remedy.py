@@ -127,7 +127,7 @@ class WaitingPod:
     @property
     def limited(self) -> bool:
         """Whether a quota counts the cards of its namespace."""
-        return bool(self.world.engine.quotas.limited({self.pod.namespace}))
+        return bool(self.world.engine.quota_limits.limited({self.pod.namespace}))
 
     @property
     def is_refused(self) -> bool:

@@ -223,7 +223,7 @@ def _record(world: World, preemptor: str, victims: Iterable[Victim], now: float)
     preemptions, policies = world.engine.preemptions, world.engine.policies.catalogue
     at = datetime.fromtimestamp(preemptions.evaluator.unix_ahead + now, UTC)
     evictions = [Eviction(at, victim.pod, victim.uid, "") for victim in victims]
-    for key, _ in preemptions.rules_of(preemptor).quotas:
+    for key, _ in preemptions.rules_of(preemptor).eviction_limits:
         policy = policies.get(key)
         if policy is not None:
             world.engine.policy_tracker.observe(replace(policy, evictions=(*policy.evictions, *evictions)))
@@ -268,12 +268,12 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
 def _standing(world: World, pod: Pod) -> str:
     """Say how the namespace of a pod stands, and what it asks for together with the others of its group that wait."""
     engine = world.engine
-    told, said = engine.quotas.describe(pod.namespace, engine.state), engine.groups.membership(pod)
+    told, said = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
     waiting = () if said is None or said.problem else engine.groups.standing(said.key).waiting
     asked: dict[str, int] = {}
-    for report in engine.quotas.report(engine.state) if len(waiting) > 1 else ():
+    for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
         if report.namespace == pod.namespace:
-            each = (engine.quotas.asked(report.resource, engine.cycle.classes.claims(other)) for other in waiting)
+            each = (engine.quota_limits.asked(report.resource, engine.cycle.classes.claims(other)) for other in waiting)
             asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
     sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
     return f"{told}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else told

@@ -106,8 +106,8 @@ def quotas_in_the_way(
 
     def is_over(report: QuotaReport) -> bool:
         others = with_it.get(report.resource, 0)
-        concerned = bool(others) or engine.quotas.concerns(report.resource, claims)
-        return concerned and report.used + engine.quotas.asked(report.resource, least) + others > report.limit
+        concerned = bool(others) or engine.quota_limits.concerns(report.resource, claims)
+        return concerned and report.used + engine.quota_limits.asked(report.resource, least) + others > report.limit
 
     return reports if any(map(is_over, reports)) else ()
 
@@ -115,7 +115,7 @@ def quotas_in_the_way(
 def quotas_of(world: World, namespace: str, beside: Mapping[str, int] = _NOTHING) -> tuple[QuotaReport, ...]:
     """Return how a namespace stands with its quotas; parameters as for :func:`quotas_in_the_way`."""
     engine = world.engine
-    reports = engine.quotas.reports(namespace, engine.state)
+    reports = engine.quota_limits.reports(namespace, engine.state)
     return tuple(replace(report, used=report.used + beside.get(report.resource, 0)) for report in reports)
 
 
@@ -124,14 +124,14 @@ def counted_for_quotas(world: World, pod: Pod) -> dict[str, int]:
 
     How much memory a share of a card is, or a whole one, depends on the card: that is left out, too.
     """
-    quotas, claims = world.engine.quotas, world.engine.cycle.classes.claims(pod)
+    quotas, claims = world.engine.quota_limits, world.engine.cycle.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return {name: asked for name in resources if (asked := quotas.asked(name, claims))}
 
 
 def left_to_cards(world: World, pod: Pod) -> tuple[str, ...]:
     """Return the resources with a quota of which a pod counts for as much as the card that it gets has it be."""
-    quotas, claims = world.engine.quotas, world.engine.cycle.classes.claims(pod)
+    quotas, claims = world.engine.quota_limits, world.engine.cycle.classes.claims(pod)
     resources = (report.resource for report in quotas_of(world, pod.namespace))
     return tuple(name for name in resources if quotas.depends_on_card(name, claims))
 

@@ -46,8 +46,8 @@ def _quotas(world: World, pod: Pod) -> Iterator[tuple[QuotaReport, int, bool]]:
     Moves leave what a namespace holds as it is.
     """
     engine, claims = world.engine, world.engine.cycle.classes.claims(pod)
-    for report in engine.quotas.reports(pod.namespace, engine.state) if claims else ():
-        exact = engine.quotas.asked(report.resource, claims)
+    for report in engine.quota_limits.reports(pod.namespace, engine.state) if claims else ():
+        exact = engine.quota_limits.asked(report.resource, claims)
         least = exact or _least(world, claims, report.resource)
         if least > report.limit - report.used:
             yield report, least, bool(exact)

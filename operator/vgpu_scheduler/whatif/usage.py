@@ -389,7 +389,7 @@ def namespaces(world: World) -> list[NamespaceUsage]:
         if world.engine.dialects.owners(pod):
             waiting[pod.namespace] = waiting.get(pod.namespace, 0) + 1
     quotas: dict[str, list[QuotaReport]] = {}
-    for report in world.engine.quotas.report(world.engine.state):
+    for report in world.engine.quota_limits.report(world.engine.state):
         quotas.setdefault(report.namespace, []).append(report)
     return [
         NamespaceUsage(

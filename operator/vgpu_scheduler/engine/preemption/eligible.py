@@ -118,7 +118,7 @@ class EvictionLimits:
         Those that count already, for an earlier leader has recorded them, count once.
         """
         found = []
-        for key, limit in rules.quotas:
+        for key, limit in rules.eviction_limits:
             counting = self._counting(key, moment)
             left, needed = limit - len(counting), len(set(victims) - counting.keys())
             if needed > left:
@@ -131,7 +131,7 @@ class EvictionLimits:
 
     def reserve(self, rules: PreemptionRules, victims: Collection[str], moment: float) -> None:
         """Count pods that are to be evicted; one that is counted already counts once."""
-        for key, _ in rules.quotas:
+        for key, _ in rules.eviction_limits:
             self._decided.setdefault(self._known(key), {}).update(dict.fromkeys(victims, moment))
 
     def commit(self, victim: str) -> None:

@@ -198,7 +198,7 @@ class Evaluator:
         if all(each in ending for each in found.pods):
             return self.placed(preemptor, whole)
         others = [each for each in found.evicted if each not in ending]
-        respects = pod_class.claimed.policy.preemption.budgets is DisruptionBudgetMode.RESPECT
+        respects = pod_class.claimed.policy.preemption.budget_mode is DisruptionBudgetMode.RESPECT
         is_protected = respects and violating_budgets(others, self.budgets())
         return PreemptionResult() if is_protected else self._answer(preemptor, whole, now)
 
@@ -225,7 +225,7 @@ class Evaluator:
     def _not_yet(self, pod: Pod, rules: PreemptionRules, now: float) -> PreemptionResult | None:
         """Say why a pod that may preempt others may not do so yet; None if it may."""
         for right, (until, exceeding) in self._denied.items():
-            if now < until and (rules.budgets is DisruptionBudgetMode.EXCEED or not exceeding):
+            if now < until and (rules.budget_mode is DisruptionBudgetMode.EXCEED or not exceeding):
                 reason = f"the right to evict is missing: {right}."
                 return PreemptionResult(reason=reason, again_at=until, is_eligible=False)
         may_at = self.waiting_since(pod) + rules.delay
@@ -277,7 +277,7 @@ class Evaluator:
         self, pod_class: SchedulableClass, now: float, may_end: VictimFilter, leaving: Sequence[Pod] = ()
     ) -> VictimSearch:
         rules = pod_class.claimed.policy.preemption
-        exceed = rules.budgets is DisruptionBudgetMode.EXCEED
+        exceed = rules.budget_mode is DisruptionBudgetMode.EXCEED
         return VictimSearch(
             self._state,
             self._cycle.nominated,
