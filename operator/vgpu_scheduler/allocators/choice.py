@@ -79,13 +79,13 @@ class QuotaRemainder:
     ----------
     vendor, dimension
         Whose devices, and which amount of them.
-    left
+    remaining
         How much of it the pod may hold in all; less than 0 where the namespace holds more than it may already.
     """
 
     vendor: str
     dimension: int
-    left: int
+    remaining: int
 
 
 QuotaRemainders = tuple[QuotaRemainder, ...]

@@ -265,7 +265,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
             column = _QUOTA_COLUMNS[remainder.dimension]
             for number, claim in enumerate(claims):
                 if claim.vendor == remainder.vendor:
-                    left[number, column] = min(left[number, column], remainder.left)
+                    left[number, column] = min(left[number, column], remainder.remaining)
         return left
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:

@@ -71,12 +71,12 @@ class Binder:
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
-    def submit(self, *decisions: Decision, left: frozenset[str] = frozenset()) -> None:
+    def submit(self, *decisions: Decision, nodes_left: frozenset[str] = frozenset()) -> None:
         """Take over the placements of a group, which the engine has assumed.
 
         Parameters
         ----------
-        left
+        nodes_left
             The slow nodes that a pod has left.
         """
         group = BindGroup()
@@ -95,7 +95,7 @@ class Binder:
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
-                left=left,
+                nodes_left=nodes_left,
             )
             group.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
@@ -108,8 +108,8 @@ class Binder:
         """Have a pod decided anew that waits at a node; see :meth:`BindLanes.leave`."""
         return self._lanes.leave(uid)
 
-    def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:
-        self.submit(decision, left=left)
+    def _submit_elsewhere(self, decision: Decision, nodes_left: frozenset[str]) -> None:
+        self.submit(decision, nodes_left=nodes_left)
 
     async def _join_with_volumes(self, group: BindGroup) -> None:
         """Bind the volumes of all pods of a group before it joins any lane; its cards are kept meanwhile."""

@@ -179,7 +179,7 @@ class BindTask:
         Its Binding, as long as that is on its way.
     asked
         When it was last asked whether it fits elsewhere.
-    left
+    nodes_left
         The slow nodes that it has left.
     """
 
@@ -195,7 +195,7 @@ class BindTask:
     sent_at: float = 0.0
     sent: SentBinding | None = None
     asked: float = 0.0
-    left: frozenset[str] = frozenset()
+    nodes_left: frozenset[str] = frozenset()
     state: BindState = BindState.DECIDED
 
     def enter(self, state: BindState) -> None:
@@ -227,7 +227,7 @@ class Lane:
         self._committed: deque[BindTask] = deque()
         self.current: BindTask | None = None
         self.since = self.looked_at = 0.0
-        self._left = False
+        self._went_elsewhere = False
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._committed)
@@ -251,14 +251,14 @@ class Lane:
 
     def begin(self, now: float) -> BindTask:
         """Take the next pod, whose turn it is now."""
-        if not self._left:
+        if not self._went_elsewhere:
             self.since = now
-        self.current, self._left = self.pop(), False
+        self.current, self._went_elsewhere = self.pop(), False
         return self.current
 
     def leave(self, item: BindTask) -> None:
         """Take out a pod that goes elsewhere; where it is its turn, the next one waits for the same."""
-        self._left |= item is self.current
+        self._went_elsewhere |= item is self.current
         self.remove([item])
 
     def commit(self, group: BindGroup) -> None:

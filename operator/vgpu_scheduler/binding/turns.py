@@ -235,8 +235,8 @@ class BindLanes:
 
     def _go_elsewhere(self, item: BindTask, slow: Collection[str]) -> bool:
         """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
-        left = item.left | {item.node}
-        decision = None if self.stopping else self._engine.decide_elsewhere(item.uid, left.union(slow))
+        nodes_left = item.nodes_left | {item.node}
+        decision = None if self.stopping else self._engine.decide_elsewhere(item.uid, nodes_left.union(slow))
         if decision is None or decision.placement is None:
             return False
         self._stats.moved += 1
@@ -245,7 +245,7 @@ class BindLanes:
         )
         item.enter(BindState.MOVED)
         self._lanes[item.node].leave(item)
-        self._submit(decision, left)
+        self._submit(decision, nodes_left)
         return True
 
     def _tell_why(self, item: BindTask, why: str) -> None:

@@ -133,10 +133,10 @@ class Engine:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
             pod = msgspec.structs.replace(pod, node_name=self.dialects.announced_node(pod))
         uses = self.dialects.uses(pod)
-        kept_for = self.state.holds.left_for(pod.uid)
+        kept_for = self.state.holds.beneficiaries_of(pod.uid)
         event = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
-        self.preemptions.left(kept_for, now)
+        self.preemptions.on_victim_gone(kept_for, now)
         if pod.node_name:
             self.preemptions.bound(pod.uid)
         problems: list[Problem] = []
@@ -230,9 +230,9 @@ class Engine:
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
         self.attempts.waiting_holds.forget(uid)
-        kept_for = self.state.holds.left_for(uid)
+        kept_for = self.state.holds.beneficiaries_of(uid)
         event = self.state.remove_pod(uid, version)
-        self.preemptions.left(kept_for, now)
+        self.preemptions.on_victim_gone(kept_for, now)
         if self.closed_nodes.unserved_pods.forget(uid):
             event |= ClusterEvent.NODE
         self._requeuer.requeue(event, now)
@@ -354,11 +354,11 @@ class Engine:
         at_least
             Seconds that a back-off lasts at least.
         """
-        kept_for, held = self.state.holds.left_for(uid), self.state.reservation(uid)
+        kept_for, held = self.state.holds.beneficiaries_of(uid), self.state.reservation(uid)
         event = self.state.forget(uid)
         self.state.settled(uid)
         self.preemptions.unreserved(uid, held if self.state.reservation(uid) is None else None)
-        self.preemptions.left(kept_for, now)
+        self.preemptions.on_victim_gone(kept_for, now)
         self.assumed.forget(uid)
         self.groups.given_back(uid)
         self._requeuer.requeue(event, now)

@@ -24,26 +24,26 @@ class DriverColumns:
     ----------
     limit : NDArray[int64], shape (rows,)
         How many volumes it can attach; :data:`UNLIMITED` where it does not say.
-    left : NDArray[int64], shape (rows,)
+    remaining : NDArray[int64], shape (rows,)
         How many more; below 0 where more are attached than it can.
     """
 
-    __slots__ = ("left", "limit")
+    __slots__ = ("limit", "remaining")
 
     def __init__(self, rows: int) -> None:
         self.limit: NDArray[np.int64] = np.full(rows, UNLIMITED, dtype=np.int64)
-        self.left: NDArray[np.int64] = self.limit.copy()
+        self.remaining: NDArray[np.int64] = self.limit.copy()
 
     def set_limit(self, row: int, limit: int) -> None:
         """Take in what the driver can attach to a node."""
-        self.left[row] += limit - self.limit[row]
+        self.remaining[row] += limit - self.limit[row]
         self.limit[row] = limit
 
     def grow(self, rows: int) -> None:
         """Make room for more rows."""
         more = rows - self.limit.shape[0]
         self.limit = np.pad(self.limit, (0, more), constant_values=UNLIMITED)
-        self.left = np.pad(self.left, (0, more), constant_values=UNLIMITED)
+        self.remaining = np.pad(self.remaining, (0, more), constant_values=UNLIMITED)
 
 
 class AttachedVolumes:
@@ -87,9 +87,9 @@ class AttachedVolumes:
         """Return all that follows from the objects and the pods, to be compared."""
         columns = {
             name: {
-                node: (int(column.limit[row]), int(column.left[row]))
+                node: (int(column.limit[row]), int(column.remaining[row]))
                 for node, row in self._rows.items()
-                if column.left[row] != UNLIMITED
+                if column.remaining[row] != UNLIMITED
             }
             for name, column in self._columns.items()
         }
@@ -158,7 +158,7 @@ class AttachedVolumes:
         self._grow(row + 1)
         self._write_limits(node, row)
         for name, column in self._columns.items():
-            column.left[row] = column.limit[row] - self._used(node, name)
+            column.remaining[row] = column.limit[row] - self._used(node, name)
 
     def node_went(self, node: str) -> None:
         """Take in that a node is not there any more."""
@@ -166,7 +166,7 @@ class AttachedVolumes:
         if row is None:
             return
         for column in self._columns.values():
-            column.limit[row] = column.left[row] = UNLIMITED
+            column.limit[row] = column.remaining[row] = UNLIMITED
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class AttachedVolumes:
             return False
         column, row = self._columns.get(volume[0]), self._rows.get(node)
         if column is not None and row is not None and volume not in others.get(node, {}):
-            column.left[row] -= change
+            column.remaining[row] -= change
             if column.limit[row] < UNLIMITED:
                 self._gain(volume[0], row, -change)
         return True
@@ -201,13 +201,13 @@ class AttachedVolumes:
 
     def _has_room(self, driver: str, row: int) -> bool:
         column = self._columns.get(driver)
-        return column is None or bool(column.left[row] > 0)
+        return column is None or bool(column.remaining[row] > 0)
 
     def _note_shared(self, node: str, volume: AttachedVolume) -> None:
         """Note that a pod has come to a volume, if that helps those who need the same one."""
         column, row = self._columns.get(volume[0]), self._rows.get(node)
         if column is not None and row is not None and column.limit[row] < UNLIMITED:
-            self._shared |= volume in self._attachments.get(node, {}) or bool(column.left[row] < 0)
+            self._shared |= volume in self._attachments.get(node, {}) or bool(column.remaining[row] < 0)
 
     def _limits_on(self, node: str) -> Mapping[str, int]:
         said = self._csi_nodes.get(node)
@@ -226,7 +226,7 @@ class AttachedVolumes:
     def _add_column(self, driver: str) -> None:
         column = self._columns[driver] = DriverColumns(self._capacity)
         for node, row in self._rows.items():
-            column.left[row] -= self._used(node, driver)
+            column.remaining[row] -= self._used(node, driver)
 
     def _grow(self, capacity: int) -> None:
         if capacity <= self._capacity:

@@ -56,7 +56,7 @@ class Holds:
         self._holds: dict[str, Hold] = {}
         self._kept: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._left_for: dict[str, dict[str, None]] = {}
+        self._beneficiaries: dict[str, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._holds)
@@ -87,13 +87,13 @@ class Holds:
         """Return the names of the nodes with holds, sorted."""
         return sorted(self._on_node)
 
-    def left_for(self, uid: str) -> tuple[str, ...]:
+    def beneficiaries_of(self, uid: str) -> tuple[str, ...]:
         """Return the UIDs of the pods for which a pod has to leave."""
-        return tuple(self._left_for.get(uid, ()))
+        return tuple(self._beneficiaries.get(uid, ()))
 
-    def nodes_left_by(self, uid: str) -> list[str]:
+    def nodes_to_leave(self, uid: str) -> list[str]:
         """Return the nodes where a pod has to leave, by name."""
-        return sorted({self._holds[kept_for].node for kept_for in self._left_for.get(uid, ())})
+        return sorted({self._holds[kept_for].node for kept_for in self._beneficiaries.get(uid, ())})
 
     def add(self, hold: Hold, kept: Reservation) -> None:
         """Take a hold in, with what is kept now; the pod must have none."""
@@ -101,7 +101,7 @@ class Holds:
         self._holds[hold.uid], self._kept[hold.uid] = hold, kept
         self._on_node.setdefault(hold.node, {})[hold.uid] = None
         for uid in sorted(hold.leaving):
-            self._left_for.setdefault(uid, {})[hold.uid] = None
+            self._beneficiaries.setdefault(uid, {})[hold.uid] = None
 
     def keep(self, uid: str, kept: Reservation) -> None:
         """Keep another amount for a pod from now on."""
@@ -113,7 +113,7 @@ class Holds:
         del self._kept[uid]
         _discard(self._on_node, hold.node, uid)
         for leaving in hold.leaving:
-            _discard(self._left_for, leaving, uid)
+            _discard(self._beneficiaries, leaving, uid)
         return hold
 
 
@@ -292,7 +292,7 @@ class KeptRoom:
 
     def follow(self, uid: str) -> None:
         """Have what is kept follow what a pod holds now that leaves for others."""
-        for node in self.holds.nodes_left_by(uid) if self.holds else ():
+        for node in self.holds.nodes_to_leave(uid) if self.holds else ():
             self._keep_anew(node)
 
     def _keep_anew(self, node: str) -> None:

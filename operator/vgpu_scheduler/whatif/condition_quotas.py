@@ -45,11 +45,11 @@ class QuotasOfPod:
             for report in reports
             if quotas.concerns(report.resource, asked.claims) or with_it.get(report.resource, 0)
         ]
-        exceeded = [each for each in told if each.left < each.asked] or [each for each in told if each.depends]
+        exceeded = [each for each in told if each.remaining < each.asked] or [each for each in told if each.depends]
         self.reports = reports
         self.fellows = fellows
         self._asked = asked
-        less = all(each.left > 0 for each in exceeded)
+        less = all(each.remaining > 0 for each in exceeded)
         self._needs = [_need_of_quota(asked, each) for each in exceeded] if less else []
         self._less = tuple(met_together(asked, self._needs)) or tuple(_asked_together(fellows, exceeded))
         raised = " and ".join(map(_raised, exceeded))
@@ -103,17 +103,18 @@ class _Standing:
     depends: bool
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """What the pod may ask for."""
         return self.report.limit - self.report.used - self.others
 
 
 def _asked_together(fellows: OtherMembers | None, exceeded: Sequence[_Standing]) -> Iterator[str]:
     """Yield what all that are placed at once may ask for together, where less of one of them would not do."""
-    left = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
-    if fellows is not None and left and min(left.values()) > 0:
+    remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
+    if fellows is not None and remaining and min(remaining.values()) > 0:
         sums = " and ".join(
-            f"{left[each.report.resource]} {each.report.unit} of limits.{each.report.resource}" for each in exceeded
+            f"{remaining[each.report.resource]} {each.report.unit} of limits.{each.report.resource}"
+            for each in exceeded
         )
         number = fellows.number + 1
         yield f"have the {number} pods of group {fellows.group} that are placed at once ask for {sums} at most together"
@@ -131,17 +132,17 @@ def _raised(standing: _Standing) -> str:
 
 def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
     quotas, resource, unit = asked.world.engine.quota_limits, standing.report.resource, standing.report.unit
-    now, left = standing.asked, standing.left
+    now, remaining = standing.asked, standing.remaining
 
     dialect = next((each for each in asked.owners if resource in each.allocation.quota_resources), None)
 
     def concerns(amount: Amount) -> bool:
         # What is not said, or in percent, counts for nothing that is known: to say it makes that more.
         then = quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1)))
-        return 0 < then != now and (now > 0 or then <= left)
+        return 0 < then != now and (now > 0 or then <= remaining)
 
     def fits(claims: PodClaims) -> bool:
-        return 0 < quotas.asked(resource, claims) <= left and not quotas.depends_on_card(resource, claims)
+        return 0 < quotas.asked(resource, claims) <= remaining and not quotas.depends_on_card(resource, claims)
 
     def is_of_it(amount: Amount) -> bool:
         about = (
@@ -152,9 +153,9 @@ def _need_of_quota(asked: PodRequest, standing: _Standing) -> ClaimCondition:
             limited and (limited.vendor, limited.dimension, limited.of_card)
         )
 
-    leaves = f"limits.{resource} leaves {left} {unit}{' to it beside its group' if standing.others else ''}"
-    otherwise = f"ask for no more than the {left} that limits.{resource} leaves"
+    leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if standing.others else ''}"
+    otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card takes depends on the card"
-    instead = amounts_instead_of_percent(asked, resource, left)
+    instead = amounts_instead_of_percent(asked, resource, remaining)
     return ClaimCondition(fits, concerns, otherwise, leaves, is_of_it, instead)

@@ -382,8 +382,8 @@ def preempted_by(world: World, pod: Pod) -> PreemptedBy | None:
 def _preemptor(world: World, victim: Pod) -> Pod | None:
     """Return the pod that gets the room of one: whose room it leaves, else the first that is nominated to its node."""
     state = world.engine.state
-    uids = [*state.holds.left_for(victim.uid), *sorted(state.nominations.on(victim.node_name))]
+    uids = [*state.holds.beneficiaries_of(victim.uid), *sorted(state.nominations.on(victim.node_name))]
     pods = (state.pod(uid) for uid in uids)
     higher = [pod for pod in pods if pod is not None and pod.priority > victim.priority]
-    leaves_for = set(state.holds.left_for(victim.uid))
+    leaves_for = set(state.holds.beneficiaries_of(victim.uid))
     return min(higher, key=lambda pod: (pod.uid not in leaves_for, -pod.priority, pod.key), default=None)

@@ -92,7 +92,7 @@ class Exceeded(NamedTuple):
     """A policy that allows fewer evictions now than are needed."""
 
     key: PolicyKey
-    left: int
+    remaining: int
     needed: int
 
 
@@ -120,10 +120,10 @@ class EvictionLimits:
         found = []
         for key, limit in rules.eviction_limits:
             counting = self._counting(key, moment)
-            left, needed = limit - len(counting), len(set(victims) - counting.keys())
-            if needed > left:
-                found.append(Exceeded(key, max(left, 0), needed))
-        return min(found, key=lambda each: each.left, default=None)
+            remaining, needed = limit - len(counting), len(set(victims) - counting.keys())
+            if needed > remaining:
+                found.append(Exceeded(key, max(remaining, 0), needed))
+        return min(found, key=lambda each: each.remaining, default=None)
 
     def again_at(self, key: PolicyKey, moment: float) -> float:
         """Return when the oldest of the evictions that count for a policy does not count any more."""

@@ -344,7 +344,7 @@ class Evaluator:
             return None
         kind, namespace, name = over.key
         policy = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        reason = f"{policy} allows {over.left} more evictions within the hour, and {over.needed} are needed."
+        reason = f"{policy} allows {over.remaining} more evictions within the hour, and {over.needed} are needed."
         again_at = self.limits.again_at(over.key, moment) - self.unix_ahead
         return PreemptionResult(
             reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, again_at=again_at

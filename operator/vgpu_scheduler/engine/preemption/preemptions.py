@@ -265,7 +265,7 @@ class Preemptions:
         for uid in decision.takes_room_of:
             self.withdraw_and_requeue(uid)
 
-    def left(self, kept_for: Iterable[str], now: float) -> None:
+    def on_victim_gone(self, kept_for: Iterable[str], now: float) -> None:
         """Take in that a pod has left the room that is kept for others; who has all of it now is tried at once."""
         for uid in kept_for:
             pod, found = self._state.pod(uid), self.of(uid)

@@ -193,13 +193,13 @@ class _Limits(VolumeFilter):
         columns = attached.driver(driver, self._state.nodes.capacity)
         if columns is None:
             return None
-        over: NDArray[np.bool_] = columns.left < len(volumes)
+        over: NDArray[np.bool_] = columns.remaining < len(volumes)
         if not over.any():
             return None
         there = Counter(row for volume in volumes for row in attached.used_on(volume))
         for row, known in there.items():  # these count already
             more = len(volumes) - known
-            over[row] = more > 0 and columns.left[row] < more
+            over[row] = more > 0 and columns.remaining[row] < more
         return over
 
     def _volumes(self, pod: Pod) -> list[AttachedVolume]:
