@@ -126,11 +126,11 @@ class WaitingHolds:
         if after is None or any(each.outcome is not Outcome.UNSCHEDULABLE for each in decisions):
             self.give_up(pods)
             return decisions
-        held = {pod.uid: hold for pod in pods if (hold := self._state.holds.get(pod.uid)) is not None}
-        if held:
-            is_whole = all(self._together[uid] <= held.keys() for uid in held)
-            if is_whole and all(map(self._preemptions.can_be_placed_on, held.values())):
-                return self._told(decisions, min(self._held_since[uid] for uid in held) + HELD_FOR)
+        holds = {pod.uid: hold for pod in pods if (hold := self._state.holds.get(pod.uid)) is not None}
+        if holds:
+            is_whole = all(self._together[uid] <= holds.keys() for uid in holds)
+            if is_whole and all(map(self._preemptions.can_be_placed_on, holds.values())):
+                return self._told(decisions, min(self._held_since[uid] for uid in holds) + HELD_FOR)
             self.give_up(pods)
         due = self._due(pods, needed, after)
         return self._begin(pods, decisions, plan, now) if now >= due else _again_at(decisions, due)
@@ -200,7 +200,7 @@ class WaitingHolds:
 
     def _said(self, hold: Hold) -> str:
         there = (self._state.reservation(uid) for uid in hold.leaving)
-        number = sum(held is not None and held.node == hold.node for held in there)
+        number = sum(reservation is not None and reservation.node == hold.node for reservation in there)
         left = f"once {counted(number, 'pod')} there {'has' if number == 1 else 'have'} ended" if number else "now"
         return f"room on node {hold.node} is kept for it, which is enough {left}."
 
@@ -247,10 +247,10 @@ class RoomOnceOthersEnd:
 
     def _ends_by_itself(self, own: GroupKey | None, pod: Pod) -> bool:
         """Tell whether a pod leaves its room at some time, and nobody puts another one in its place at once."""
-        held = self._state.reservation(pod.uid)
+        reservation = self._state.reservation(pod.uid)
         if own is not None and self._key_of(pod.uid) == own and not pod.deleting:
             return False
-        if held is None or held.closes_cards or held.phase is Phase.ASSUMED:
+        if reservation is None or reservation.closes_cards or reservation.phase is Phase.ASSUMED:
             return False
         return not (pod.is_static or pod.is_of_daemon_set)
 

@@ -136,8 +136,8 @@ def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Re
     there
         What those hold that have to leave and have not, by UID; of pods that may be on any card nothing counts.
     """
-    left = {uid: _Left(held) for uid, held in there.items()}
-    of_quotas = {uid: _Left(held) for uid, held in there.items()}
+    left = {uid: _Left(reservation) for uid, reservation in there.items()}
+    of_quotas = {uid: _Left(reservation) for uid, reservation in there.items()}
     found = []
     for hold in holds:
         leaving = [uid for uid in sorted(hold.leaving) if uid in left and left[uid].node == hold.node]
@@ -150,12 +150,12 @@ def kept_now(holds: Iterable[Hold], there: Mapping[str, Reservation]) -> list[Re
 class _Left:
     """What a pod holds that leaves, as far as nobody counts on it yet."""
 
-    def __init__(self, held: Reservation) -> None:
-        self.node = held.node
-        self.requests = dict(held.requests)
-        self.ports = set(held.ports)
-        self.pods = held.pods
-        self.uses = {dialect: dict(usage.charges) for dialect, usage in held.uses.items()}
+    def __init__(self, reservation: Reservation) -> None:
+        self.node = reservation.node
+        self.requests = dict(reservation.requests)
+        self.ports = set(reservation.ports)
+        self.pods = reservation.pods
+        self.uses = {dialect: dict(usage.charges) for dialect, usage in reservation.uses.items()}
 
     def take(self, amounts: dict[str, int], name: str) -> None:
         """Count so much of a resource as it still has for an amount that is needed."""
@@ -315,7 +315,7 @@ class KeptRoom:
         open_
             The UIDs of the pods whose room is free for the pod that is asked about.
         """
-        without, added, absent = list(gone), list[Reservation](), {held.uid for held in gone}
+        without, added, absent = list(gone), list[Reservation](), {reservation.uid for reservation in gone}
         holds = self.holds.on(node) if self.holds else []
         without += [self.holds.kept(hold.uid) for hold in holds if hold.uid in open_]
         others = [hold for hold in holds if hold.uid not in open_]
@@ -329,7 +329,7 @@ class KeptRoom:
     def _kept_now(self, holds: Sequence[Hold], absent: Collection[str] = ()) -> list[Reservation]:
         """Return what is kept for pods while those are there that leave for them, some aside."""
         uids = {uid for hold in holds for uid in hold.leaving}.difference(absent)
-        there = {uid: held for uid in sorted(uids) if (held := self._reservations.get(uid)) is not None}
+        there = {uid: reservation for uid in sorted(uids) if (reservation := self._reservations.get(uid)) is not None}
         return kept_now(holds, there)
 
     def _charge_kept(self, kept: Reservation, sign: int) -> None:

@@ -119,7 +119,7 @@ class StateReader:
 
     def held_cards(self, peers: Peers, dialect: str, vendors: frozenset[str]) -> HeldCards:
         """Return the cards of a dialect's vendors that some peers hold, kept up to date for as long as it is used."""
-        holding = ((self._known_pod(held.uid), held) for held in self._ledger)
+        holding = ((self._known_pod(reservation.uid), reservation) for reservation in self._ledger)
         waiting = ((self._known_pod(hold.uid), hold.reservation) for hold in self._ledger.room.holds)
         index = self._indexes.peers
         return HeldCards(index, index.of(peers, holding, waiting), dialect, vendors, self.nodes)
@@ -156,7 +156,10 @@ class StateReader:
 
     def closing_cards(self) -> list[Reservation]:
         """Return the reservations of pods whose cards are not known, by name of the pod."""
-        return sorted((self._ledger[uid] for uid in self._ledger.closing), key=lambda held: (held.pod, held.uid))
+        return sorted(
+            (self._ledger[uid] for uid in self._ledger.closing),
+            key=lambda reservation: (reservation.pod, reservation.uid),
+        )
 
     def pods(self) -> Iterable[Pod]:
         """Return all known pods."""
@@ -173,8 +176,8 @@ class StateReader:
 
     def assumed(self) -> list[Reservation]:
         """Return the reservations of pods that are not bound yet, by UID."""
-        held = (self._ledger.get(uid) for uid in sorted(self._in_flight))
-        return [each for each in held if each is not None and each.phase is Phase.ASSUMED]
+        reservations = (self._ledger.get(uid) for uid in sorted(self._in_flight))
+        return [each for each in reservations if each is not None and each.phase is Phase.ASSUMED]
 
     def was_removed(self, uid: str) -> bool:
         """Tell whether a pod is known to be gone."""

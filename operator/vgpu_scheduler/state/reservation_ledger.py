@@ -70,10 +70,10 @@ class ReservationLedger:
 
     def note_change(self, uid: str) -> None:
         """Note that a pod that holds something was observed anew, or how sure that is."""
-        held = self._reservations[uid]
-        there = self._starting.setdefault(held.node, {})
+        reservation = self._reservations[uid]
+        there = self._starting.setdefault(reservation.node, {})
         there.pop(uid, None)
-        if held.phase is not Phase.ASSUMED and not self._pod_of(uid).started:
+        if reservation.phase is not Phase.ASSUMED and not self._pod_of(uid).started:
             self._changes += 1
             there[uid] = self._changes
 
@@ -145,25 +145,25 @@ class ReservationLedger:
         if row is not None:
             self._indexes.nodes.note_holders(row)
 
-    def recount(self, held: Reservation) -> ClusterEvent:
+    def recount(self, reservation: Reservation) -> ClusterEvent:
         """Have a pod counted anew of which labels, terms or volumes changed."""
-        pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
-        event = self._indexes.volumes.add(pod, held.node, held.volumes)
+        pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
+        event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
         interpod = self._indexes.interpod
-        moved = (interpod.remove(held.namespace, held.uid, row), interpod.add(pod, held.node, row))
+        moved = (interpod.remove(reservation.namespace, reservation.uid, row), interpod.add(pod, reservation.node, row))
         return event | (ClusterEvent.AFFINITY if any(moved) else ClusterEvent.NONE)
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
         """Release what some pods hold for the time of a question; some may hold nothing, or be named twice."""
-        taken = [held for uid in dict.fromkeys(uids) if (held := self._reservations.get(uid)) is not None]
-        for held in taken:
-            self.take_off(held.uid)
+        taken = [reservation for uid in dict.fromkeys(uids) if (reservation := self._reservations.get(uid)) is not None]
+        for reservation in taken:
+            self.take_off(reservation.uid)
         try:
             yield
         finally:
-            for held in reversed(taken):
-                self.hold(held)
+            for reservation in reversed(taken):
+                self.hold(reservation)
 
     @contextmanager
     def having(self, reservation: Reservation) -> Iterator[None]:
@@ -189,42 +189,44 @@ class ReservationLedger:
         added
             Reservations that are not there, and are counted.
         """
-        for held in without:
-            self._recount_elsewhere(held, -1)
-        for held in added:
-            self._recount_elsewhere(held, 1)
+        for reservation in without:
+            self._recount_elsewhere(reservation, -1)
+        for reservation in added:
+            self._recount_elsewhere(reservation, 1)
         try:
             yield
         finally:
-            for held in reversed(added):
-                self._recount_elsewhere(held, -1)
-            for held in reversed(without):
-                self._recount_elsewhere(held, 1)
+            for reservation in reversed(added):
+                self._recount_elsewhere(reservation, -1)
+            for reservation in reversed(without):
+                self._recount_elsewhere(reservation, 1)
 
-    def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
-        self._indexes.quota_usage.charge(held.namespace, held.counted_uses, sign, held.node)
-        if held.phase is Phase.HELD:  # terms and volumes count pods that are there
-            self.room.count_as_peer(held.uid, sign)
+    def _recount_elsewhere(self, reservation: Reservation, sign: int) -> None:
+        self._indexes.quota_usage.charge(reservation.namespace, reservation.counted_uses, sign, reservation.node)
+        if reservation.phase is Phase.KEPT:  # terms and volumes count pods that are there
+            self.room.count_as_peer(reservation.uid, sign)
             return
         if sign > 0:
-            self._count(held)
+            self._count(reservation)
         else:
-            self._uncount(held)
+            self._uncount(reservation)
 
-    def _count(self, held: Reservation) -> ClusterEvent:
+    def _count(self, reservation: Reservation) -> ClusterEvent:
         """Count a pod in what depends on more than its node."""
-        pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
+        pod, row = self._pod_of(reservation.uid), self._indexes.nodes.row(reservation.node)
         if self._indexes.peers:
-            self._indexes.peers.add(pod, held)
-        event = self._indexes.volumes.add(pod, held.node, held.volumes)
-        return event | (ClusterEvent.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else ClusterEvent.NONE)
+            self._indexes.peers.add(pod, reservation)
+        event = self._indexes.volumes.add(pod, reservation.node, reservation.volumes)
+        return event | (
+            ClusterEvent.AFFINITY if self._indexes.interpod.add(pod, reservation.node, row) else ClusterEvent.NONE
+        )
 
-    def _uncount(self, held: Reservation) -> ClusterEvent:
-        row = self._indexes.nodes.row(held.node)
+    def _uncount(self, reservation: Reservation) -> ClusterEvent:
+        row = self._indexes.nodes.row(reservation.node)
         if self._indexes.peers:
-            self._indexes.peers.remove(self._pod_of(held.uid))
-        event = self._indexes.volumes.remove(held.uid)
-        gone = self._indexes.interpod.remove(held.namespace, held.uid, row)
+            self._indexes.peers.remove(self._pod_of(reservation.uid))
+        event = self._indexes.volumes.remove(reservation.uid)
+        gone = self._indexes.interpod.remove(reservation.namespace, reservation.uid, row)
         return event | (ClusterEvent.AFFINITY if gone else ClusterEvent.NONE)
 
     def carried_out(self, reservation: Reservation) -> ClusterEvent:
@@ -234,7 +236,7 @@ class ReservationLedger:
 
     def use_volumes(self, node: str) -> bool:
         """Tell whether a pod on a node uses claims or disks."""
-        return any(self._indexes.volumes.uses_any(held.uid) for held in self.on(node))
+        return any(self._indexes.volumes.uses_any(reservation.uid) for reservation in self.on(node))
 
     def node_came(self, node: str, row: int) -> None:
         """Book what is held on a node that was not there, its devices aside: they are listed next."""
@@ -243,7 +245,9 @@ class ReservationLedger:
         for kept in self.room.on(node):
             self._indexes.nodes.charge(row, kept.requests, kept.pods, kept.ports)
         self._indexes.volumes.node_came(node, row)
-        self._indexes.interpod.node_came(row, ((held.namespace, held.uid) for held in self.on(node)))
+        self._indexes.interpod.node_came(
+            row, ((reservation.namespace, reservation.uid) for reservation in self.on(node))
+        )
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:
         """Book what is held of the devices that a node lists from now on."""
@@ -256,16 +260,18 @@ class ReservationLedger:
         What is widened is no mistake: it is known from allocations that nobody can see any more.
         """
         wrong = []
-        for held in list(self.on(node)):
-            twin = rebuilt.get(held.uid)
-            if held.widened or (twin is not None and (twin.node, twin.uses) == (held.node, held.uses)):
+        for reservation in list(self.on(node)):
+            twin = rebuilt.get(reservation.uid)
+            if reservation.widened or (
+                twin is not None and (twin.node, twin.uses) == (reservation.node, reservation.uses)
+            ):
                 continue
-            self.take_off(held.uid)
+            self.take_off(reservation.uid)
             if twin is None:
-                wrong.append(f"pod {held.pod} was booked, but does not hold anything there")
+                wrong.append(f"pod {reservation.pod} was booked, but does not hold anything there")
             else:
                 self.hold(twin)
-                wrong.append(f"pod {held.pod} was booked with other amounts than it holds")
+                wrong.append(f"pod {reservation.pod} was booked with other amounts than it holds")
         for twin in rebuilt.on(node):
             if twin.uid not in self:
                 self.hold(twin)
@@ -274,9 +280,9 @@ class ReservationLedger:
 
     def doubt_confirmations(self) -> None:
         """Let pods tell from now on where they are: what the API server confirmed may have been undone."""
-        for uid, held in self._reservations.items():
-            if held.phase is Phase.CONFIRMED:
-                self._reservations[uid] = replace(held, phase=Phase.BOUND)
+        for uid, reservation in self._reservations.items():
+            if reservation.phase is Phase.CONFIRMED:
+                self._reservations[uid] = replace(reservation, phase=Phase.BOUND)
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
         for dialect in reservation.uses:

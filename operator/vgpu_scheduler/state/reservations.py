@@ -40,7 +40,7 @@ class Phase(Enum):
     """The API answered that the pod is bound; no observation shows it yet."""
     BOUND = "bound"
     """An observation shows the pod on the node."""
-    HELD = "held"
+    KEPT = "kept"
     """Room that is kept for a pod that is not there yet; see :class:`Hold`."""
 
 

@@ -116,10 +116,12 @@ class State(StateReader):
         assert distinct(ordered), f"node {node} lists a device twice"
         matrix.replace(row, ordered)
         self._ledger.devices_replaced(dialect, node, row)
-        for held in tuple(self.reservations(node)):
-            known = self._pods.get(held.uid)
+        for reservation in tuple(self.reservations(node)):
+            known = self._pods.get(reservation.uid)
             if known is not None and any(usage.by_place for usage in known.uses.values()):
-                self._hold_bound(known.pod, self.as_listed(node, known.uses), held if held.widened else None)
+                self._hold_bound(
+                    known.pod, self.as_listed(node, known.uses), reservation if reservation.widened else None
+                )
         self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
@@ -147,24 +149,26 @@ class State(StateReader):
         if known is None:
             self._uids[pod.key] = pod.uid
         self._bound.move(pod.uid, known.pod.node_name if known else "", pod.node_name)
-        held = self._ledger.get(pod.uid)
+        reservation = self._ledger.get(pod.uid)
         event = self.nominations.observe(pod)
-        if held and known and known.pod.deleting != pod.deleting:
-            self._ledger.note_holder(held)
-        if held and known and known.counts_otherwise(pod):
-            event |= self._ledger.recount(held)
-        if held and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, held):
-            event |= self._peers_changed(held.node)
+        if reservation and known and known.pod.deleting != pod.deleting:
+            self._ledger.note_holder(reservation)
+        if reservation and known and known.counts_otherwise(pod):
+            event |= self._ledger.recount(reservation)
+        if reservation and known and self._indexes.peers and self._indexes.peers.change(known.pod, pod, reservation):
+            event |= self._peers_changed(reservation.node)
         if pod.terminal or pod.node_name:
             event |= self._ledger.room.give_up(pod.uid)
         if pod.terminal:
             return event | self._release(pod.uid)
         if not pod.node_name:
-            if held:
+            if reservation:
                 self._ledger.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return event | (self._release(pod.uid) if held and held.phase is Phase.BOUND else ClusterEvent.NONE)
-        return event | self._hold_bound(pod, self.as_listed(pod.node_name, uses), held)
+            return event | (
+                self._release(pod.uid) if reservation and reservation.phase is Phase.BOUND else ClusterEvent.NONE
+            )
+        return event | self._hold_bound(pod, self.as_listed(pod.node_name, uses), reservation)
 
     def as_listed(self, node: str, uses: Uses) -> Uses:
         """Return what is used of a node with the UUIDs of its devices, where allocations name these by their places."""
@@ -181,18 +185,18 @@ class State(StateReader):
         self.nodes.touch(row)
         return ClusterEvent.DEVICE_FREED
 
-    def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> ClusterEvent:
+    def _hold_bound(self, pod: Pod, uses: Uses, reservation: Reservation | None) -> ClusterEvent:
         widened = False
-        if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
-            wider = widen(held.uses, uses)
+        if reservation and reservation.phase is Phase.BOUND and reservation.node == pod.node_name and pod.started:
+            wider = widen(reservation.uses, uses)
             widened = wider != uses
             uses = wider
         fresh = Reservation(
             pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
-        if held and held.charges_the_same(fresh):
+        if reservation and reservation.charges_the_same(fresh):
             self._assumptions.drop(pod.uid)
-            if held.volumes:
+            if reservation.volumes:
                 return self._ledger.carried_out(fresh)
             self._ledger.restate(fresh)
             return ClusterEvent.NONE
@@ -261,35 +265,35 @@ class State(StateReader):
 
     def reassume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> ClusterEvent:
         """Reserve another placement for an assumed pod; where that fails it goes on to hold what it held."""
-        held = self._ledger[uid]
-        assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
+        reservation = self._ledger[uid]
+        assert reservation.phase is Phase.ASSUMED, f"pod {reservation.pod} is bound"
         event = self._release(uid)
         try:
             return event | self.assume(uid, placement, usage, requests)
         except Exception:
             self._release(uid)
-            self._ledger.hold(held)
+            self._ledger.hold(reservation)
             raise
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
-        held = self._ledger.get(uid)
-        if held and held.phase in _DECIDED:
+        reservation = self._ledger.get(uid)
+        if reservation and reservation.phase in _DECIDED:
             self._assumptions.drop(uid)
-            self._ledger.restate(replace(held, phase=Phase.CONFIRMED))
+            self._ledger.restate(replace(reservation, phase=Phase.CONFIRMED))
 
     def mark_in_doubt(self, uid: str) -> None:
         """Note that no write for an assumed pod is in flight any more, and that nobody can tell what came of it."""
-        held = self._ledger.get(uid)
-        if held and held.phase is Phase.ASSUMED:
+        reservation = self._ledger.get(uid)
+        if reservation and reservation.phase is Phase.ASSUMED:
             self._assumptions.drop(uid)
-            self._ledger.restate(replace(held, phase=Phase.IN_DOUBT))
+            self._ledger.restate(replace(reservation, phase=Phase.IN_DOUBT))
         self.settled(uid)
 
     def forget(self, uid: str) -> ClusterEvent:
         """Give back an assumed reservation; a bound one is not touched."""
-        held = self._ledger.get(uid)
-        if held is None or held.phase not in _DECIDED:
+        reservation = self._ledger.get(uid)
+        if reservation is None or reservation.phase not in _DECIDED:
             return ClusterEvent.NONE
         return self._release(uid)
 
@@ -350,17 +354,17 @@ class State(StateReader):
             row = self.nodes.row(node.name)
             twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
         booked = self._ledger if names is None else chain.from_iterable(map(self._ledger.on, names))
-        unseen = [held for held in booked if held.phase is not Phase.BOUND]
+        unseen = [reservation for reservation in booked if reservation.phase is not Phase.BOUND]
         if names is None:
             pods: Iterable[KnownPod] = self._pods
         else:
-            on_their_way = (self._pods[held.uid] for held in unseen)
+            on_their_way = (self._pods[reservation.uid] for reservation in unseen)
             pods = chain(chain.from_iterable(map(self._pods_bound_to, names)), on_their_way)
         for known in pods:
             twin.observe_pod(known.pod, known.uses)
-        for held in unseen:
-            if held.uid not in twin._ledger:
-                twin._ledger.hold(held)
+        for reservation in unseen:
+            if reservation.uid not in twin._ledger:
+                twin._ledger.hold(reservation)
         for hold in self.holds if names is None else chain.from_iterable(map(self.holds.on, names)):
             twin._ledger.room.keep(hold)
         return twin

@@ -221,7 +221,7 @@ class Preemptions:
             usage = replace(usage, charges={**usage.charges, **whole})
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
-            pod.uid, pod.key, placement.node, Phase.HELD, uses, pod.spec.requests, ports=pod.spec.host_ports
+            pod.uid, pod.key, placement.node, Phase.KEPT, uses, pod.spec.requests, ports=pod.spec.host_ports
         )
         return Hold(reservation, self._counted(pod).priority if priority is None else priority, frozenset(leaving))
 
