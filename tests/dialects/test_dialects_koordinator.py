@@ -344,6 +344,21 @@ def test_limits_are_about_gpus() -> None:
     assert reasons(half, pod(ratio="10"), exclusive=True) == "1/1 CardDeniedByPolicy"
 
 
+@pytest.mark.parametrize(
+    "limits", [{}, {"deny": ("a100",)}, {"allow": (("H100",),)}, {"most_memory": GIB}, {"exclusive": True}]
+)
+@pytest.mark.parametrize("provider", ["", "HAMi-core"])
+def test_what_a_pod_may_use_is_what_it_would_fit_on_alone(limits: dict[str, Any], provider: str) -> None:
+    """No card is told to be nearest, or priced, that limits or another way of sharing leave out."""
+    half = gpu(1, resources=long({"core": "50", "memory": "512Mi", "ratio": "100"}))
+    state = state_of(gpu(0), half, other("rdma", 0), gpu_model="A100")
+    wanted = pod(core="10", ratio="10", labels={"koordinator.sh/gpu-isolation-provider": provider})
+    allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), CardChoice(limits=CardLimits(**limits)))
+    numbers, _ = state.devices.listed_numbers()
+    fits = allocator.fit_alone(state.devices, numbers, np.zeros((numbers.size, 4), dtype=np.int64))
+    assert allocator.may_use(state.devices)[numbers].tolist() == fits.tolist()
+
+
 def test_only_what_a_card_has_is_compared() -> None:
     """K58 and K59: nothing is asked of what is used up, or the card knows nothing of what is asked."""
     state = state_of(gpu(0))

@@ -346,9 +346,17 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         into.counts[unfit, CardReason.CardDeniedByPolicy] -= moved
         into.counts[unfit, CardReason.CardHeldByPeer] += moved
 
-    @abstractmethod
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
-        """Tell which devices the pod may use at all; see :class:`Allocator`."""
+        """Tell which devices the pod and its policies let it use at all; see :class:`Allocator`."""
+        claimed = {claim.vendor for _, claim in self._flat}
+        theirs = [vendor in claimed for vendor, _, _ in devices.models]
+        usable: NDArray[np.bool_] = np.array(theirs or [False])[devices.columns.model[within]]
+        barred = self._barred(devices)
+        return usable & (barred[within] == 0) if barred.shape[0] else usable
+
+    @abstractmethod
+    def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
+        """Mark the devices by what leaves them out, shape (D,); empty when nothing could."""
 
     @abstractmethod
     def _marks(self, request: _Request) -> NDArray[np.int8]:

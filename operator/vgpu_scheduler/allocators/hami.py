@@ -144,14 +144,10 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         return devices.columns, *self._prepare(devices), FitColumns.empty(1).result()
 
     def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
-        """Tell which devices the pod may use at all; see :class:`Allocator`."""
-        vendors = {claim.vendor for _, claim in self._flat}
-        allowed = [
-            vendor in vendors and self._allows(vendor, model, mode) == 1 for vendor, model, mode in devices.models
-        ]
-        may: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model[within]]
-        barred = self._barred(devices)
-        return may & (barred[within] == 0) if barred.shape[0] else may
+        """Tell which devices the pod and its policies let it use at all; see :class:`Allocator`."""
+        allowed = [self._allows(*model) == 1 for model in devices.models]
+        usable: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model[within]]
+        return super().may_use(devices, within) & usable
 
     def need(self) -> CardNeed | None:
         """Return what some card must have free; see :class:`Allocator`."""

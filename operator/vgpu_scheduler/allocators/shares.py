@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import ALL_DEVICES, KernelAllocator, Lacking, Shortfall, kept
+from vgpu_scheduler.allocators.base import KernelAllocator, Lacking, Shortfall, kept
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.allocators.share_choice import ShareChoice, about
@@ -113,11 +113,6 @@ class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]
     def takes_one_card(self) -> bool:
         """Whether all that the pod claims is one device, and what is free of it decides; see :class:`Allocator`."""
         return super().takes_one_card and not self._chosen.looks_further
-
-    def may_use(self, devices: DeviceMatrix, within: slice = ALL_DEVICES) -> NDArray[np.bool_]:
-        """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
-        vendors = [devices.vendor_number(claim.vendor) for _, claim in self._flat]
-        return np.isin(devices.columns.vendor[within], vendors) & ~self._chosen.not_selected(devices)[within]
 
     def need(self) -> None:
         """Say nothing of what some card must have free; see :class:`Allocator`."""
