@@ -57,6 +57,15 @@ def test_a_policy_says_how_many_are_needed_where_nobody_serves_the_object() -> N
     assert attempt(engine) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
 
 
+def test_an_object_that_needs_none_counts_before_a_policy() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    groups_policy(engine, minimum=4)
+    metadata = {"name": "team", "namespace": "default", "uid": "team", "resourceVersion": "10"}
+    swept(engine, KIND, [KIND.decode({"metadata": metadata, "spec": {"minMember": 0}})], 20)
+    engine.observe_pod(labelled("p0"), 0.0)
+    assert attempt(engine) == [("p0", Outcome.PLACED)]
+
+
 def test_a_policy_says_how_many_are_needed_where_the_object_does_not_exist() -> None:
     engine = engine_with([node("a", cards("a", 2))], [labelled("p0"), labelled("p1")])
     swept(engine, KIND, [], 5)

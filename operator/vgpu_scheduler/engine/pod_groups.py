@@ -260,10 +260,8 @@ class PodGroups:
         said = self.membership(pod)
         if said is None or said.problem:
             return None
-        minimum = said.minimum
-        if minimum is None and (described := self.described(said.key)) is not None:
-            minimum = described.minimum
-        minimum = minimum or self._minimum_by_policy(pod, said) or 0
+        described = self.described(said.key)
+        minimum = _minimum(said.minimum, described, self._minimum_by_policy(pod, said, described))
         if len(self._members[said.key]) >= minimum:
             return None
         return GroupStanding(said.key, minimum, 0, 0, (pod,))
@@ -280,8 +278,7 @@ class PodGroups:
         described, by_policy, nodes = self.described(key), 0, set[str]()
         for member, said in self._known(key):
             held = self._state.reservation(member.uid)
-            if described is None:
-                by_policy = max(by_policy, self._minimum_by_policy(member, said) or 0)
+            by_policy = max(by_policy, self._minimum_by_policy(member, said, described))
             if self._counts(member):
                 placed += 1
                 bound += self._is_settled(member)
@@ -295,10 +292,8 @@ class PodGroups:
         says_itself = any(said.minimum is not None and not said.problem for _, said in self._known(key))
         needs_object = described is None and not says_itself and not by_policy
         missing, why = self._missing(_SOURCES[key.source]) if needs_object else ("", "")
-        if says_itself:
-            minimum = said_by_waiting or said_by_placed or 1
-        else:
-            minimum = by_policy or 1 if described is None else described.minimum
+        said_by_pods = said_by_waiting or said_by_placed or 1
+        minimum = _minimum(said_by_pods if says_itself else None, described, by_policy)
         bound = placed if self.trusts_assumed else bound
         return GroupStanding(
             key,
@@ -369,17 +364,26 @@ class PodGroups:
         is_bound = bool(pod.node_name) or (held is not None and held.phase is Phase.CONFIRMED)
         return self._counts(pod) and (is_bound or pod.phase == "Succeeded")
 
-    def _minimum_by_policy(self, pod: Pod, said: Membership) -> int | None:
-        """Return how many pods a policy says that the group of a pod needs, where no object has to say it."""
-        return None if _SOURCES[said.key.source].needs_object else self._policies.resolve(pod).groups.minimum
+    def _minimum_by_policy(self, pod: Pod, said: Membership, described: PodGroup | None) -> int:
+        """Return how many pods a policy says that the group of a pod needs, where no object says it; 0 for none."""
+        if described is not None or _SOURCES[said.key.source].needs_object:
+            return 0
+        return self._policies.resolve(pod).groups.minimum or 0
 
     def _nobody_completes(self, said: Membership, pod: Pod) -> bool:
         """Tell whether an object would have to say what the group of a pod needs, and there can be none."""
         source = _SOURCES[said.key.source]
-        if said.minimum is not None or source.needs_object or self._minimum_by_policy(pod, said) is not None:
+        if said.minimum is not None or source.needs_object or self._minimum_by_policy(pod, said, None):
             return False
         known = self.served | self._unlisted
         return not any(kind.name in known or self._is_listed(kind.name) for kind in source.kinds)
+
+
+def _minimum(said_by_pods: int | None, described: PodGroup | None, by_policy: int) -> int:
+    """Return how many pods a group needs: as its pods say, else as its object says, else as a policy does, else one."""
+    if said_by_pods is not None:
+        return said_by_pods
+    return by_policy or 1 if described is None else described.minimum
 
 
 def _keys(group: PodGroup) -> list[GroupKey]:
