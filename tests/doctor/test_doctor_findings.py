@@ -49,7 +49,7 @@ from tests.doctor.planted import (
     unanswered_lock,
     unbound_role,
 )
-from tests.engine.builders import node_object, pod_object
+from tests.engine.builders import asks, node_object, pod_object
 from tests.policy.malformed_policies import MALFORMED
 from tests.policy.policy_cases import Case
 
@@ -57,6 +57,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, ExpectedSettings, Report
 from vgpu_scheduler.kube import parse_label_selector
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.policy import PolicyDefaults
 
 
@@ -204,6 +205,20 @@ def test_a_lock_whose_plugin_has_answered_is_about_to_go() -> None:
     objects["Pod"][-1]["metadata"]["annotations"]["hami.io/bind-phase"] = "success"
     lock(objects, f"{ago(120)},default,starting")
     assert found(look(objects)) == set()
+
+
+@pytest.mark.parametrize("token", ["uid-waits", ""])
+def test_a_lock_that_names_nobody_is_left_over_once_its_taker_cannot_be_bound_any_more(token: str) -> None:
+    """The scheduler replaces such a lock of its own at once, whoever took it, and one of others after five minutes."""
+    objects = healthy()
+    objects["Pod"].append(pod_object("waits", asks()))
+    lock(objects, ago(100))
+    objects["Node"][0]["metadata"]["annotations"][LAST_ALLOCATED] = token
+    report = look(objects)
+    assert {each for each in found(report) if each[0].startswith("lock")} == (
+        {("lock-stale", "Node a")} if token else set()
+    )
+    assert ("by pod default/waits, which it does not name" in messages(report)) is bool(token)
 
 
 def test_a_phantom_says_which_node_has_the_card() -> None:

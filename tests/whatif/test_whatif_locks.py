@@ -15,6 +15,7 @@ from tests.engine.builders import OURS, allocation, asks, cards, node_object, po
 
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.codec import format_time
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.reading import ClusterView, make_world, settings_from_file
 from vgpu_scheduler.whatif import World, newest_time, simulate
 
@@ -106,6 +107,18 @@ def asked_for(world: World) -> tuple[str, str]:
 
 def test_an_orphaned_lock_keeps_nobody_away() -> None:
     assert asked_for(world_of(locked("n", "gone"))) == ("n", "")
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_lock_that_names_nobody_may_be_of_a_pod_that_waits_for_its_plugin(*, started: bool) -> None:
+    """The token is that of the last pod of ours, and another scheduler that writes none may have bound one since."""
+    node = locked("n", "")
+    taken = format_time(NOW - timedelta(seconds=100))
+    node["metadata"]["annotations"] |= {LOCK: taken, LAST_ALLOCATED: "uid-waits"}
+    waits = of_kind("Pod", pod_object("waits", asks(gpumem=100)))
+    world = world_of(node, waits, holder("n", scheduler=HAMI, started=started))
+    after = "it is bound after its turn: node n is locked for another pod"
+    assert asked_for(world) == ("n", "" if started else after)
 
 
 def test_a_lock_of_a_pod_that_is_served_makes_others_wait_for_their_turn() -> None:

@@ -18,7 +18,6 @@ from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock, taker_of
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
-from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +162,7 @@ class NodeLocker:
         """Read the pod that holds a lock, unless it is the one that wants it."""
         if lock is None or lock.parsed is None:
             return None
-        taker = self._taker(lock)
+        taker = taker_of(self.context.engine, lock)
         namespace, name = (
             (taker.namespace, taker.name) if taker is not None else (lock.parsed.namespace, lock.parsed.name)
         )
@@ -171,19 +170,6 @@ class NodeLocker:
             return None
         owner = await self._read_pod(namespace, name)
         return owner if taker is None or (owner and owner.uid == taker.uid) else None
-
-    def _taker(self, lock: FoundLock) -> Pod | None:
-        """Return the pod of ours that took a lock which names nobody, as far as that is certain.
-
-        Another scheduler's lock may have followed ours only if a pod of the node waits for its plugin.
-        """
-        state = self.context.engine.state
-        pod = taker_of(lock, state, self.context.engine.scheduler_names)
-        if pod is None:
-            return None
-        there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
-        waits = any(other and self._needs.of(other).serialized and not self.is_served(other) for other in there)
-        return None if waits else pod
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = self.context.engine.closed_nodes.judge

@@ -10,8 +10,9 @@ from vgpu_scheduler.engine.group_conditions import GroupCondition, GroupConditio
 from vgpu_scheduler.engine.group_members import GroupMembers
 from vgpu_scheduler.engine.group_progress import GroupProgress, StaleGroup
 from vgpu_scheduler.engine.group_standing import GroupStanding
+from vgpu_scheduler.engine.lock_owners import owner_of, taker_of
 from vgpu_scheduler.engine.lock_review import review_locks
-from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock, taker_of
+from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.pod_groups import PodGroups
@@ -82,6 +83,7 @@ __all__ = [
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "owner_of",
     "part_of_card",
     "pod_sums",
     "pools",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from vgpu_scheduler.engine.closed_nodes import Cause, NodeClosure
 from vgpu_scheduler.engine.engine import Engine
-from vgpu_scheduler.engine.locks import FoundLock, LockStatus, find_lock, taker_of
+from vgpu_scheduler.engine.lock_owners import owner_of
+from vgpu_scheduler.engine.locks import LockStatus, find_lock
 from vgpu_scheduler.kube import Pod
 
 __all__ = ["review_locks"]
@@ -40,28 +41,15 @@ def review_locks(engine: Engine, pods: Mapping[str, Pod], now: datetime) -> Mapp
             lock = find_lock(node, kind, judge.node_side)
             if lock is None or lock.parsed is None:
                 continue
-            owner, ours = _owner(engine, pods, lock), closed.is_ours(node, lock.parsed)
+            owner, ours = owner_of(engine, pods, lock), closed.is_ours(node, lock.parsed)
             orphaned = judge.status(lock, owner, now) is LockStatus.ORPHANED
             if ours or orphaned:  # that of a pod of ours may have closed the node before the pod was known
                 engine.open_node(node.name, NodeClosure(Cause.LOCK_HELD, kind.annotation, lock.value), 0.0)
             if not ours or orphaned:
                 continue
-            if owner is not None and _is_silent(engine, owner, now - lock.parsed.taken_at):
+            is_old = (now - lock.parsed.taken_at).total_seconds() > engine.options.longest_wait
+            if is_old and owner is not None and judge.is_being_served(lock, owner):
                 closed.close(node.name, NodeClosure(Cause.PLUGIN_SILENT, kind.annotation, lock.value))
             else:
                 served[node.name][kind.annotation] = owner.key if owner is not None else ""
     return served
-
-
-def _owner(engine: Engine, pods: Mapping[str, Pod], lock: FoundLock) -> Pod | None:
-    """Return the pod that a lock names; of one that names none, the pod of ours that took it and is not bound yet."""
-    assert lock.parsed is not None
-    if lock.parsed.owner:
-        return pods.get(lock.parsed.owner)
-    return taker_of(lock, engine.state, engine.scheduler_names)
-
-
-def _is_silent(engine: Engine, owner: Pod, age: timedelta) -> bool:
-    """Tell whether a device plugin has left a bound pod without an answer for longer than others wait for it."""
-    is_through = engine.closed_nodes.judge.node_side.is_through(owner.annotations)
-    return bool(owner.node_name) and not is_through and age.total_seconds() > engine.options.longest_wait

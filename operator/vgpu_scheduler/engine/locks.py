@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -10,7 +9,6 @@ from enum import Enum
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, allocated_pod
-from vgpu_scheduler.state import State
 
 
 class LockStatus(Enum):
@@ -63,18 +61,6 @@ def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | No
 def last_allocated(node: Node) -> str:
     """Return the UID of the pod that was last allocated on a node, as the node says; empty if it does not."""
     return allocated_pod(node.annotations.get(LAST_ALLOCATED, ""))
-
-
-def taker_of(lock: FoundLock, state: State, scheduler_names: Collection[str]) -> Pod | None:
-    """Return the pod of ours that took a lock which names nobody; None if the lock names somebody, or none did.
-
-    The node's token is written with the lock. Once the pod is bound that says nothing any more: its plugin may have
-    released the lock, and another scheduler, which writes no token, may have taken the next one.
-    """
-    pod = None if lock.parsed is None or lock.parsed.owner else state.pod(lock.allocated)
-    if pod is None or pod.node_name or pod.scheduler_name not in scheduler_names:
-        return None
-    return pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +125,13 @@ class LockJudge:
         if pod is not None and lock.parsed.owner == pod.key:
             return LockStatus.OWN
         return LockStatus.ORPHANED if self._is_orphaned(lock.node, owner, age, expiry) else LockStatus.HELD
+
+    def is_being_served(self, lock: FoundLock, owner: Pod) -> bool:
+        """Tell whether the device plugin has still to answer the owner of a lock: it is bound there, and has not ended.
+
+        Where that lasts for longer than others wait for it, the plugin is silent.
+        """
+        return owner.node_name == lock.node and not owner.terminal and not self.node_side.is_through(owner.annotations)
 
     def _is_orphaned(self, node: str, owner: Pod | None, age: timedelta, expiry: timedelta) -> bool:
         """Tell whether a lock's owner has no use for it any more.

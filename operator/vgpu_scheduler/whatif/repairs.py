@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.dialects import CodecError, UnsupportedError
-from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, vendors_on_node
+from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, counted
 from vgpu_scheduler.whatif.cards import card_name
@@ -173,8 +173,8 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
         return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} remove the lock of node {name}, {what}: {command}"
     if world.reviewed_at is None:
         return None
-    owner, age = world.pods.get(lock.parsed.owner), world.reviewed_at - lock.parsed.taken_at
-    if owner is not None and owner.node_name == name and not _has_its_cards(world, owner):
+    owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
+    if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
         if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.longest_wait:
             why = f"it has not answered pod {owner.key} for {_long(age)}; deleting that pod opens the node, too"
             return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"
@@ -184,10 +184,6 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
     expiry = _long(timedelta(seconds=lock.kind.expiry))
     text = f"wait until the lock of node {name} ({annotation}), which {by} took, is released, or {expiry} old"
     return RemedyKind.WAIT, text
-
-
-def _has_its_cards(world: World, owner: Pod) -> bool:
-    return owner.terminal or world.engine.closed_nodes.judge.node_side.is_through(owner.annotations)
 
 
 def _long(time: timedelta) -> str:

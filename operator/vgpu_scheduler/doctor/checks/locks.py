@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_scheduler.dialects import NodeSide
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock, owner_of
+from vgpu_scheduler.kube import Pod
 
 MALFORMED = Diagnosis(
     "lock-malformed",
@@ -38,8 +37,8 @@ STALE = Diagnosis(
 
 def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
-    side = seen.cluster_engine.engine.dialects.node_side
-    judge = seen.cluster_engine.engine.closed_nodes.judge
+    engine = seen.cluster_engine.engine
+    judge, side = engine.closed_nodes.judge, engine.dialects.node_side
     for node in seen.nodes:
         for kind in side.locks:
             lock = find_lock(node, kind, side)
@@ -54,24 +53,20 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
             age = seen.age(lock.parsed.taken_at)
             if age <= seen.expected.longest_wait:
                 continue
-            owner = seen.pods_by_key.get(lock.parsed.owner)
+            owner = owner_of(engine, seen.pods_by_key, lock)
             status = judge.status(lock, owner, seen.server.now)
             said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
                 yield STALE.of(ref, f"{said}, and nobody needs it any more", kind.annotation)
-            elif owner is not None and _waits_for_plugin(side, owner, node):
+            elif owner is not None and judge.is_being_served(lock, owner):
                 yield UNANSWERED.of(
                     ref, f"{said}, which is bound here and has had no answer of the device plugin", kind.annotation
                 )
 
 
-def _waits_for_plugin(side: NodeSide, owner: Pod, node: Node) -> bool:
-    return owner.node_name == node.name and not owner.terminal and not side.is_through(owner.annotations)
-
-
 def _by(lock: FoundLock, owner: Pod | None) -> str:
     if lock.parsed is None or not lock.parsed.owner:
-        return " by nobody in particular"
+        return f" by pod {owner.key}, which it does not name" if owner else " by nobody in particular"
     return f" by pod {lock.parsed.owner}" + ("" if owner else " (which is not there)")
 
 
