@@ -80,7 +80,7 @@ class Bench:
         self.nodes = nodes
         self.clock = ShiftedClock()
         self.leads = True
-        chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "poll_interval": 0.1, **options})
+        chosen = BinderOptions(**{"timeout": 0.4, "node_side_timeout": 20.0, "poll_interval": 0.1, **options})
         self.engine = engine or make_engine(bind_timeout=chosen.timeout)
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.steps: list[tuple[Step, str]] = []

@@ -84,7 +84,7 @@ async def test_nodes_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=30.0) as b:
+    async with bench(tmp_path, node_side_timeout=30.0) as b:
         await b.nodes.start()
         await b.create("silent", nodeSelector=ON_A, annotations={BEHAVIOUR: "never"})
         waiting = await b.create("waits", nodeSelector=ON_A)
@@ -115,7 +115,7 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
 
 
 async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=30.0) as b:
+    async with bench(tmp_path, node_side_timeout=30.0) as b:
         value = await b.occupy("node-a")
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()

@@ -226,7 +226,7 @@ async def test_members_that_need_no_turn_wait_for_those_that_do(tmp_path: Path) 
 
 
 async def test_a_unit_that_waits_too_long_is_decided_anew_as_a_whole(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=30.0) as b:
+    async with bench(tmp_path, node_side_timeout=30.0) as b:
         await b.occupy("node-a")
         group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.learn()

@@ -197,7 +197,7 @@ async def test_a_node_without_a_lock_is_closed_until_its_fate_is_known(tmp_path:
 
 
 async def test_a_pod_that_needs_no_turn_leaves_its_place_to_the_next(tmp_path: Path) -> None:
-    async with bench(tmp_path, unlocked=1) as b:
+    async with bench(tmp_path, max_unlocked_binds=1) as b:
         made = await b.create("doubted", asks(0, cpu="1"))
         await b.learn()
         lose(b, carried_out=False)

@@ -212,7 +212,7 @@ async def test_a_node_that_cannot_be_taken_in_is_reported_and_its_lock_is_not_le
 
 
 async def test_a_malformed_lock_is_reported_and_left(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=0.5) as b:
+    async with bench(tmp_path, node_side_timeout=0.5) as b:
         await b.create("p")
         await b.annotate_node("node-a", {LOCK: "somebody was here"})
         await b.learn()

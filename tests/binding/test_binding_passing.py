@@ -29,7 +29,7 @@ class Lanes(QuickBench):
     """Nodes whose plugins serve a pod when the test says so."""
 
     def __init__(self, nodes: int) -> None:
-        super().__init__(nodes, poll_interval=0.0, longest_wait=LONGEST)
+        super().__init__(nodes, poll_interval=0.0, node_side_timeout=LONGEST)
         self.order: list[str] = []
         """The pods that were bound, in that order."""
         self.bound_at: dict[str, float] = {}

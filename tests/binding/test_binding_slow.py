@@ -48,7 +48,7 @@ async def some_looks(b: Bench) -> None:
 
 @pytest.mark.parametrize("orphaned", [False, True], ids=["free", "under an orphaned lock"])
 async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, orphaned: bool) -> None:
-    async with bench(tmp_path, longest_wait=60.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.occupy("node-a")
         if orphaned:
             gone = format_lock(datetime.now(UTC) - timedelta(hours=1), "default", "gone")
@@ -74,7 +74,7 @@ async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, *, o
 
 
 async def test_of_many_that_wait_all_go_elsewhere(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=600.0) as b:
+    async with bench(tmp_path, node_side_timeout=600.0) as b:
         await b.nodes.register(["node-c"], ("T4",) * 8)
         await b.occupy("node-a")
         names = [f"p{number}" for number in range(9)]
@@ -94,7 +94,7 @@ async def test_of_many_that_wait_all_go_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=60.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.occupy("node-a")
         for name in ("head", "next"):
             await b.create(name, asks(1, 3000), nodeSelector=ON_A)
@@ -120,7 +120,7 @@ async def _message_of(b: Bench, count: int) -> bool:
 
 
 async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_answer(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=60.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.nodes.start()
         await b.create("silent", nodeSelector=ON_A, annotations={BEHAVIOUR: "never"})
         await b.create("stays", nodeSelector=ON_A)
@@ -136,7 +136,7 @@ async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_a
 
 
 async def test_a_pod_whose_binding_was_sent_is_not_decided_anew(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=60.0, timeout=5.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0, timeout=5.0) as b:
         b.cluster.inject(Fault(verb="create", resource="pods/binding", name="first", delay=1.0))
         await b.nodes.start()
         await b.create("first", asks(1, 3000), annotations={BEHAVIOUR: "never"})
@@ -154,7 +154,7 @@ async def test_a_pod_whose_binding_was_sent_is_not_decided_anew(tmp_path: Path) 
 
 
 async def test_a_binding_without_a_clear_answer_is_followed_up_where_it_went(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=60.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
         b.cluster.inject(Fault(verb="create", resource="pods/binding", name="doubtful", lose_answer=True, times=1))
         await b.nodes.start()
         await b.create("doubtful", asks(1, 3000), annotations={BEHAVIOUR: "never"})
@@ -180,7 +180,7 @@ async def make_slow(b: Bench, *nodes: str) -> None:
 
 
 async def test_a_pod_is_moved_three_times_at_most(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=600.0) as b:
+    async with bench(tmp_path, node_side_timeout=600.0) as b:
         await b.nodes.register(["node-c", "node-d", "node-e"], ("T4",))
         waiting = await b.create("moved", asks(1, 3000))
         await b.learn()
@@ -197,7 +197,7 @@ async def test_a_pod_is_moved_three_times_at_most(tmp_path: Path) -> None:
 
 
 async def test_a_pod_does_not_go_back_to_a_slow_node_that_it_has_left(tmp_path: Path) -> None:
-    async with bench(tmp_path, longest_wait=600.0) as b:
+    async with bench(tmp_path, node_side_timeout=600.0) as b:
         await b.nodes.register(["node-c"], ("T4", "T4"))
         await b.create("moved", asks(1, 3000))
         await b.learn()
@@ -216,7 +216,7 @@ async def test_a_pod_does_not_go_back_to_a_slow_node_that_it_has_left(tmp_path: 
 async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench(tmp_path, longest_wait=60.0) as b:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.occupy("node-a")
         for name in ("head", "odd"):
             await b.create(name, asks(1, 3000), nodeSelector=ON_A)
@@ -244,7 +244,7 @@ async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
 async def test_each_pod_of_a_long_lane_is_asked_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that fit nowhere else do not keep one from being asked that does."""
     monkeypatch.setattr("vgpu_scheduler.binding.turns._MOST_FRUITLESS", 2)
-    async with bench(tmp_path, longest_wait=600.0) as b:
+    async with bench(tmp_path, node_side_timeout=600.0) as b:
         await b.occupy("node-a")
         for number in range(7):
             await b.create(f"p{number}", asks(1, 1000), nodeSelector=ON_A)
@@ -262,7 +262,7 @@ async def test_each_pod_of_a_long_lane_is_asked_in_time(tmp_path: Path, monkeypa
 async def another_leader(b: Bench, folder: Path) -> AsyncIterator[Bench]:
     """A process that takes over from a bench, on the same cluster."""
     api = await connect(str(b.cluster.kubeconfig(folder / "other")), None, AGENT)
-    made = Bench(b.cluster, api, b.nodes, longest_wait=60.0)
+    made = Bench(b.cluster, api, b.nodes, node_side_timeout=60.0)
     made.clock.ahead = b.clock.ahead
     made.reporter.start()
     try:
@@ -279,7 +279,7 @@ async def test_whenever_a_plugin_answers_each_pod_is_bound_once(
     tmp_path: Path, seconds: float, *, bound_to_node: bool, frozen: bool
 ) -> None:
     """Another leader takes over while pods wait; the first one may not know that yet."""
-    async with bench(tmp_path, longest_wait=60.0) as first:
+    async with bench(tmp_path, node_side_timeout=60.0) as first:
         await first.occupy("node-a")
         names = ["p0", "p1", "p2"]
         for name in names:

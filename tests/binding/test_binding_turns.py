@@ -60,7 +60,7 @@ async def test_a_pod_waits_until_the_one_before_has_started(
 
 async def test_a_pod_that_has_its_devices_and_starts_slowly_closes_its_node_until_it_has(tmp_path: Path) -> None:
     """Its plugin is not silent, and the node must not draw pods again and again meanwhile."""
-    async with bench(tmp_path, longest_wait=30.0) as b:
+    async with bench(tmp_path, node_side_timeout=30.0) as b:
         cards = {MTHREADS: lambda node: made_cards(node, MTHREADS, 1, 49152)}
         await b.nodes.register(["node-m"], cards)
         await bound_by_a_process_before(b, MTT, MTHREADS)

@@ -213,14 +213,16 @@ def test_replicas_restart_when_settings_change() -> None:
 
 
 def test_settings_are_those_of_the_manifests_and_of_the_values() -> None:
-    written = settings({"settings": {"node_policy": "spread", "lease": {"duration": 20}, "bind": {"unlocked": 8}}})
+    written = settings(
+        {"settings": {"node_policy": "spread", "lease": {"duration": 20}, "bind": {"max_unlocked_binds": 8}}}
+    )
     assert written == {
         "scheduler_names": ["vgpu-scheduler"],
         "profile": "Documented",
         "node_policy": "spread",
         "device_policy": "spread",
         "lease": {"duration": 20},
-        "bind": {"unlocked": 8},
+        "bind": {"max_unlocked_binds": 8},
     }
     assert read(written, {}).lease.duration == 20
 

@@ -28,13 +28,15 @@ def test_defaults() -> None:
 
 
 def test_flags_beat_the_environment_and_that_beats_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = written(tmp_path, "http_port: 1\nlog_level: DEBUG\nnode_policy: spread\nbind: {timeout: 1, unlocked: 7}\n")
+    file = written(
+        tmp_path, "http_port: 1\nlog_level: DEBUG\nnode_policy: spread\nbind: {timeout: 1, max_unlocked_binds: 7}\n"
+    )
     monkeypatch.setenv("VGPU_HTTP_PORT", "2")
     monkeypatch.setenv("VGPU_LOG_LEVEL", "ERROR")
     monkeypatch.setenv("VGPU_BIND__TIMEOUT", "2")
     settings = load(file, {"http_port": 3})
     assert (settings.http_port, settings.log_level, settings.node_policy) == (3, "ERROR", "spread")
-    assert (settings.bind.timeout, settings.bind.unlocked) == (2.0, 7)
+    assert (settings.bind.timeout, settings.bind.max_unlocked_binds) == (2.0, 7)
     assert load(None, {}).http_port == 2
 
 
@@ -208,8 +210,8 @@ def test_all_errors_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VGPU_BIND__UNLOCKED", "none")
-    with pytest.raises(SettingsError, match=r"bind\.unlocked"):
+    monkeypatch.setenv("VGPU_BIND__MAX_UNLOCKED_BINDS", "none")
+    with pytest.raises(SettingsError, match=r"bind\.max_unlocked_binds"):
         load(None, {})
 
 

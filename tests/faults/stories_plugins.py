@@ -17,7 +17,7 @@ PODS = sum(NUMBERS.values())
 FAULTS: list[Fault] = []
 fault = lister(FAULTS, "plugins")
 LOCKS = {NVIDIA: "hami.io/mutex.lock", CAMBRICON: "cambricon.com/dsmlu.lock"}
-IMPATIENT = Cast(settings={"VGPU_BIND__LONGEST_WAIT": "2", "VGPU_BIND__REJECTED_NODE_WAIT": "1"})
+IMPATIENT = Cast(settings={"VGPU_BIND__NODE_SIDE_TIMEOUT": "2", "VGPU_BIND__REJECTED_NODE_WAIT": "1"})
 
 
 def stamp(seconds_ago: float) -> str:

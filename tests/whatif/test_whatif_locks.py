@@ -61,7 +61,7 @@ async def random_lock(b: Bench, rng: np.random.Generator, number: int, nodes: li
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_nodes_that_locks_close_are_the_operators(tmp_path: Path, seed: int) -> None:
     rng, nodes = np.random.default_rng(seed), [f"n{number:02}" for number in range(NODES)]
-    async with bench(tmp_path, timeout=5.0, longest_wait=3600.0) as b:
+    async with bench(tmp_path, timeout=5.0, node_side_timeout=3600.0) as b:
         await b.nodes.register(nodes, ("T4",))
         chosen = {node: await random_lock(b, rng, number, nodes) for number, node in enumerate(nodes)}
         await b.learn()
@@ -73,7 +73,7 @@ async def test_the_nodes_that_locks_close_are_the_operators(tmp_path: Path, seed
             for kind, path in (("Node", "/api/v1/nodes"), ("Pod", "/api/v1/pods"))
             for obj in (await b.call("GET", path)).json()["items"]
         ]
-    settings = settings_from_file(None, {"bind": {"longest_wait": 3600}})
+    settings = settings_from_file(None, {"bind": {"node_side_timeout": 3600}})
     world = make_world(ClusterView(objects, {}, settings, live=True, read_at=datetime.now(UTC)))
     asked = world.engine.closed_nodes
     told = {(name, each.lock, each.cause) for name in asked for each in asked.closures(name)}
@@ -125,7 +125,7 @@ def test_a_lock_of_a_pod_that_is_served_makes_others_wait_for_their_turn() -> No
     after = "it is bound after its turn: node n is locked for pod default/holder"
     assert asked_for(world_of(locked("n", "holder", 5.0), holder("n"))) == ("n", after)
     assert asked_for(world_of(locked("n", "holder", 61.0), holder("n"))) == ("", "")
-    assert asked_for(world_of(locked("n", "holder", 61.0), holder("n"), longest_wait=90.0)) == ("n", after)
+    assert asked_for(world_of(locked("n", "holder", 61.0), holder("n"), node_side_timeout=90.0)) == ("n", after)
     world = world_of(locked("n", "holder", 5.0), holder("n"))
     world.remove_pod(next(iter(world.bound)))
     assert asked_for(world) == ("n", "")

@@ -37,13 +37,13 @@ DECIDING: Mapping[str, Any] = {
     "coexist_with": ["hami-scheduler"],
     "bind.rejected_node_wait": 1.5,
     "bind.timeout": 2.5,
-    "bind.longest_wait": 30.0,
+    "bind.node_side_timeout": 30.0,
 }
 """Settings that decisions depend on, each with a value that is not its default."""
 WITH = {name: {"dialects": ["volcano"]} for name in ("volcano.plugin_version", "volcano_devices")}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
-    r"(admission|tracing|history)\..*|lease\.(?!namespace).*|bind\.(poll_interval|unlocked|volume_wait)|http_.*|metrics_address"
+    r"(admission|tracing|history)\..*|lease\.(?!namespace).*|bind\.(poll_interval|max_unlocked_binds|volume_wait)|http_.*|metrics_address"
     r"|hami_metrics|metrics_label_values|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*"
     r"|runbook_url"
     r"|hami_device_config|volcano_device_config"  # files that are read into hami_devices and volcano_devices

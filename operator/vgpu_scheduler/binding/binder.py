@@ -53,7 +53,7 @@ class Binder:
         self.locker = NodeLocker(context, options.timeout)
         self._sender = Sender(context, options.timeout, options.label_first, self._hooks.on_step)
         self._tasks = Background()
-        self._unlocked = asyncio.Semaphore(options.unlocked)
+        self._unlocked = asyncio.Semaphore(options.max_unlocked_binds)
         self._serial = 0
         self.stats = BindStats()
         self._lanes = BindLanes(

@@ -49,7 +49,7 @@ class PluginTurn:
         Those that this process has bound have been waited for; there may be others, of a process before it. Returns
         whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
-        deadline = self._clock.monotonic() + self._options.longest_wait
+        deadline = self._clock.monotonic() + self._options.node_side_timeout
         while not self._lanes.stopping and not item.is_over:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
@@ -84,7 +84,7 @@ class PluginTurn:
         str or None
             The lock's value, empty where there is none; None if the pod has been given back.
         """
-        deadline = self._clock.monotonic() + self._options.longest_wait
+        deadline = self._clock.monotonic() + self._options.node_side_timeout
         while not self._lanes.stopping and not item.is_over:
             node = self._engine.state.node(item.node)
             if node is None or not self._may_write(self._options.timeout):
@@ -128,7 +128,7 @@ class PluginTurn:
                 if pod is None or self._locker.has_answered(pod):
                     return  # the lock is left over; the next pod that wants it finds that out
             self._lanes.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
-            if self._clock.monotonic() - began > self._options.longest_wait:
+            if self._clock.monotonic() - began > self._options.node_side_timeout:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""
                 if annotation is not None:
@@ -154,5 +154,5 @@ class PluginTurn:
     def _report_silence(self, uid: str, node: str) -> None:
         pod = self._engine.state.pod(uid)
         if pod:
-            waited = f"{self._options.longest_wait:.0f} s"
+            waited = f"{self._options.node_side_timeout:.0f} s"
             self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for {waited}")

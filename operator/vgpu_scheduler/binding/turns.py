@@ -143,7 +143,7 @@ class BindLanes:
     def _may_be_passed(self, group: BindGroup) -> bool:
         """Tell whether lower ranks go before a group: not once it has waited for half of what it may wait at most."""
         now = self._clock.monotonic()
-        if group.held_up is None or now - group.items[0].joined >= self._options.longest_wait / 2:
+        if group.held_up is None or now - group.items[0].joined >= self._options.node_side_timeout / 2:
             return False
         return now - group.held_up >= _PASSED_AFTER
 
@@ -184,7 +184,7 @@ class BindLanes:
 
     def _expire(self, node: str) -> None:
         """Give back the pods of a lane that have waited too long."""
-        for item in self._lanes[node].expired(self._clock.monotonic() - self._options.longest_wait):
+        for item in self._lanes[node].expired(self._clock.monotonic() - self._options.node_side_timeout):
             if not item.is_over:
                 self._stats.expired += 1
                 self.unreserve(item)

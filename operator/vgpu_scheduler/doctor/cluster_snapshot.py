@@ -44,7 +44,7 @@ class ExpectedSettings:
         Where it is installed.
     lease_name, lease_namespace, lease_seconds
         Its Lease, and for how long that holds.
-    longest_wait
+    node_side_timeout
         Seconds that a device plugin may take to answer.
     """
 
@@ -54,7 +54,7 @@ class ExpectedSettings:
     lease_name: str = APP
     lease_namespace: str = "vgpu-system"
     lease_seconds: float = 15.0
-    longest_wait: float = 60.0
+    node_side_timeout: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def review_locks(engine: Engine, pods: Mapping[str, Pod], now: datetime) -> Mapp
                 engine.open_node(node.name, NodeClosure(Cause.LOCK_HELD, kind.annotation, lock.value), 0.0)
             if not ours or orphaned:
                 continue
-            is_old = (now - lock.parsed.taken_at).total_seconds() > engine.options.longest_wait
+            is_old = (now - lock.parsed.taken_at).total_seconds() > engine.options.node_side_timeout
             if is_old and owner is not None and judge.is_being_served(lock, owner):
                 closed.close(node.name, NodeClosure(Cause.PLUGIN_SILENT, kind.annotation, lock.value))
             else:

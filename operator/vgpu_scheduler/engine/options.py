@@ -33,7 +33,7 @@ class EngineOptions:
         Seconds for which a node that rejected a pod is closed to those that replace it.
     bind_timeout
         Seconds that the API server may take for a Binding.
-    longest_wait
+    node_side_timeout
         Seconds that a device plugin may take to answer a pod before its node is closed to others.
     system_spread
         Take in which pods Services and controllers select, and rank nodes by how few of these they have.
@@ -52,7 +52,7 @@ class EngineOptions:
     coexist_with: Sequence[str] = ()
     rejected_node_wait: float = KUBELET_REJECTION_WAIT
     bind_timeout: float = 5.0
-    longest_wait: float = 60.0
+    node_side_timeout: float = 60.0
     system_spread: bool = False
     preemption: bool = False
     protected_namespaces: Sequence[str] = ()

@@ -37,5 +37,5 @@ def _expected(installed: SchedulerSettings, namespace: str) -> ExpectedSettings:
         lease_name=settings.lease.name,
         lease_namespace=settings.lease.namespace,
         lease_seconds=settings.lease.duration,
-        longest_wait=settings.bind.longest_wait,
+        node_side_timeout=settings.bind.node_side_timeout,
     )

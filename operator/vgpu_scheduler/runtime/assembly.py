@@ -55,7 +55,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         coexist_with=settings.coexist_with,
         rejected_node_wait=settings.bind.rejected_node_wait,
         bind_timeout=settings.bind.timeout,
-        longest_wait=settings.bind.longest_wait,
+        node_side_timeout=settings.bind.node_side_timeout,
         system_spread=settings.scoring.system_spread,
         preemption=settings.preemption,
         protected_namespaces=(settings.lease.namespace,),

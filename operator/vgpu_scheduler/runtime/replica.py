@@ -135,10 +135,10 @@ class Replica:
             context,
             BinderOptions(
                 timeout=timeout,
-                longest_wait=bind.longest_wait,
+                node_side_timeout=bind.node_side_timeout,
                 poll_interval=bind.poll_interval,
                 volume_wait=bind.volume_wait,
-                unlocked=bind.unlocked,
+                max_unlocked_binds=bind.max_unlocked_binds,
                 label_first=connection.label_first,
             ),
             hooks,

@@ -45,7 +45,7 @@ def find(world: World, now: float, min_duration: float) -> list[Finding]:
     engine, time = world.engine, datetime.fromtimestamp(now, UTC)
     seen = ClusterSnapshot(
         expected=ExpectedSettings(
-            source="", options=replace(engine.options, coexist_with=()), longest_wait=min_duration
+            source="", options=replace(engine.options, coexist_with=()), node_side_timeout=min_duration
         ),
         server=Server("", None, time, time),
         objects={"Node": list(engine.state.all_nodes()), "Pod": list(world.pods.values())},

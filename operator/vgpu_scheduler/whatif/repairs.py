@@ -175,7 +175,7 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
         return None
     owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
     if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
-        if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.longest_wait:
+        if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
             why = f"it has not answered pod {owner.key} for {_long(age)}; deleting that pod opens the node, too"
             return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"
         served = f"the device plugin of node {name} has served pod {owner.key}, for which the node is locked"
