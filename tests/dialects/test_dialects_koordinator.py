@@ -284,7 +284,7 @@ THIRDS = ((1, 30), (2, 60), (3, 100))
     ],
 )
 def test_cards_by_their_score(strategy: Strategy, asked: Obj, expected: list[str]) -> None:
-    choice = CardChoice(share=ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS))
+    choice = CardChoice(device_share_order=ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS))
     assert minors(place(used(*THIRDS), pod(**asked), choice)) == expected
 
 
@@ -396,5 +396,5 @@ def test_weights_of_a_policy_hold_for_cards() -> None:
     weights: Weights = ((LONG["core"], 1),)
     state = used((1, 30))
     charge(state, "gpu/2", (0, 0, 90, 0))
-    choice = CardChoice(share=ShareOrder(Strategy.MOST_ALLOCATED, weights))
+    choice = CardChoice(device_share_order=ShareOrder(Strategy.MOST_ALLOCATED, weights))
     assert minors(place(state, pod(ratio="30"), choice)) == ["gpu/2"]

@@ -48,7 +48,7 @@ def requiring(scope: str) -> Obj:
 
 
 def numbers(state: State, wanted: Pod, strategy: Strategy = Strategy.LEAST_ALLOCATED) -> list[int]:
-    choice = CardChoice(share=ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS))
+    choice = CardChoice(device_share_order=ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS))
     allocator = DIALECT.claims.allocator(wanted.annotations, DIALECT.claims.read(wanted), choice)
     placed = allocator.place(state.devices, 0)
     return [int(held.uuid.split("/")[1]) for container in placed or () for held in container]

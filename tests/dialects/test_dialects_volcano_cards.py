@@ -124,7 +124,7 @@ def test_orders(policy: str, limits: str, expected: list[str] | None) -> None:
         (CardChoice("binpack,numa"), "the card order 'binpack,numa'"),
         (CardChoice("topology-aware"), "the card order 'topology-aware'"),
         (CardChoice(weights=(1.0, 2.0, 1.0)), "devices.weights"),
-        (CardChoice(share=ShareOrder(Strategy.LEAST_ALLOCATED, ())), "Koordinator's card score"),
+        (CardChoice(device_share_order=ShareOrder(Strategy.LEAST_ALLOCATED, ())), "Koordinator's card score"),
     ],
 )
 def test_orders_that_have_no_meaning_under_volcano_are_left_out(choice: CardChoice, named: str) -> None:

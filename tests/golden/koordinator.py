@@ -252,7 +252,7 @@ def _product_scores(case: Case) -> Obj:
     if not claims_devices(claims):
         return {"preFilter": "Skip"}
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
-    DIALECT.claims.allocator({}, claims, CardChoice(share=order)).fit(state.devices, rows, fit)
+    DIALECT.claims.allocator({}, claims, CardChoice(device_share_order=order)).fit(state.devices, rows, fit)
     workload = ScoredPod(decode_pod(case["pod"]).spec.requests, claims, DIALECT.inventory.device_resources)
     ranking = NodeRanking([WeightedScorer(DeviceShareScorer(order.strategy, order.weights))], workload)
     scores = ranking.score(state, rows, fit)
@@ -394,7 +394,9 @@ def _twin_allocation(case: Case, switch: Switches) -> Obj:
 def _product_allocation(case: Case) -> Obj:
     state, claims = _state(case), DIALECT.claims.read(decode_pod(case["pod"]))
     given = case["pod"]["metadata"].get("annotations", {})
-    allocator = DIALECT.claims.allocator(given, claims, CardChoice(share=_order(case), limits=_limits(case)))
+    allocator = DIALECT.claims.allocator(
+        given, claims, CardChoice(device_share_order=_order(case), limits=_limits(case))
+    )
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
     nodes = {}

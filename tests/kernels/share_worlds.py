@@ -20,13 +20,13 @@ from tests.naive.partitions import Table
 from vgpu_scheduler.allocators import (
     CardChoice,
     CardLimits,
+    DeviceShareAllocator,
     DeviceWish,
     FitColumns,
     HamiAllocator,
     JointOrder,
     PartitionOrder,
     ScopeOrder,
-    ShareAllocator,
     ShareChoice,
     ShareDimensions,
     ShareOrder,
@@ -141,7 +141,7 @@ def check(world: World) -> Counter[str]:
         JointOrder(pod.joint, frozenset({*pod.joint} - {"gpu"}), pod.same_switch) if pod.joint else None,
     )
     choice = CardChoice(idle_only=pod.idle, limits=limits)
-    allocator = ShareAllocator(claims, world.order(), choice, dimensions, chosen)
+    allocator = DeviceShareAllocator(claims, world.order(), choice, dimensions, chosen)
     rows, columns = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     columns.counts[:] = 7  # what was there before must not show
     columns.cards[:] = 7
@@ -226,7 +226,7 @@ def check_cards(nodes: Sequence[Sequence[Card]], wish: Wish, weights: Mapping[st
     share = ShareOrder(Strategy(strategy), tuple(sorted(weights.items())))
     numa_bind = wish.rules.numa_bind
     order = card_order(wish.policy, OrderKind.SCORE_FIRST, numa_bind=numa_bind)
-    choice = CardChoice(share=share, limits=CardLimits(**asdict(wish.limits)), topology=wish.near)
+    choice = CardChoice(device_share_order=share, limits=CardLimits(**asdict(wish.limits)), topology=wish.near)
     allocator = HamiAllocator(claims, _rules(wish), order, choice, CARD_RESOURCES)
     matrix = matrix_of(nodes)
     fits = 0

@@ -38,7 +38,7 @@ def decided(found: EffectivePolicy, section: str) -> tuple[Any, ...]:
             choice.policy,
             choice.order,
             choice.weights,
-            choice.share,
+            choice.device_share_order,
             choice.best_fit,
             choice.numa_bind,
             choice.topology,

@@ -179,7 +179,7 @@ def test_overrides_of_cluster_policies_intersect() -> None:
 
 def test_scorers_bring_their_order_of_cards() -> None:
     share = {"name": "deviceshare", "scoringStrategy": {"type": "MostAllocated"}}
-    order = policies(policy("p", {"nodes": {"scorers": [share]}})).resolve(pod()).choice.share
+    order = policies(policy("p", {"nodes": {"scorers": [share]}})).resolve(pod()).choice.device_share_order
     assert order is not None
     assert order.strategy is Strategy.MOST_ALLOCATED
     assert policies(policy("p", FRAGMENTATION)).resolve(pod()).choice.best_fit

@@ -90,12 +90,12 @@ CARDS = [(3, 2000, 0), (5, 4000, 70), (2, 7000, 0), (4, 0, 60)]
 @pytest.mark.parametrize(
     ("choice", "card"),
     [
-        (CardChoice(share=ShareOrder(LEAST, DOCUMENTED_SHARE_WEIGHTS)), "node/3"),
-        (CardChoice(share=ShareOrder(MOST, DOCUMENTED_SHARE_WEIGHTS)), "node/2"),
-        (CardChoice(share=ShareOrder(MOST, ((CORE, 1),))), "node/1"),
-        (CardChoice(share=ShareOrder(MOST, ((MEMORY, 1),))), "node/2"),
-        (CardChoice(share=ShareOrder(LEAST, ((MEMORY, 1),)), policy="binpack"), "node/3"),
-        (CardChoice(share=ShareOrder(MOST, ())), "node/0"),
+        (CardChoice(device_share_order=ShareOrder(LEAST, DOCUMENTED_SHARE_WEIGHTS)), "node/3"),
+        (CardChoice(device_share_order=ShareOrder(MOST, DOCUMENTED_SHARE_WEIGHTS)), "node/2"),
+        (CardChoice(device_share_order=ShareOrder(MOST, ((CORE, 1),))), "node/1"),
+        (CardChoice(device_share_order=ShareOrder(MOST, ((MEMORY, 1),))), "node/2"),
+        (CardChoice(device_share_order=ShareOrder(LEAST, ((MEMORY, 1),)), policy="binpack"), "node/3"),
+        (CardChoice(device_share_order=ShareOrder(MOST, ())), "node/0"),
         (CardChoice(policy="binpack"), "node/1"),
         (CardChoice(policy="spread"), "node/0"),
     ],
@@ -116,7 +116,7 @@ def test_cards_are_scored_anew_for_every_container() -> None:
     claim = Claim("NVIDIA", 1, (1, 4000, 0), (0, 0, 0))
     claims = tuple(ContainerClaims(f"c{i}", ContainerKind.APP, (claim,)) for i in range(3))
     for strategy, cards in ((LEAST, ["node/0", "node/1", "node/0"]), (MOST, ["node/0", "node/0", "node/1"])):
-        choice = CardChoice(share=ShareOrder(strategy, DOCUMENTED_SHARE_WEIGHTS))
+        choice = CardChoice(device_share_order=ShareOrder(strategy, DOCUMENTED_SHARE_WEIGHTS))
         placed = hami_dialect().claims.allocator({}, claims, choice).place(state.devices, 0)
         assert placed is not None
         assert [assignment.uuid for (assignment,) in placed] == cards

@@ -18,7 +18,7 @@ from vgpu_scheduler.allocators.order import (
 )
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
 from vgpu_scheduler.allocators.share_choice import DeviceWish, JointOrder, PartitionOrder, ScopeOrder, ShareChoice
-from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
+from vgpu_scheduler.allocators.shares import DeviceShareAllocator, ShareDimensions
 from vgpu_scheduler.kernels import Check, Selection
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "CardOrder",
     "CardRules",
     "Check",
+    "DeviceShareAllocator",
     "DeviceWish",
     "FitColumns",
     "FitRules",
@@ -44,7 +45,6 @@ __all__ = [
     "QuotaRemainders",
     "ScopeOrder",
     "Selection",
-    "ShareAllocator",
     "ShareChoice",
     "ShareDimensions",
     "ShareOrder",

@@ -104,7 +104,7 @@ class CardChoice:
         Which generation orders ``binpack`` and ``spread``.
     weights
         Of slots, memory and cores in HAMi's card score.
-    share
+    device_share_order
         Order the cards by Koordinator's score instead; ``policy`` then says nothing.
     best_fit
         Order the cards as ``bestFit`` does where the dialect knows that; ``policy`` then says nothing.
@@ -126,7 +126,7 @@ class CardChoice:
     policy: str = "spread"
     order: OrderKind = OrderKind.NUMA_FIRST
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    share: ShareOrder | None = None
+    device_share_order: ShareOrder | None = None
     best_fit: bool = False
     topology: bool = False
     numa_bind: bool = False

@@ -112,11 +112,11 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     rules
         What the pod's annotations allow.
     order
-        How cards are tried, unless ``choice.share`` says so.
+        How cards are tried, unless ``choice.device_share_order`` says so.
     choice
         What policies say about cards.
     resources
-        What the names that ``choice.share`` weighs stand for.
+        What the names that ``choice.device_share_order`` weighs stand for.
     checks
         Which checks the cards of each vendor must pass; all, where it is not named.
     """
@@ -133,7 +133,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         super().__init__(claims, choice, fit_nodes)
         self._rules = rules
         self._numa_bind = rules.numa_bind or choice.numa_bind
-        self._order = order if choice.share is None else share_card_order(numa_bind=self._numa_bind)
+        self._order = order if choice.device_share_order is None else share_card_order(numa_bind=self._numa_bind)
         self._topology = self._order.topology or choice.topology
         self._resources = resources
         self._checks = checks
@@ -217,7 +217,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
         fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
         # A policy means the cards of all vendors, the annotation of a pod NVIDIA's.
         bound = Check.NUMA if self._choice.numa_bind else Check(0)
-        share = self._choice.share
+        share = self._choice.device_share_order
         return Request(
             claims=pod_demand(self._claims, devices),
             rules=ClaimRules(

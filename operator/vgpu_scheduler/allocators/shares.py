@@ -76,7 +76,7 @@ def _shares(request: ShareRequest | ChoosyRequest) -> ShareRequest:
     return request.shares if isinstance(request, ChoosyRequest) else request
 
 
-class ShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]):
+class DeviceShareAllocator(KernelAllocator[ShareRequest | ChoosyRequest, ShareScratch]):
     """Fits one pod's claims on nodes: a device fits if it has enough left of each thing that is asked of it.
 
     Only the amounts of a claim are compared. Its percentages say what is booked beside them and what limits are held

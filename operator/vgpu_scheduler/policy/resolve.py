@@ -271,7 +271,7 @@ class Policies:
     def _cards(self, matching: Sequence[PolicyResource], nodes: NodeRule, nodes_by: str) -> tuple[CardChoice, str]:
         """Choose the order of cards: the devices section's, else that of the node scorers, else the settings'."""
         default, default_by = CardChoice(self._defaults.device_policy, self._defaults.order), SETTINGS
-        implied = replace(default, share=nodes.share, best_fit=nodes.best_fit)
+        implied = replace(default, device_share_order=nodes.device_share_order, best_fit=nodes.best_fit)
         if implied != default:
             default_by = nodes_by
         for policy, section in holding(matching, "devices")[:1]:
@@ -296,7 +296,7 @@ class Policies:
             draft.nodes = NodeRule((WeightedScorer(HamiScorer(words.node_policy)),))
             draft.sources["nodes"] = [POD]
         if words.device_policy is not None:
-            draft.choice = replace(draft.choice, policy=words.device_policy, share=None, best_fit=False)
+            draft.choice = replace(draft.choice, policy=words.device_policy, device_share_order=None, best_fit=False)
             draft.order_by = POD
         if words.device_weights is not None:
             draft.choice = replace(draft.choice, weights=words.device_weights)

@@ -36,7 +36,7 @@ class NodeRule:
 
     Attributes
     ----------
-    share
+    device_share_order
         The order of cards of ``deviceshare``, whose strategy is one for nodes and cards.
     best_fit
         Whether ``fragmentation`` is in force, which goes with the best-fitting card.
@@ -45,7 +45,7 @@ class NodeRule:
     """
 
     scorers: tuple[WeightedScorer, ...]
-    share: ShareOrder | None = None
+    device_share_order: ShareOrder | None = None
     best_fit: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -78,9 +78,9 @@ def _with_scorer(rule: NodeRule, entry: ScorerEntry, read: ReadBinpackArguments)
             rule = replace(rule, warnings=(*rule.warnings, *parsed.warnings))
         return replace(rule, scorers=(*rule.scorers, WeightedScorer(scorer, weight)))
     if entry.name == "deviceshare":
-        order = share_order(entry)
+        order = device_share_order(entry)
         scorers = (*rule.scorers, WeightedScorer(DeviceShareScorer(order.strategy, order.weights), weight))
-        return replace(rule, scorers=scorers, share=order if weight else rule.share)
+        return replace(rule, scorers=scorers, device_share_order=order if weight else rule.device_share_order)
     if entry.name == "fragmentation":
         scorers = (*rule.scorers, WeightedScorer(FragmentationScorer(learned=entry.prices == "Auto"), weight))
         return replace(rule, scorers=scorers, best_fit=rule.best_fit or weight != 0)
@@ -97,7 +97,7 @@ def _plain_scorer(entry: ScorerEntry) -> NodeScorer:
     return AllocationScorer(AllocationRule(entry.name), tuple(entry.resources or ()), shape)
 
 
-def share_order(entry: ScorerEntry) -> ShareOrder:
+def device_share_order(entry: ScorerEntry) -> ShareOrder:
     """Return the strategy and weights of a ``deviceshare`` entry; documented ones where it is silent."""
     strategy = entry.scoring_strategy
     if strategy is None:
@@ -125,8 +125,8 @@ def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoic
     """
     choice = implied if section.policy is None and section.weights is None else default
     if section.policy in _STRATEGIES:
-        weights = nodes.share.weights if nodes.share is not None else DOCUMENTED_SHARE_WEIGHTS
-        choice = replace(choice, share=ShareOrder(_STRATEGIES[section.policy], weights))
+        weights = nodes.device_share_order.weights if nodes.device_share_order is not None else DOCUMENTED_SHARE_WEIGHTS
+        choice = replace(choice, device_share_order=ShareOrder(_STRATEGIES[section.policy], weights))
     elif section.policy is not None:
         choice = replace(choice, policy=section.policy)
     if section.order is not None:

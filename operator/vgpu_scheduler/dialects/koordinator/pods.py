@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from vgpu_scheduler.allocators import (
     CardChoice,
+    DeviceShareAllocator,
     DeviceWish,
     JointOrder,
     PartitionOrder,
     ScopeOrder,
-    ShareAllocator,
     ShareChoice,
     ShareDimensions,
     ShareOrder,
@@ -103,8 +103,8 @@ class KoordinatorClaims:
         """Say nothing: no annotation keeps a pod from the cards of others."""
         del annotations
 
-    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
-        """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> DeviceShareAllocator:
+        """Return the allocator for claims: by the order of ``choice``, or by the strategy that a word stands for.
 
         ``spread`` is LeastAllocated, ``binpack`` MostAllocated, ``mutex`` the former on idle devices only, each with
         Koordinator's own weights. Where a node knows the places of all its GPUs, they come from the smallest scope of
@@ -121,18 +121,18 @@ class KoordinatorClaims:
             raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
         hints = read_hints(annotations)
         scopes = ScopeOrder(GPU, takes_gpus_whole, hints.get(GPU, NO_HINT).scope)
-        order = choice.share
+        order = choice.device_share_order
         if order is None:
             if choice.policy == _MUTEX:
                 choice = replace(choice, policy="spread", idle_only=True)
             order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
         joint = _joint(annotations, claims, hints)
         chosen = ShareChoice(scopes, _partitions(annotations), _wishes(hints, claims), joint)
-        return ShareAllocator(claims, order, choice, _ALLOCATION, chosen)
+        return DeviceShareAllocator(claims, order, choice, _ALLOCATION, chosen)
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without orders of cards that are HAMi's alone."""
-        if choice.share is not None or choice.policy in _STRATEGIES or choice.policy == _MUTEX:
+        if choice.device_share_order is not None or choice.policy in _STRATEGIES or choice.policy == _MUTEX:
             return choice, ""
         return replace(choice, policy=CardChoice().policy), f"the card order {choice.policy!r}"
 

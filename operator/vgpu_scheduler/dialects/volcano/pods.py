@@ -114,8 +114,8 @@ class VolcanoClaims:
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without Koordinator's card scores, the weights of HAMi's, and orders by NUMA node."""
-        known = replace(choice, share=None, weights=CardChoice().weights)
-        unknown = [] if choice.share is None else ["Koordinator's card score"]
+        known = replace(choice, device_share_order=None, weights=CardChoice().weights)
+        unknown = [] if choice.device_share_order is None else ["Koordinator's card score"]
         unknown += [] if choice.weights == known.weights else ["devices.weights"]
         policy = BEST_FIT if choice.best_fit else choice.policy
         if "," in policy or any(word in DEVICE_POLICIES - _FOLLOWED for word in policy_words(policy)):
