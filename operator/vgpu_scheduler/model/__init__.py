@@ -12,19 +12,25 @@ from vgpu_scheduler.model.decision import (
     Shortage,
     Victim,
 )
-from vgpu_scheduler.model.devices import (
+from vgpu_scheduler.model.device_policies import (
     BEST_FIT,
     BINPACK,
     DEVICE_POLICIES,
+    MUTEX,
+    NUMA,
+    SPREAD,
+    TOPOLOGY,
+    OrderKind,
+    Profile,
+    check_device_policy,
+    policy_words,
+)
+from vgpu_scheduler.model.devices import (
     GIB,
     MIB,
     MOST_BANDWIDTH,
-    MUTEX,
     NO_DEFAULTS,
-    NUMA,
     PLAIN_SCHEMA,
-    SPREAD,
-    TOPOLOGY,
     WHOLE,
     Amounts,
     Claim,
@@ -36,7 +42,6 @@ from vgpu_scheduler.model.devices import (
     DeviceResource,
     Dimension,
     DimensionRoles,
-    OrderKind,
     Partition,
     PartitionTable,
     Piece,
@@ -45,7 +50,6 @@ from vgpu_scheduler.model.devices import (
     VendorKey,
     claims_devices,
     dialect_of,
-    policy_words,
 )
 from vgpu_scheduler.model.placement import (
     DECISION,
@@ -133,6 +137,7 @@ __all__ = [
     "Placement",
     "PodClaims",
     "Preemption",
+    "Profile",
     "QuotaResource",
     "ScorePart",
     "Shortage",
@@ -148,6 +153,7 @@ __all__ = [
     "allocation_token",
     "bytes_of",
     "charges",
+    "check_device_policy",
     "claims_devices",
     "closest",
     "counted",

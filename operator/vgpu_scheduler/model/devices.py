@@ -362,22 +362,3 @@ def claims_devices(claims: PodClaims) -> bool:
 def dialect_of(claims: PodClaims) -> str:
     """Return the dialect that the devices are claimed in; empty for a pod that claims none."""
     return next((container.dialect for container in claims if container.claims), "")
-
-
-class OrderKind(Enum):
-    """Which generation of card orders is in force."""
-
-    NUMA_FIRST = "NUMAFirst"
-    SCORE_FIRST = "ScoreFirst"
-
-
-BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY = "binpack", "spread", "numa", "mutex", "topology-aware"
-DEVICE_POLICIES = frozenset({BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY})
-"""HAMi's words, which annotations may use."""
-BEST_FIT = "bestFit"
-"""A word of policies only, and only alone."""
-
-
-def policy_words(policy: str) -> tuple[str, ...]:
-    """Split a policy value into its words."""
-    return tuple(word.strip() for word in policy.split(","))

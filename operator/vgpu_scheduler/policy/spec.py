@@ -9,14 +9,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from vgpu_scheduler.allocators import Strategy
+from vgpu_scheduler.model import BEST_FIT, DEVICE_POLICIES, policy_words
 from vgpu_scheduler.policy.rules import MOST, Memory, Rule, Section, Unique, Weight, any_field_is_set, qualified_name
 
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
 
-POLICY_WORDS: Final = ("binpack", "spread", "mutex", "numa", "topology-aware")
-"""The words of HAMi's device policies, which may be combined."""
-STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "bestFit")
+STRATEGIES: Final = (*(strategy.value for strategy in Strategy), BEST_FIT)
 """The device policies that stand alone and do not use HAMi's score of a card."""
 
 
@@ -75,17 +75,13 @@ class TypesRule(Section):
     )
 
 
-def _words(policy: str) -> list[str]:
-    return [word.strip() for word in policy.split(",")]
-
-
 def _without_blanks(policy: str) -> str:
     """Drop the blanks around words, so that a list reads the same however it was typed."""
-    return ",".join(_words(policy))
+    return ",".join(policy_words(policy))
 
 
 def _is_device_policy(policy: str) -> bool:
-    return policy in STRATEGIES or all(word in POLICY_WORDS for word in _words(policy))
+    return policy in STRATEGIES or all(word in DEVICE_POLICIES for word in policy_words(policy))
 
 
 class ApartFrom(Section):
@@ -147,9 +143,8 @@ class DevicesSection(Section):
             holds=any_field_is_set,
         ),
         Rule(
-            cel="!has(self.policy) || self.policy.trim() in ['LeastAllocated', 'MostAllocated', 'bestFit']"
-            " || self.policy.split(',').all(word,"
-            " word.trim() in ['binpack', 'spread', 'mutex', 'numa', 'topology-aware'])",
+            cel=f"!has(self.policy) || self.policy.trim() in {[*STRATEGIES]}"
+            f" || self.policy.split(',').all(word, word.trim() in {[*DEVICE_POLICIES]})",
             message="policy must be LeastAllocated, MostAllocated, bestFit, or one or more of binpack, spread, mutex,"
             " numa and topology-aware, separated by commas",
             holds=lambda it: it.policy is None or _is_device_policy(it.policy),
@@ -159,12 +154,11 @@ class DevicesSection(Section):
             cel="!has(self.policy) || self.policy.split(',').all(word,"
             " self.policy.split(',').exists_one(other, other.trim() == word.trim()))",
             message="policy names a word twice; remove one",
-            holds=lambda it: it.policy is None or len(set(_words(it.policy))) == len(_words(it.policy)),
+            holds=lambda it: it.policy is None or len(set(policy_words(it.policy))) == len(policy_words(it.policy)),
             field="policy",
         ),
         Rule(
-            cel="!has(self.weights) || !has(self.policy)"
-            " || !(self.policy.trim() in ['LeastAllocated', 'MostAllocated', 'bestFit'])",
+            cel=f"!has(self.weights) || !has(self.policy) || !(self.policy.trim() in {[*STRATEGIES]})",
             message="weights are of HAMi's score, which policies LeastAllocated, MostAllocated and bestFit do not use;"
             " remove weights or choose another policy",
             holds=lambda it: it.weights is None or it.policy not in STRATEGIES,

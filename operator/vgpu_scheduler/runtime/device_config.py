@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from vgpu_scheduler.dialects.hami import ConfigError, Vendor, VendorSection, configured
 from vgpu_scheduler.dialects.volcano import VolcanoNames, configured_names
+from vgpu_scheduler.model import Profile
 from vgpu_scheduler.runtime.device_files import HAMI, VOLCANO, DeviceFile
-from vgpu_scheduler.settings import Profile, Settings, SettingsError
+from vgpu_scheduler.settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")

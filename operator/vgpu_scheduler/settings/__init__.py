@@ -7,14 +7,13 @@ cluster for it, and the runtime import this package; everything else gets values
 
 from vgpu_scheduler.settings.addresses import parse_address
 from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map
-from vgpu_scheduler.settings.model import Profile, Settings
+from vgpu_scheduler.settings.model import Settings
 from vgpu_scheduler.settings.reference import SettingInfo, known_variables, setting_infos, unknown_variables
 from vgpu_scheduler.settings.sections import HistorySettings, TracingSettings
 from vgpu_scheduler.settings.yaml_text import yaml_problem
 
 __all__ = [
     "HistorySettings",
-    "Profile",
     "SettingInfo",
     "Settings",
     "SettingsError",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
-from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
 from vgpu_scheduler.settings.addresses import ANY_HOST, parse_address, share_a_port
 from vgpu_scheduler.settings.sections import (
     MOST_PORT,
@@ -26,15 +25,6 @@ from vgpu_scheduler.settings.sections import (
     TracingSettings,
     VolcanoSettings,
 )
-
-
-class Profile(Enum):
-    """A set of defaults."""
-
-    DOCUMENTED = "Documented"
-    """The documented behaviour: cards by NUMA node first."""
-    HAMI210 = "HAMi210"
-    """The behaviour of HAMi 2.10: cards by score first, whole cards for nobody else."""
 
 
 class Settings(BaseSettings):
@@ -183,14 +173,7 @@ class Settings(BaseSettings):
     @field_validator("device_policy")
     @classmethod
     def _check_device_policy(cls, policy: str) -> str:
-        unknown = [word for word in policy_words(policy) if word not in DEVICE_POLICIES]
-        if unknown:
-            known = ", ".join(sorted(DEVICE_POLICIES))
-            raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {known}")
-        words = policy_words(policy)
-        twice = [word for word in words if words.count(word) > 1]
-        if twice:
-            raise ValueError(f"{twice[0]!r} is there twice")
+        check_device_policy(policy)
         return policy
 
     @property
@@ -218,6 +201,4 @@ class Settings(BaseSettings):
     @property
     def order(self) -> OrderKind:
         """The card order in force."""
-        if self.device_order is not None:
-            return self.device_order
-        return OrderKind.SCORE_FIRST if self.profile is Profile.HAMI210 else OrderKind.NUMA_FIRST
+        return self.device_order or self.profile.order

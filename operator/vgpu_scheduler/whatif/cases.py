@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.model import OrderKind, Profile, check_device_policy
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, ShortNode, ShortPod, StrictForm, in_full, one_in_full, problems
@@ -51,7 +51,7 @@ class CaseSettings(StrictForm):
     node_policy: Literal["binpack", "spread"] = "binpack"
     device_policy: str = "spread"
     device_order: OrderKind | None = None
-    profile: Literal["Documented", "HAMi210"] = "Documented"
+    profile: Profile = Profile.DOCUMENTED
     strict_annotations: bool = False
 
     @field_validator("device_policy")
@@ -62,16 +62,8 @@ class CaseSettings(StrictForm):
 
     def defaults(self) -> PolicyDefaults:
         """Return them as the policies take them."""
-        by_profile = OrderKind.SCORE_FIRST if self.profile == "HAMi210" else OrderKind.NUMA_FIRST
-        order = self.device_order or by_profile
+        order = self.device_order or self.profile.order
         return PolicyDefaults(self.node_policy, self.device_policy, order, self.strict_annotations)
-
-
-def check_device_policy(policy: str) -> None:
-    """Raise ValueError for a device policy that is none."""
-    unknown = [word for word in policy_words(policy) if word not in DEVICE_POLICIES]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is none of {', '.join(sorted(DEVICE_POLICIES))}")
 
 
 class Step(StrictForm):

@@ -118,7 +118,7 @@ class VolcanoClaims:
         unknown = [] if choice.device_share_order is None else ["Koordinator's card score"]
         unknown += [] if choice.weights == known.weights else ["devices.weights"]
         policy = BEST_FIT if choice.best_fit else choice.policy
-        if "," in policy or any(word in DEVICE_POLICIES - _FOLLOWED for word in policy_words(policy)):
+        if "," in policy or frozenset(DEVICE_POLICIES).difference(_FOLLOWED).intersection(policy_words(policy)):
             known = replace(known, policy=SPREAD)
             unknown.append(f"the card order {policy!r}")
         return known, ", ".join(unknown)
