@@ -120,7 +120,7 @@ def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
         queue = unschedulable("a", "b")
         queue.tick(FLUSH_AFTER)
         if claims_only:
-            queue.wake(["a"], FLUSH_AFTER, QueueEvent.CLAIM_UPDATE)
+            queue.wake(["a"], FLUSH_AFTER, QueueEvent.VOLUME_CLAIM_UPDATE)
         else:
             queue.requeue(ClusterEvent.NODE, FLUSH_AFTER)
         assert queue.pop(FLUSH_AFTER) == "a"

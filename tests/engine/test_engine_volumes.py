@@ -272,7 +272,7 @@ def test_a_claim_wakes_those_who_name_it_and_nobody_else() -> None:
     assert engine.attempt(20.0) is None
     for name in ("one", "two", "three"):
         engine.remove_pod(f"uid-{name}", 30.0)
-    assert not engine.storage._by_claim
+    assert not engine.storage._by_volume_claim
 
 
 def test_pods_that_were_alike_before_storage_was_unknown_are_not_tried_for_each_other() -> None:

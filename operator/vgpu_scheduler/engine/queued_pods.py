@@ -72,7 +72,7 @@ class QueueEvent(StrEnum):
     NODE_FEATURE = "NodeUpdateNodeDeclaredFeature"
     NODE_ANNOTATION = "NodeUpdateNodeAnnotation"
     """The devices changed that a node has registered."""
-    CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
+    VOLUME_CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
     """A claim that it names came, changed or went."""
     POLICY_UPDATE = "PolicyUpdate"
     """Another policy is in force for it. Not a word of kube-scheduler, nor are those below."""

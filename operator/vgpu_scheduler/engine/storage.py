@@ -37,7 +37,7 @@ class StorageAccess:
         self.unreadable = ""
         self._wakes = wakes
         self._pods: set[str] = set()
-        self._by_claim: dict[str, dict[str, None]] = {}
+        self._by_volume_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[tuple[str, str], str] = {}  # by resource and namespace
 
     # Who needs them --------------------------------------------------------------------------------------------------
@@ -46,31 +46,33 @@ class StorageAccess:
         """Take in a pod that waits."""
         if _needs_storage(pod):
             self._pods.add(pod.uid)
-        for key in _claims(pod):
-            self._by_claim.setdefault(key, {})[pod.uid] = None
+        for key in _volume_claims(pod):
+            self._by_volume_claim.setdefault(key, {})[pod.uid] = None
 
     def forget(self, pod: Pod) -> None:
         """Take in that a pod waits no more."""
         self._pods.discard(pod.uid)
-        for key in _claims(pod):
-            uids = self._by_claim.get(key, {})
+        for key in _volume_claims(pod):
+            uids = self._by_volume_claim.get(key, {})
             uids.pop(pod.uid, None)
             if not uids:
-                self._by_claim.pop(key, None)
+                self._by_volume_claim.pop(key, None)
 
-    def changed(self, event: ClusterEvent, claims: Iterable[str] = ()) -> None:
-        """Take in that an object has changed that some claims depend on, by ``namespace/name``, and whom it may help.
+    def changed(self, event: ClusterEvent, volume_claims: Iterable[str] = ()) -> None:
+        """Take in that an object has changed that volume claims depend on, by ``namespace/name``, and whom it may help.
 
-        A claim means nothing to pods that do not name it.
+        A volume claim means nothing to pods that do not name it.
         """
         if self.synced:  # else the pods that wait for these objects are tried when all of them are known
-            for key in claims:
-                self._wakes.pods.update(dict.fromkeys(self._by_claim.get(key, ()), QueueEvent.CLAIM_UPDATE))
+            for key in volume_claims:
+                self._wakes.pods.update(
+                    dict.fromkeys(self._by_volume_claim.get(key, ()), QueueEvent.VOLUME_CLAIM_UPDATE)
+                )
             self._wakes.events |= event
 
     @property
     def needed(self) -> bool:
-        """Whether a pod that is not bound yet names claims or in-tree disks."""
+        """Whether a pod that is not bound yet names volume claims or in-tree disks."""
         return bool(self._pods)
 
     def hold_back(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
@@ -96,11 +98,11 @@ class StorageAccess:
     def known(self) -> None:
         """Take in that all kinds are known now.
 
-        While they were not, nobody was told of the changes of his own claims, so that those who were alike may be so no
+        While they were not, nobody was told of changes of his volume claims, so that those who were alike may be so no
         more: each is tried.
         """
         if not self.synced:
-            for uids in self._by_claim.values():
+            for uids in self._by_volume_claim.values():
                 self._wakes.pods.update(dict.fromkeys(uids, QueueEvent.STORAGE_UPDATE))
         self.synced, self.unreadable = True, ""
         self._wakes.events |= _ANY
@@ -114,7 +116,7 @@ class StorageAccess:
     # What may be written ---------------------------------------------------------------------------------------------
 
     def deny(self, resource: str, problem: str, namespace: str = "") -> None:
-        """Take in that the API server denies writes to the claims of a namespace, or to volumes, which are of none."""
+        """Take in that the API server denies writes to the volume claims of a namespace, or to volumes (of none)."""
         self._denied[resource, namespace] = problem
 
     def allow(self, resource: str, namespace: str = "") -> None:
@@ -131,7 +133,7 @@ class StorageAccess:
         return next((self._denied[right] for right in needed if right in self._denied), "")
 
 
-def _claims(pod: Pod) -> Iterator[str]:
+def _volume_claims(pod: Pod) -> Iterator[str]:
     return (f"{pod.namespace}/{claim.claim(pod.name)}" for claim in pod.spec.volume_claims)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.kube import NodeSelector, Operator, PersistentVolumeClaim, Pod, Requirement
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.predicates.volumes.filters import existing_claims
+from vgpu_scheduler.predicates.volumes.filters import existing_volume_claims
 from vgpu_scheduler.whatif.expressions import describe_expression
 from vgpu_scheduler.whatif.world import World
 
@@ -21,7 +21,7 @@ def volume_causes(world: World, pod: Pod, told: Mapping[str, int]) -> Iterator[s
     told
         How many nodes there are under each reason.
     """
-    for claim in existing_claims(pod, world.engine.state):
+    for claim in existing_volume_claims(pod, world.engine.state):
         if not claim.bound:
             yield from _unbound(world, claim, told)
         elif filters.VOLUME_ELSEWHERE.text in told:

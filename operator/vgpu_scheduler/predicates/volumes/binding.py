@@ -27,7 +27,13 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.filters import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
+from vgpu_scheduler.predicates.volumes.filters import (
+    NamedClaim,
+    VolumeFilter,
+    existing_volume_claims,
+    has_volume_claims,
+    volume_claims_of,
+)
 from vgpu_scheduler.state import Item, State, VolumeRequirement, from_size
 
 __all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
@@ -66,12 +72,12 @@ class _Unbound:
 
 
 def _bound(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
-    return (claim for claim in existing_claims(pod, state) if claim.bound)
+    return (claim for claim in existing_volume_claims(pod, state) if claim.bound)
 
 
 def _unbound(pod: Pod, state: State) -> _Unbound:
     selected, others = [], []
-    for claim in existing_claims(pod, state):
+    for claim in existing_volume_claims(pod, state):
         if claim.bound:
             continue
         node = state.volumes.selected_node(claim)
@@ -112,11 +118,11 @@ class _Binding(VolumeFilter):
         FilterError
             If the class of a claim does not say when volumes are bound.
         """
-        for named in claims_of(pod, self._state):
+        for named in volume_claims_of(pod, self._state):
             if problem := _claim_problem(pod, named):
                 return volume_problem(_NAME, problem)
         # All are asked, so that an error is told whatever the others say.
-        waiting = [self._waits(claim) for claim in existing_claims(pod, self._state) if not claim.bound]
+        waiting = [self._waits(claim) for claim in existing_volume_claims(pod, self._state) if not claim.bound]
         return None if all(waiting) else UNBOUND_IMMEDIATE
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
@@ -341,4 +347,4 @@ def volume_plan(pod: Pod, row: int, state: State) -> VolumePlan:
     return VolumePlan(matched, tuple(provisioned))
 
 
-VOLUME_BINDING_PLUGIN: Final = ClusterPlugin(_NAME, has_claims, _Binding)
+VOLUME_BINDING_PLUGIN: Final = ClusterPlugin(_NAME, has_volume_claims, _Binding)

@@ -45,9 +45,9 @@ __all__ = [
     "NamedClaim",
     "SelectedNodes",
     "VolumeFilter",
-    "claims_of",
-    "existing_claims",
-    "has_claims",
+    "existing_volume_claims",
+    "has_volume_claims",
+    "volume_claims_of",
 ]
 
 
@@ -71,23 +71,23 @@ class NamedClaim(NamedTuple):
         return self.key.partition("/")[2]
 
 
-def has_claims(pod: Pod, state: State) -> Hashable | None:
+def has_volume_claims(pod: Pod, state: State) -> Hashable | None:
     """Return a key for pods with claims: one filter serves all of them."""
     del state
     return () if pod.spec.volume_claims else None
 
 
-def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
+def volume_claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
     """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
     for volume in pod.spec.volume_claims:
         key = f"{pod.namespace}/{volume.claim(pod.name)}"
         yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
 
 
-def existing_claims(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
+def existing_volume_claims(pod: Pod, state: State) -> Iterator[PersistentVolumeClaim]:
     """Yield the claims of a pod that are there, each once, in the order of the pod."""
     seen = set()
-    for key, _, claim in claims_of(pod, state):
+    for key, _, claim in volume_claims_of(pod, state):
         if claim is not None and key not in seen:
             seen.add(key)
             yield claim
@@ -138,7 +138,7 @@ class VolumeFilter(ClusterFilter):
         """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
         volumes = self._state.volumes
         asked: list[Hashable] = []
-        for key, ephemeral, claim in claims_of(pod, self._state):
+        for key, ephemeral, claim in volume_claims_of(pod, self._state):
             open_to_all = (
                 claim is not None
                 and not (claim.volume_name or claim.deleting)
@@ -204,7 +204,7 @@ class _Limits(VolumeFilter):
 
     def _volumes(self, pod: Pod) -> list[AttachedVolume]:
         objects = self._state.volumes.objects
-        claimed = [objects.attached_as(claim) for claim in existing_claims(pod, self._state)]
+        claimed = [objects.attached_as(claim) for claim in existing_volume_claims(pod, self._state)]
         disks = [(disk.migrated.driver, disk.migrated.handle) for disk in pod.spec.disks if disk.migrated is not None]
         return [volume for volume in (*claimed, *disks) if volume is not None]
 
@@ -229,7 +229,7 @@ class _Restrictions(VolumeFilter):
 
     def pre_filter(self, pod: Pod) -> Reason | None:
         """Return that a claim that the pod names is not there."""
-        for named in claims_of(pod, self._state):
+        for named in volume_claims_of(pod, self._state):
             if named.claim is None and not named.ephemeral:
                 return volume_problem(_RESTRICTIONS, f'persistentvolumeclaim "{named.name}" not found')
         return None
@@ -249,7 +249,7 @@ class _Restrictions(VolumeFilter):
         nodes, volumes = self._state.nodes, self._state.volumes
         return any(
             node in nodes
-            for key, ephemeral, claim in claims_of(pod, self._state)
+            for key, ephemeral, claim in volume_claims_of(pod, self._state)
             if claim is not None and not ephemeral and READ_WRITE_ONCE_POD in claim.access_modes
             for node in volumes.pods_of(key)
         )
@@ -288,7 +288,7 @@ class _Zones(VolumeFilter):
 
     def pre_filter(self, pod: Pod) -> Reason | None:
         """Return that the volume of a claim is not there."""
-        for _, ephemeral, claim in claims_of(pod, self._state):
+        for _, ephemeral, claim in volume_claims_of(pod, self._state):
             if claim is None or ephemeral or not claim.volume_name:
                 continue
             if claim.volume_name not in self._state.volumes.objects.volumes:
@@ -308,7 +308,7 @@ class _Zones(VolumeFilter):
         return (~inside & self._is_somewhere(rows)).astype(np.int32)
 
     def _volumes(self, pod: Pod) -> Iterator[Volume]:
-        for _, ephemeral, claim in claims_of(pod, self._state):
+        for _, ephemeral, claim in volume_claims_of(pod, self._state):
             volume = None if claim is None else self._state.volumes.objects.volumes.get(claim.volume_name)
             if volume is not None and not ephemeral:
                 yield volume
@@ -335,4 +335,4 @@ def _in_zones(key: str, text: str) -> NodeSelector | None:
     return NodeSelector(tuple(terms), None)
 
 
-VOLUME_ZONE_PLUGIN: Final = ClusterPlugin(_ZONE, has_claims, _Zones)
+VOLUME_ZONE_PLUGIN: Final = ClusterPlugin(_ZONE, has_volume_claims, _Zones)
