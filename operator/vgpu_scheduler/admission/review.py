@@ -146,7 +146,7 @@ def _review(
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
     defaults = rules.defaults(decoded)
-    asks = _complete(completed, decoded, rules, defaults)
+    asks = complete_containers(completed, decoded, rules.dialects, defaults)
     if asks:
         _check_asking(completed)
         if rules.scheduler_names:
@@ -169,15 +169,29 @@ def _review(
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, defaults: ClaimDefaults | None) -> bool:
+def complete_containers(pod: dict[str, Any], decoded: Pod, dialects: Dialects, defaults: ClaimDefaults | None) -> bool:
     """Let the pod's dialect complete each container; tell whether any asks for devices.
 
     One whose names belong to several is left as it is: the scheduler refuses it.
+
+    Parameters
+    ----------
+    pod
+        Its containers and annotations are changed.
+    decoded
+        The same pod.
+    defaults
+        What policies add to its claims; None where it is not known yet.
+
+    Raises
+    ------
+    Refusal
+        If the pod must not be let in.
     """
-    owners = rules.dialects.owners(decoded)
+    owners = dialects.owners(decoded)
     if len(owners) > 1:
         return True
-    completing: list[Claims] = [dialect.claims for dialect in owners or rules.dialects]
+    completing: list[Claims] = [dialect.claims for dialect in owners or dialects]
     asks, unclaimed = False, defaults is not None and defaults.memory is None and defaults.cores is None
     for container in _containers(pod):
         for claims in completing:

@@ -45,6 +45,8 @@ class Claims(Protocol):
     overrides
         The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
         overruled.
+    completed_resources
+        The resources of containers that :meth:`complete` may refuse, or write otherwise.
     followed_by_node
         Those of these annotations that the node side follows itself: a pod for which one of them must not be followed
         must not be placed.
@@ -58,6 +60,8 @@ class Claims(Protocol):
     def pod_labels(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+    @property
+    def completed_resources(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]: ...  # noqa: D102
 

@@ -73,6 +73,11 @@ class HamiClaims:
         return {word: tuple(dict.fromkeys(names)) for word, names in found.items()}
 
     @cached_property
+    def completed_resources(self) -> frozenset[str]:
+        """Every resource name of the vendors that have rules of their own for admission."""
+        return frozenset(name for vendor in self.vendors if vendor.admit for name in vendor.claims.resources)
+
+    @cached_property
     def followed_by_node(self) -> Mapping[str, NodeSideAnnotation]:
         """What plugins read on the pod, whatever was decided."""
         found: dict[str, NodeSideAnnotation] = {}

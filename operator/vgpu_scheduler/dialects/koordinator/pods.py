@@ -72,6 +72,7 @@ class KoordinatorClaims:
     resources = frozenset(TYPE_OF)
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     pod_labels = (ISOLATION_LABEL,)
+    completed_resources: ClassVar[frozenset[str]] = frozenset()
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 

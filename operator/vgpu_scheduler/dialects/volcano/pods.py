@@ -50,6 +50,7 @@ class VolcanoClaims:
 
     pod_annotations = keys.POD_ANNOTATIONS
     pod_labels = ()
+    completed_resources: ClassVar[frozenset[str]] = frozenset()
     followed_by_node: ClassVar[Mapping[str, NodeSideAnnotation]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
