@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
+from tests.whatif.test_whatif_condition_remedies import answer, done
 from tests.whatif.test_whatif_remedies import pod, world_of
 
+from vgpu_scheduler.model import WHOLE
 from vgpu_scheduler.whatif import RemedyKind, ask, remedies
 
 Object = dict[str, Any]
@@ -55,3 +58,66 @@ def test_another_size_is_advised(seed: int) -> None:
     assert remedy.text.endswith("less" if smaller else "more")
     assert remedy.pod is not None
     assert ask(*world_of(*nodes, dict(remedy.pod))).node == remedy.node
+
+
+def slices(name: str, profiles: list[str], held: list[list[str]]) -> list[Object]:
+    """Return a node of which each card has six slices, and the pods that hold pieces of its cards."""
+    cards = [{"index": str(i), "minor": str(i), "capacity": 6} for i in range(len(held))]
+    known = {profile: str(number) for number, profile in enumerate(profiles)}
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", SLICES: "100"}
+    annotations = {"enflame.com/gcu-drs-capacity": json.dumps({"devices": cards, "profiles": known})}
+    largest = max(int(profile[0]) for profile in profiles)
+    made: list[Object] = [
+        {
+            "kind": "Node",
+            "metadata": {"name": name, "annotations": annotations},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        }
+    ]
+    for card, pieces in enumerate(held):
+        for number, piece in enumerate(pieces):
+            size, memory = int(piece[0]), int(piece[3:-2]) * 1024
+            entry = f"{name}-enflame-drs-{card},Enflame,{memory},{-(-WHOLE * size // largest)}:;"
+            notes = {
+                "hami.io/vgpu-node": name,
+                "hami.io/enflame-vgpu-devices-allocated": entry,
+                "assigned-containers": json.dumps({"main": {"request": size, "allocated": True}}),
+            }
+            made.append(pod(f"r-{card}-{number}", {SLICES: size}, nodeName=name, metadata={"annotations": notes}))
+    return made
+
+
+@pytest.mark.parametrize("seed", seeds(40, 200))
+def test_who_sees_no_nodes_is_told_a_size_that_there_is(seed: int) -> None:
+    """What is free of a card that is cut is no amount that a pod can have."""
+    rng = np.random.default_rng(seed)
+    profiles = sorted(rng.choice(PROFILES, size=int(rng.integers(2, 5)), replace=False).tolist())
+    held: list[list[str]] = []
+    for _ in range(int(rng.integers(1, 3))):
+        pieces: list[str] = []
+        for piece in rng.permutation(profiles).tolist():
+            if sum(int(each[0]) for each in (*pieces, piece)) <= 6 and rng.random() < 0.8:
+                pieces.append(piece)
+        held.append(pieces)
+    objects = slices("n", profiles, held)
+    written = pod("asked", {SLICES: int(rng.choice([int(profile[0]) for profile in profiles]))})
+    where, told = answer(world_of(*objects, written)[0])
+    if where:
+        return
+    for text in (each for each in told.remedies if each.startswith("ask ") and f" of {SLICES} " in each):
+        assert answer(world_of(*objects, done(written, text))[0])[0] == "n", (told, held, profiles)
+    fit = [size for size in range(1, 7) if ask(*world_of(*objects, pod("p", {SLICES: size}))).node]
+    asked = int(written["spec"]["containers"][0]["resources"]["limits"][SLICES])
+    smaller = [size for size in fit if size < asked]
+    assert told.remedies[0].startswith(f"ask {max(smaller)} of {SLICES} " if smaller else ("the nearest", "wait")), told
+
+
+def test_containers_that_each_take_a_piece_are_told_no_size() -> None:
+    objects = slices("n", ["1g.6gb", "3g.20gb", "6g.40gb"], [["3g.20gb", "1g.6gb"]])
+    asked = pod("asked", {SLICES: 3})
+    (first,) = asked["spec"]["containers"]
+    asked["spec"]["containers"] = [first, {"name": "b", "resources": {"limits": {SLICES: "1"}}}]
+    _, told = answer(world_of(*objects, asked)[0])
+    assert "1 of 3 shares slots in one piece and 2 of 4 shares slots for containers" in str(told.near_miss)
+    said = "the nearest card has 2 of the 4 shares that they take"
+    assert [text.rpartition(": ")[2] for text in told.remedies] == [said]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from copy import deepcopy
 from typing import Any
@@ -119,3 +120,28 @@ def test_amounts_that_a_quota_leaves_are_enough_beside_percentages_and_whole_car
     for text in advice(told):
         world, waiting = world_of(*objects, done(asked, text))
         assert ask(world, waiting).decision.reasons.keys().isdisjoint({"ResourceQuotaNotFit"}), text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_nearest_card_is_of_the_maker_that_asks_as_much(seed: int) -> None:
+    """What containers ask of other makers' cards has nothing to do with it."""
+    rng = np.random.default_rng(seed)
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "mthreads.com/vgpu": "10", "vastaitech.com/va": "4"}
+    amounts |= {"mthreads.com/sgpu-core": "64", "mthreads.com/sgpu-memory": "384"}
+    card = {"count": 1, "devmem": 1000, "devcore": 100, "type": "va", "numa": 0, "health": True}
+    notes = {"hami.io/node-va-register": json.dumps([{"id": f"va-{n}", "index": n, **card} for n in range(4)])}
+    status = {"allocatable": amounts, "capacity": amounts}
+    there = {"kind": "Node", "metadata": {"name": "a", "annotations": notes}, "status": status}
+    asks = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-core": str(int(rng.integers(17, 60)))}
+    mine = {"name": "mine", "resources": {"limits": asks}}
+    other = {"name": "other", "resources": {"limits": {"vastaitech.com/va": str(int(rng.integers(1, 5)))}}}
+    asked = pod("asked", {GPU: 1})
+    if rng.random() < 0.5:
+        asked["spec"] |= {"initContainers": [mine], "containers": [other]}
+    else:
+        asked["spec"]["containers"] = [mine, other] if rng.random() < 0.5 else [other, mine]
+    _, told = answer(world_of(there, asked)[0])
+    assert told.near_miss is not None
+    less = int(asks["mthreads.com/sgpu-core"]) - 16
+    said = f"ask 16 of mthreads.com/sgpu-core instead of {less + 16} in container mine, {less} less"
+    assert told.remedies[0] == said, told

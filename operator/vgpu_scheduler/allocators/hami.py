@@ -186,8 +186,10 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 if dimension == CORES and Check.PERCENT in rules.checks:
                     total[own] = WHOLE
                 free = np.maximum(total - used, 0)
-                if dimension == MEMORY and Check.ONE_PIECE not in rules.checks and not together:
-                    free = np.minimum(free, largest_free_pieces(columns, devices))
+                is_one_piece = Check.ONE_PIECE in rules.checks
+                if (dimension == MEMORY or is_one_piece) and not together:
+                    beside = rules.counted if is_one_piece else ()
+                    free = np.minimum(free, largest_free_pieces(columns, devices, dimension, beside))
                 asked = (min(amount, WHOLE) if dimension == CORES else amount) or total * percent // WHOLE
                 if needs_some:  # a pod that asks none needs a card with some left
                     asked = np.maximum(asked, (used == total) & (total > 0))

@@ -1,6 +1,8 @@
-"""How much memory cards have free in one piece, where they are given out in pieces."""
+"""How much cards have free in one piece, where they are given out in pieces."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +14,17 @@ __all__ = ["largest_free_pieces"]
 _ANY = np.iinfo(np.int64).max
 
 
-def largest_free_pieces(columns: DeviceColumns, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the memory of the largest piece that each device has a place for beside what is in use, shape (n,).
+def largest_free_pieces(
+    columns: DeviceColumns, devices: NDArray[np.int64], dimension: int = MEMORY, counted: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """Return what the largest piece that each device has a place for beside what is in use has of a dimension.
 
-    0 where no piece has a place; of devices that are not given out in pieces, more than any has.
+    Shape (n,). 0 where no piece has a place; of devices that are not given out in pieces, more than any has.
+
+    Parameters
+    ----------
+    counted
+        The dimensions of which there has to be enough beside the place.
     """
     largest = np.where(columns.partitioned[devices], 0, _ANY)
     left = np.flatnonzero(columns.partitioned[devices])
@@ -23,7 +32,10 @@ def largest_free_pieces(columns: DeviceColumns, devices: NDArray[np.int64]) -> N
     while (there := number < columns.piece_last[devices[left]]).any():
         left, number = left[there], number[there]
         fits = _have_place(columns, devices[left], number)
-        largest[left[fits]] = np.maximum(largest[left[fits]], columns.pieces[number[fits], MEMORY])
+        for each in counted:
+            needs = columns.used[devices[left], each] + columns.pieces[number, each]
+            fits &= needs <= columns.total[devices[left], each]
+        largest[left[fits]] = np.maximum(largest[left[fits]], columns.pieces[number[fits], dimension])
         number = number + 1
     return largest
 

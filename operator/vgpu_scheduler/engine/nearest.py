@@ -22,6 +22,8 @@ ABOUT_AMOUNTS = (
 """The reasons that say that too little of a card is free."""
 
 
+_SHARES = 0
+"""The dimension of shares: a piece has several where claims say how many slices of a card they want."""
 _QUOTA = CardReason.ResourceQuotaNotFit.text
 
 
@@ -86,7 +88,8 @@ def nearest_miss(
         if part <= 0 or (column, together) in found or (together and found.get((column, False), (0,))[0] == wanted):
             return
         told = shortage(dialect.inventory.dimensions[column], listed, column, int(free), wanted)
-        found[column, together] = wanted, replace(told, together=together, piece=in_pieces and column == memory)
+        of_piece = in_pieces and (column == memory or (column == _SHARES and wanted > 1 and not together))
+        found[column, together] = wanted, replace(told, together=together, piece=of_piece)
 
     take(lacks, number, together=fits_alone)
     for together in (False, True) if allocator.several else (False,):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
@@ -49,12 +50,13 @@ class CardRoom:
         self._total = self.given = 0
         alone = next((each.asked for each in shortages if not each.together), None)
         joint = next((each.asked for each in shortages if each.together), alone) or 0
+        claims = self._of_card(claims, unit, alone, joint)
         self._total = self._largest(claims, unit, alone, joint)
         self.given, self.given_exactly = self._given(claims, alone, joint) if is_compute else (0, False)
 
     def has_room_for(self, claims: Iterable[Claim]) -> bool:
         """Tell whether each of some claims has room by itself."""
-        return all(self._most_of(claim) <= self._free for claim in claims)
+        return all(self._most_of(claim) <= self._free for claim in claims if claim.vendor in self._vendors)
 
     def has_room(self, claims: PodClaims) -> bool:
         """Tell whether all containers have room that run at the same time, if all are on this card.
@@ -63,13 +65,34 @@ class CardRoom:
         """
         running: dict[str, int] = {}
         for container in claims:
-            for claim in container.claims:
+            for claim in (each for each in container.claims if each.vendor in self._vendors):
                 before, most = running.get(claim.vendor, 0), self._most_of(claim)
                 if before + max(most, self._least) > self._free:
                     return False
                 if container.kind is not ContainerKind.INIT:
                     running[claim.vendor] = before + most
         return True
+
+    def _of_card(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> PodClaims:
+        """Return the claims of the maker of the card: those that ask as much as was found to be asked.
+
+        All where none of one maker alone does.
+        """
+        at_once: dict[str, int] = {}
+        asking: set[str] = set()
+        for container in claims:
+            for claim in container.claims:
+                amount = self._amount(claim)
+                asking |= {claim.vendor} if amount and -(-amount // unit) == alone else set()
+                most = at_once.get(claim.vendor, 0) + amount
+                asking |= {claim.vendor} if amount and alone is None and -(-most // unit) == joint else set()
+                if container.kind is not ContainerKind.INIT:
+                    at_once[claim.vendor] = most
+        self._vendors = asking or {claim.vendor for container in claims for claim in container.claims}
+        return tuple(
+            replace(each, claims=tuple(claim for claim in each.claims if claim.vendor in self._vendors))
+            for each in claims
+        )
 
     def _amount(self, claim: Claim) -> int:
         """Return what a claim asks, in percent where cards count compute in units of their own."""
