@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.leaving_out import leave_out
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
-from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.searching import largest_that_fits, some_of
 
 __all__ = ["ask_less", "ask_less_of_several", "largest_amount", "valid_steps"]
 
@@ -140,9 +140,10 @@ def largest_amount(waiting: WaitingPod, amount: Amount, other: Object | None = N
 
 
 def valid_steps(waiting: WaitingPod, amount: Amount, other: Object | None = None) -> Sequence[int]:
-    """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
+    """Return the steps below those of an amount with which the pod is understood and let in, in rising order.
 
-    Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
+    Amounts of memory, and those of no device, are understood whatever they are; so may be amounts that are too large to
+    look at each. Where a few that are looked at are let in, the others may be, too.
 
     Parameters
     ----------
@@ -156,6 +157,10 @@ def valid_steps(waiting: WaitingPod, amount: Amount, other: Object | None = None
     if dialect is None or len(below) > _MOST_LOOKED_AT:
         return below
     abouts = [dialect.inventory.device_resources.get(name) for name in names]
-    if all(about is not None and about.dimension == dialect.inventory.memory for about in abouts):
-        return below
-    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(base, steps))]
+    of_memory = all(about is not None and about.dimension == dialect.inventory.memory for about in abouts)
+    understood: Sequence[int] = below
+    if not of_memory:
+        understood = [steps for steps in below if waiting.is_claim(dialect, amount.applied(base, steps))]
+    if all(waiting.is_let_in(amount.applied(base, steps)) for steps in some_of(understood)):
+        return understood
+    return [steps for steps in understood if waiting.is_let_in(amount.applied(base, steps))]

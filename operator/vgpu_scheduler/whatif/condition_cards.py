@@ -13,8 +13,7 @@ from vgpu_scheduler.whatif.condition_nodes import is_of
 from vgpu_scheduler.whatif.condition_others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.condition_room import CardRoom
-from vgpu_scheduler.whatif.containers import containers_of
-from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.needs import ClaimCondition, PodRequest, claims_of
 
 __all__ = ["cards_in_one_container", "fewer_cards", "shared_cards", "smaller_card_requests"]
@@ -66,6 +65,13 @@ def _less(shortage: Shortage) -> str:
     return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked{containers}"
 
 
+def _has_to_wait(shortage: Shortage) -> str:
+    """Say what a pod waits for that cannot ask for less: its webhook would refuse or overwrite it."""
+    together = " for containers that run together" if shortage.together else ""
+    lacks = f"the nearest card has {shortage.free} of the {shortage.asked} {shortage.unit} {shortage.dimension}"
+    return f"{WAIT}: {lacks} that the pod takes{together}, which cannot be less"
+
+
 def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator[ClaimCondition]:
     """Yield what is to be met so that the nearest card has enough of a dimension: by each container, and by all."""
     for dialect in asked.owners:
@@ -80,6 +86,7 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
             def of_any(amount: Amount, dialect: Dialect = dialect, n: int = n) -> bool:
                 return is_of(amount, dialect, n)
 
+            told = _less if any(of_any(each) and asked.is_heeded(each) for each in asked.amounts) else _has_to_wait
             for each in asked.claims:
 
                 def concerns(amount: Amount, name: str = each.name, of_any: Callable[[Amount], bool] = of_any) -> bool:
@@ -89,8 +96,8 @@ def _needs_of_card(asked: PodRequest, shortages: Sequence[Shortage]) -> Iterator
                     return card.has_room_for(claims_of(name, claims))
 
                 if any(map(concerns, asked.amounts)):
-                    yield ClaimCondition(fits, concerns, _less(shortages[0]))
-            yield ClaimCondition(card.has_room, of_any, _less(shortages[-1]), shared_by=of_any)
+                    yield ClaimCondition(fits, concerns, told(shortages[0]))
+            yield ClaimCondition(card.has_room, of_any, told(shortages[-1]), shared_by=of_any)
 
 
 def _is_given(amount: Amount, card: CardRoom) -> Amount:
@@ -114,7 +121,7 @@ def fewer_cards(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
         most = asked.most(amount, asks_for_one) if now > 1 else None
         if most is not None:
             text = f"{amount.worded(most)} (more may fit)"
-            kept = quotas.kept_by(asked.claims_if(amount.applied(asked.written, most)))
+            kept = asked.meets(amount.applied(asked.written, most), quotas.kept_by)
             yield from [text] if kept else quotas.raised_beside([text])
 
 
@@ -161,6 +168,6 @@ def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[s
             named = (each for _, _, each in containers_of(asked.written) if each.get("name") == container)
             given = [dict((each.get("resources") or {}).get("limits") or {}) for each in named]
             names = sorted(name for limits in given for name in limits if vendors.get(name) == vendor)
-            if names and asked.claims_if(without_resources(asked.written, names, [container])):
+            if names and asked.meets(without_resources(asked.written, names, [container]), bool):
                 text = f"leave out {' and '.join(names)} in container {container}"
                 yield from quotas.beside([f"{text}: containers that run together get the same cards of this vendor"])

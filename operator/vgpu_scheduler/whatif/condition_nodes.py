@@ -93,7 +93,7 @@ def _less_of(
     if _says(message, reason) and part.written and not (part.resource in devices and about_cards):
         if part.resource in devices:
             none = f"nodes have none or too few of {part.resource}"
-            can_be_less = amount.steps > 1 and devices[part.resource] in served
+            can_be_less = amount.steps > 1 and devices[part.resource] in served and asked.is_heeded(amount)
             or_none = ", or leave it out" if _can_do_without(asked, part.resource) else ""
             less = f"ask for less than {part.written} of {where}{or_none}: {none}"
             yield reason, less if can_be_less else f"{none}: whoever runs them can say which cards there are"
@@ -101,7 +101,7 @@ def _less_of(
             yield reason, f"ask for less than {part.written} of {where}"
         else:
             yield reason, f"leave out {where}: nodes have none or too few of it"
-    for dialect in asked.owners if of_cards and amount.steps > 1 else ():
+    for dialect in asked.owners if of_cards and amount.steps > 1 and asked.is_heeded(amount) else ():
         inventory = dialect.inventory
         too_large = CardReason.CardInsufficientMemory
         if too_large.text not in message:

@@ -29,8 +29,9 @@ from vgpu_scheduler.whatif.condition_nodes import Rejections, less_of_nodes
 from vgpu_scheduler.whatif.condition_others import TAINTS, UNSEEN_QUOTA, closed_nodes, remedies_of_other_reasons
 from vgpu_scheduler.whatif.condition_quotas import QuotasOfPod
 from vgpu_scheduler.whatif.condition_refusals import corrected_requests
-from vgpu_scheduler.whatif.constraints import HOST_PORT, annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.constraints import HOST_PORT
 from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.dropping import droppable_constraints
 from vgpu_scheduler.whatif.group_quotas import OtherMembers
 from vgpu_scheduler.whatif.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
@@ -158,13 +159,7 @@ def remedies_from_condition(
         *quotas.beside([" and ".join(meant.texts)] if meant.texts else ()),
         *quotas.beside(gate_remedies(pod)),
         *quotas.beside(corrected_requests(world, pod, meant.written, message)),
-        *(smaller_card_requests(asked, near_miss, quotas, message) if near_miss else ()),
-        *(fewer_cards(asked, quotas) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
-        *(shared_cards(asked, quotas) if CardReason.ExclusiveDeviceAllocateConflict.text in message else ()),
-        *(cards_in_one_container(asked, quotas) if CardReason.CardNotFoundCustomFilterRule.text in message else ()),
-        *_within_limits(asked, message, quotas),
-        *quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None)),
-        *quotas.beside(_drop_constraints(asked, message)),
+        *map(meant.and_then, _asked_otherwise(asked, near_miss, quotas, message)),
         *quotas.beside(labels_to_change(world, pod, message)),
         *quotas.beside(
             f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)
@@ -174,11 +169,11 @@ def remedies_from_condition(
     of_quota = CardReason.ResourceQuotaNotFit.text in message  # on some node, where no taint is
     unseen = of_quota and reports is None and not quotas.reports
     if of_quota and reason == ConditionReason.UNSCHEDULABLE:
-        remedies[:0] = _beyond_quota(asked, quotas)
+        remedies[:0] = map(meant.and_then, _beyond_quota(asked, quotas))
     elif unseen:
-        remedies[:0] = [*_less_than_quota(asked), UNSEEN_QUOTA]
+        remedies[:0] = [*map(meant.and_then, _less_than_quota(asked)), UNSEEN_QUOTA]
     elif of_quota or not remedies:
-        remedies[:0] = quotas.alone
+        remedies[:0] = map(meant.and_then, quotas.alone)
     if filters.TAINT.text in message and not of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
     remedies += quotas.beside(_volumes(pod, message))
@@ -187,6 +182,21 @@ def remedies_from_condition(
     for text in remedies:
         each_once.setdefault(_WHY.sub("", text), text)
     return ConditionRemedies(near_miss, quotas.reports, tuple(each_once.values()), fellows, unseen)
+
+
+def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: QuotasOfPod, message: str) -> Iterator[str]:
+    """Yield how the pod would be written so that what it is rejected for does not keep it away."""
+    if near_miss:
+        yield from smaller_card_requests(asked, near_miss, quotas, message)
+    if any(reason.text in message for reason in _TOO_FEW_CARDS):
+        yield from fewer_cards(asked, quotas)
+    if CardReason.ExclusiveDeviceAllocateConflict.text in message:
+        yield from shared_cards(asked, quotas)
+    if CardReason.CardNotFoundCustomFilterRule.text in message:
+        yield from cards_in_one_container(asked, quotas)
+    yield from _within_limits(asked, message, quotas)
+    yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
+    yield from quotas.beside(_drop_constraints(asked, message))
 
 
 def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
@@ -199,7 +209,7 @@ def _less_than_quota(asked: PodRequest) -> Iterator[str]:
     named = {name for dialect in asked.owners for name in dialect.allocation.quota_resources}
     shares = {name for dialect in asked.owners for name, r in dialect.inventory.device_resources.items() if r.percent}
     for amount in asked.amounts:
-        for part in amount.parts if amount.steps > 1 else ():
+        for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
             if part.resource in named | shares and part.written:
                 yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
             elif part.resource in named and amount.unsaid:
@@ -286,7 +296,7 @@ def _drop_constraints(asked: PodRequest, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
-    for constraint in constraints_of(asked.written, annotations_that_count(asked.world)):
+    for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
                 yield constraint.text

@@ -64,6 +64,29 @@ class CorrectedPod:
     written: Object
     texts: tuple[str, ...] = ()
 
+    def and_then(self, text: str) -> str:
+        """Return a sentence about what is to be done after the corrections with them before it.
+
+        An amount that it asks otherwise is not corrected before.
+        """
+        kept = []
+        for correction in self.texts:
+            if (found := CORRECTED_AMOUNT.fullmatch(correction)) and (
+                again := _asked_again(text, *found.group("amount", "resource", "written", "container"))
+            ):
+                text = again
+            else:
+                kept.append(correction)
+        return " and ".join([*kept, text])
+
+
+def _asked_again(text: str, amount: str, resource: str, written: str, container: str) -> str:
+    """Return a sentence that asks a corrected amount otherwise, with what is written; empty where it does not."""
+    of, where = re.escape(resource), re.escape(container)
+    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ (?:less|more))?(?= and |$)"
+    again, count = re.subn(pattern, lambda _: f"of {resource} instead of {written} in container {container}", text)
+    return again if count else ""
+
 
 def corrected(world: World, written: Object) -> CorrectedPod:
     """Return a pod as it is probably meant, with what had to be changed for that.

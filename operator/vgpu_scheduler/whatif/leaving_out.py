@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.whatif.card_names import card_names
-from vgpu_scheduler.whatif.containers import containers_of, with_containers
+from vgpu_scheduler.whatif.containers import containers_of, without_resources
 from vgpu_scheduler.whatif.limits import gets_around_limits
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 
-__all__ = ["leave_out", "leave_out_in_one_container", "vendors_of", "without_resources"]
+__all__ = ["leave_out", "leave_out_in_one_container", "vendors_of"]
 
 
 _PLACES: Final = ("limits", "requests")
@@ -158,20 +158,3 @@ def _by_owner(waiting: WaitingPod, asked: Iterable[str]) -> list[tuple[str, ...]
 def _asked(container: Object) -> set[str]:
     resources = container.get("resources") or {}
     return {name for place in _PLACES for name in resources.get(place) or {}}
-
-
-def without_resources(written: Object, names: Collection[str], containers: Collection[str] | None = None) -> Object:
-    """Return a pod that asks for none of some resources, in all containers or in named ones."""
-
-    def change(each: Object) -> Object:
-        return _asking_less(each, names) if containers is None or each.get("name") in containers else each
-
-    return {**written, "spec": with_containers(written["spec"], change)}
-
-
-def _asking_less(container: Object, names: Collection[str]) -> Object:
-    resources = dict(container.get("resources") or {})
-    for place in _PLACES:
-        if place in resources:
-            resources[place] = {name: amount for name, amount in resources[place].items() if name not in names}
-    return {**container, "resources": resources}

@@ -106,9 +106,11 @@ def ask_within_limits(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _beyond(waiting: WaitingPod, written: Object) -> dict[str, int]:
     """Return by how much a pod, written otherwise, is beyond each limit."""
-    pod = waiting.read(written)
-    found = breaches_of(waiting.world, pod) if pod is not None else ()
-    return {breach.field: breach.asked - breach.bound.most for breach in found}
+    beyond: dict[str, int] = {}
+    for form in waiting.forms(written):
+        for breach in breaches_of(waiting.world, form):
+            beyond[breach.field] = max(beyond.get(breach.field, 0), breach.asked - breach.bound.most)
+    return beyond
 
 
 def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Object] | None:
@@ -120,6 +122,7 @@ def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Obje
             pod = waiting.read(changed)
             if (
                 pod is None
+                or not waiting.is_let_in(changed)
                 or not waiting.world.engine.cycle.classes.claims(pod)
                 or gets_around_limits(waiting, changed)
             ):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Claim, PodClaims
+from vgpu_scheduler.whatif.admitted import AdmittedForms
 from vgpu_scheduler.whatif.amounts import Amount, Part, amounts_of
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.searching import largest_that_fits, some_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = ["ClaimCondition", "PodRequest", "amounts_instead_of_percent", "instead_of_percent", "met_together"]
@@ -39,6 +40,7 @@ class PodRequest:
         read: Pod = world.pod(written, again=True)
         self.owners = list(self.dialects.owners(read))
         self.claims = self.claims_if(self.written)
+        self._admitted = AdmittedForms(world, written)
         self.amounts = list(amounts_of(self.written, self.dialects, read, self.claims))
 
     def claims_if(self, written: Object) -> PodClaims:
@@ -47,6 +49,28 @@ class PodRequest:
             return self.world.engine.cycle.classes.claims(self.world.pod(written, again=True))
         except WorldError:
             return ()
+
+    def is_let_in(self, written: Object) -> bool:
+        """Tell whether the pod would be let in if it were written so."""
+        return bool(self._admitted.of(written))
+
+    def meets(self, written: Object, fits: Callable[[PodClaims], bool]) -> bool:
+        """Tell whether claims are right however the pod may be stored if it were written so; False if it cannot be."""
+        if written is self.written:
+            return fits(self.claims)
+        claims = [self.world.engine.cycle.classes.claims(form) for form in self._admitted.of(written)]
+        return bool(claims) and all(map(fits, claims))
+
+    def is_heeded(self, amount: Amount) -> bool:
+        """Tell whether less of an amount is let in and changes what the pod claims: a webhook may overwrite it."""
+        now = [self.claims, *map(self.world.engine.cycle.classes.claims, self._admitted.of(self.written))]
+
+        def differs(claims: PodClaims) -> bool:
+            return bool(claims) and claims not in now
+
+        return any(
+            self.meets(amount.applied(self.written, steps), differs) for steps in some_of(range(1, amount.steps))
+        )
 
     def most(
         self, amount: Amount, fits: Callable[[PodClaims], bool], written: Object | None = None, below: int = 0
@@ -62,8 +86,8 @@ class PodRequest:
         """
 
         def node_with(steps: int) -> str:
-            claims = self.claims_if(amount.applied(self.written if written is None else written, steps))
-            return "it fits" if claims and fits(claims) else ""
+            changed = amount.applied(self.written if written is None else written, steps)
+            return "it fits" if self.meets(changed, lambda claims: bool(claims) and fits(claims)) else ""
 
         found = largest_that_fits(node_with, range(1, below or amount.steps))
         return found[0] if found else None
@@ -180,7 +204,7 @@ class _Choices:
         self.options = []
         for number, need in enumerate(self._needs):
             options: list[Mapping[int, int]] = []
-            if not need.fits(asked.claims_if(written)):
+            if not asked.meets(written, need.fits):
                 for which, amount in enumerate(self._amounts):
                     below = steps.get(which, 0)
                     concerned = amount in need.instead or (amount.instead is None and need.concerns(amount))
@@ -232,8 +256,8 @@ class _Choices:
             return {n: min(share, steps.get(n, share)) for n, share in shares}
 
         def fits(chosen: Mapping[int, int]) -> str:
-            claims = asked.claims_if(self._applied(written, chosen))
-            return "it fits" if claims and need.fits(claims) else ""
+            changed = self._applied(written, chosen)
+            return "it fits" if asked.meets(changed, lambda claims: bool(claims) and need.fits(claims)) else ""
 
         found = largest_that_fits(lambda part: fits(of_part(part)), range(1, _PARTS + 1)) if len(which) > 1 else None
         if found is None:
@@ -250,8 +274,8 @@ class _Choices:
         asked, kept = self._asked, dict(steps)
 
         def met_with(chosen: Mapping[int, int]) -> list[bool]:
-            claims = asked.claims_if(self._applied(asked.written, chosen))
-            return [need.fits(claims) for need in self._needs]
+            changed = self._applied(asked.written, chosen)
+            return [asked.meets(changed, need.fits) for need in self._needs]
 
         all_met = met_with(kept)
         for which in steps:

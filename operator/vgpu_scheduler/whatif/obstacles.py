@@ -12,8 +12,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import amounts_of
 from vgpu_scheduler.whatif.causes import not_offered
 from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
-from vgpu_scheduler.whatif.containers import with_containers
-from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.containers import with_containers, without_resources
 from vgpu_scheduler.whatif.node_exclusions import SAYS, closing_of, tolerating_all
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation, with_offered
 from vgpu_scheduler.whatif.policy_remedies import without_limits, without_restrictions

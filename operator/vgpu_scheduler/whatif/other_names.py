@@ -16,8 +16,7 @@ from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MIB, WHOLE, Claim
 from vgpu_scheduler.whatif.card_names import card_names
-from vgpu_scheduler.whatif.containers import containers_of, with_containers
-from vgpu_scheduler.whatif.leaving_out import without_resources
+from vgpu_scheduler.whatif.containers import containers_of, with_containers, without_resources
 from vgpu_scheduler.whatif.nodes import with_annotation
 from vgpu_scheduler.whatif.remedy import WaitingPod
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.kube import Object, Taint
 from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.asking_less import largest_amount, valid_steps
-from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
+from vgpu_scheduler.whatif.dropping import droppable_constraints
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import raise_limits
 from vgpu_scheduler.whatif.managing import unmanaged_nodes
@@ -184,7 +184,7 @@ def _goes_to(waiting: WaitingPod, first: Remedy, second: Remedy) -> str:
 def _firsts(waiting: WaitingPod) -> Iterator[_First]:
     """Yield changes that may be the first of two, those first of which all are tried."""
     world = waiting.world
-    for constraint in constraints_of(waiting.written, annotations_that_count(world)):
+    for constraint in droppable_constraints(world, waiting.written, waiting.is_let_in):
         remedy = Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, "", constraint.without)
         yield _First([remedy], nullcontext())
     for remedy in labelled_otherwise(world, waiting.pod, waiting.written):

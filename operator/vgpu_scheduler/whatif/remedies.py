@@ -6,17 +6,16 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod, Taint
 from vgpu_scheduler.whatif.asking_less import ask_less, ask_less_of_several
-from vgpu_scheduler.whatif.constraints import annotations_that_count, constraints_of
-from vgpu_scheduler.whatif.corrections import CORRECTED_AMOUNT, corrected
+from vgpu_scheduler.whatif.corrections import CorrectedPod, corrected
 from vgpu_scheduler.whatif.default_remedies import lower_defaults
+from vgpu_scheduler.whatif.dropping import droppable_constraints
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.groups import group_remedies
 from vgpu_scheduler.whatif.leaving_out import leave_out_in_one_container
@@ -94,7 +93,7 @@ def _found(waiting: WaitingPod) -> list[Remedy]:
         return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
     first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
     found = _searched(waiting.rewritten(meant.written))
-    return [first, *(_after(meant.texts, meant.written, remedy) for remedy in found)]
+    return [first, *(_after(meant, remedy) for remedy in found)]
 
 
 def _once_corrected(waiting: WaitingPod, first: Remedy) -> Iterator[Remedy]:
@@ -108,36 +107,10 @@ def _once_corrected(waiting: WaitingPod, first: Remedy) -> Iterator[Remedy]:
     yield from (both(first, remedy, remedy.node) for remedy in found)
 
 
-def _after(first: Sequence[str], meant: Object, remedy: Remedy) -> Remedy:
-    """Return what is to be done after corrections as one remedy; what it asks otherwise is not corrected before.
-
-    Parameters
-    ----------
-    first, meant
-        The corrections, and the pod with them.
-    """
-
-    def worded(text: str) -> str:
-        kept = []
-        for correction in first:
-            if (found := CORRECTED_AMOUNT.fullmatch(correction)) and (
-                again := _asked_again(text, *found.group("amount", "resource", "written", "container"))
-            ):
-                text = again
-            else:
-                kept.append(correction)
-        return " and ".join([*kept, text])
-
-    nameless = remedy.nameless and worded(remedy.nameless)
-    return replace(remedy, text=worded(remedy.text), pod=remedy.pod or meant, nameless=nameless)
-
-
-def _asked_again(text: str, amount: str, resource: str, written: str, container: str) -> str:
-    """Return a sentence that asks a corrected amount otherwise, with what is written; empty where it does not."""
-    of, where = re.escape(resource), re.escape(container)
-    pattern = rf"of {of} instead of {re.escape(amount)}(?:Mi)? in container {where}(?:, \S+ (?:less|more))?(?= and |$)"
-    again, count = re.subn(pattern, lambda _: f"of {resource} instead of {written} in container {container}", text)
-    return again if count else ""
+def _after(meant: CorrectedPod, remedy: Remedy) -> Remedy:
+    """Return what is to be done after corrections as one remedy."""
+    nameless = remedy.nameless and meant.and_then(remedy.nameless)
+    return replace(remedy, text=meant.and_then(remedy.text), pod=remedy.pod or meant.written, nameless=nameless)
 
 
 def _searched(waiting: WaitingPod) -> list[Remedy]:
@@ -183,7 +156,7 @@ def _provide_volumes(waiting: WaitingPod) -> Iterator[Remedy]:
 
 def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards; or say it as nodes do."""
-    for constraint in constraints_of(waiting.written, annotations_that_count(waiting.world)):
+    for constraint in droppable_constraints(waiting.world, waiting.written, waiting.is_let_in):
         if node := waiting.node(constraint.without):
             yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
     for remedy in labelled_otherwise(waiting.world, waiting.pod, waiting.written):

@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
+from vgpu_scheduler.whatif.admitted import AdmittedForms
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.card_names import asks_for_any, card_names
 from vgpu_scheduler.whatif.objects import WorldError
@@ -117,6 +118,8 @@ class WaitingPod:
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
+        self._admitted = AdmittedForms(world, self.written)
+        self._forms: tuple[Pod, ...] = (self.ours,)
         self._names = card_names(world.engine.dialects)
 
     @property
@@ -135,12 +138,15 @@ class WaitingPod:
         return self.cycle.decide(self.ours).outcome is Outcome.REFUSED
 
     def rewritten(self, written: Object) -> WaitingPod:
-        """Return the pod as it would be if it were written so; itself where that cannot be read."""
+        """Return the pod as it would be if it were written so; itself where that cannot be read.
+
+        One that would not be let in goes nowhere, but may be a step on the way to one that would.
+        """
         ours = self.read(written)
         if ours is None:
             return self
         other = copy(self)
-        other.written, other.ours = written, ours
+        other.written, other.ours, other._forms = written, ours, self.forms(written)
         return other
 
     def amounts(self, written: Object | None = None) -> Iterator[Amount]:
@@ -154,6 +160,17 @@ class WaitingPod:
             return is_claim(dialect, self.world.pod(written, again=True))
         except WorldError:
             return False
+
+    def is_let_in(self, written: Object) -> bool:
+        """Tell whether the pod would be let in if it were written so."""
+        return bool(self._admitted.of(written))
+
+    def forms(self, written: Object) -> tuple[Pod, ...]:
+        """Return the pod as it may be stored if it were written so; see :class:`AdmittedForms`.
+
+        Empty, too, where it would have no card any more: that is no remedy for a pod of cards.
+        """
+        return tuple(form for read in self._admitted.of(written) if (form := self._ours(read)) is not None)
 
     def with_small_search(self, before: Sequence[Pod]) -> WaitingPod:
         """Return the pod with others that are served before it, for a search that looks at a few nodes alone."""
@@ -177,9 +194,12 @@ class WaitingPod:
         None where that cannot be read, and where it would have no card any more: that is no remedy for a pod of cards.
         """
         try:
-            read = created(self.world, self.world.pod(written, again=True), self.pod.uid)
+            return self._ours(self.world.pod(written, again=True))
         except WorldError:
             return None
+
+    def _ours(self, pod: Pod) -> Pod | None:
+        read = created(self.world, pod, self.pod.uid)
         return read if asks_for_any(self._names, read) or not asks_for_any(self._names, self.pod) else None
 
     def node(self, written: Object | None = None) -> str:
@@ -187,18 +207,16 @@ class WaitingPod:
 
         As the cluster is then, those that are served before it have their places first.
         """
-        ours = self.ours if written is None else self.read(written)
-        if ours is None:
-            return ""
-        node = self._decided(ours)
+        forms = self._forms if written is None else self.forms(written)
+        node = self._first_node(forms)
         if node and self.before and written is None:
             with self.before_placed():
-                return self._decided(ours)
+                return self._first_node(forms)
         return node
 
     def node_now(self) -> str:
         """Return the node that the pod goes to while all others are where they are; empty where it fits nowhere."""
-        return self._decided(self.ours)
+        return self._first_node(self._forms)
 
     def before_placed(self, *, made_anew: bool = False) -> AbstractContextManager[list[Pod]]:
         """Have those that are served before the pod have their places, where they fit as the cluster is.
@@ -227,12 +245,21 @@ class WaitingPod:
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
         """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""
         with self.world.engine.state.without(pod.uid for pod in without):
-            if self.cycle.on_node.fits_without(self.ours, node, ()) is None:
+            if not self._all_fit_on(node):
                 return False
             if not self.before:
                 return True
             with self.before_placed():
-                return self.cycle.on_node.fits_without(self.ours, node, ()) is not None
+                return self._all_fit_on(node)
+
+    def _all_fit_on(self, node: str) -> bool:
+        fits = (self.cycle.on_node.fits_without(form, node, ()) is not None for form in self._forms)
+        return bool(self._forms) and all(fits)
+
+    def _first_node(self, forms: Sequence[Pod]) -> str:
+        """Return where the first of some forms of the pod goes; empty where one of them fits nowhere."""
+        nodes = [node for form in forms if (node := self._decided(form))]
+        return nodes[0] if nodes and len(nodes) == len(forms) else ""
 
     def _decided(self, ours: Pod) -> str:
         decision = self.cycle.decide(ours)

@@ -34,6 +34,14 @@ def largest_that_fits(node_with: NodeWith, amounts: Sequence[int]) -> tuple[int,
     return None
 
 
+def some_of(amounts: Sequence[int]) -> Iterator[int]:
+    """Yield a few of some amounts, the smallest first: each is about twice the one before."""
+    number = 1
+    while number <= len(amounts):
+        yield amounts[number - 1]
+        number *= 2
+
+
 def _bisect(node_with: NodeWith, row: Sequence[int]) -> tuple[int, str] | None:
     """Return the largest amount of a row that fits, where all below one that fits do so, too."""
     low, high = 0, len(row)
