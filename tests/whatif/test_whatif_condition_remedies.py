@@ -229,6 +229,30 @@ def test_what_quotas_leave_is_told_together_and_one_change_keeps_them_all(seed: 
     )
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_quota_that_leaves_nothing_is_named_beside_what_else_keeps_a_pod_away(seed: int) -> None:
+    """No amount is small enough for it: it has to be raised, or pods have to end, whatever nodes lack."""
+    rng = np.random.default_rng(seed)
+    name = HAMI[int(rng.integers(1, 3))]
+    used = {HAMI[1]: int(rng.integers(2000, 12000)), HAMI[2]: int(rng.integers(10, 50))}
+    limit = used[name] - int(rng.integers(0, used[name]))
+    asks = {HAMI[0]: 1, HAMI[1]: int(rng.integers(14500, 16000)), HAMI[2]: int(rng.integers(60, 100))}
+    objects = [
+        node("a", cards=1),
+        running("r", "a", "GPU-a-0", used[HAMI[1]], used[HAMI[2]]),
+        quota("q", {name: limit}),
+    ]
+    world, waiting = world_of(*objects, pod("asked", asks))
+    decision = ask(world, waiting).decision
+    event = f"{decision.message} {event_note(world.engine, waiting, decision)}"
+    alone, reason = World(EngineOptions([make_dialect("hami")])), decision.condition_reason
+    read = alone.pod(world.written(waiting))
+    told = remedies_from_condition(alone, read, decision.message, event, reason=reason).remedies
+    raised = f"have limits.{name} raised to {used[name] + asks[name]} (it is {limit}), or end pods of the namespace"
+    assert told
+    assert all(text.startswith("ask for less than ") and text.endswith(f" and {raised}") for text in told), told
+
+
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_what_limits_of_policies_allow_is_told_together(seed: int) -> None:
     """What a pod does not name counts for a limit as all of its cards."""

@@ -200,8 +200,23 @@ def _asked_otherwise(asked: PodRequest, near_miss: NearMiss | None, quotas: Quot
 
 
 def _beyond_quota(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[str]:
-    """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less."""
-    yield from quotas.less or _less_than_quota(asked)
+    """Yield what may help a pod that no node would fit if its quota were larger, either: it has to ask less.
+
+    Where the quotas leave nothing, they have to be larger as well.
+    """
+    if quotas.less or not quotas.reports:
+        yield from quotas.less or _less_than_quota(asked)
+    else:
+        yield from tuple(quotas.raised_beside(_less_than_said(asked))) or quotas.alone
+
+
+def _less_than_said(asked: PodRequest) -> Iterator[str]:
+    """Yield how less is asked of cards, of what the pod says."""
+    known = {name for dialect in asked.owners for name in dialect.inventory.device_resources}
+    for amount in asked.amounts:
+        for part in amount.parts if amount.steps > 1 and asked.is_heeded(amount) else ():
+            if part.resource in known and part.written:
+                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
 
 
 def _less_than_quota(asked: PodRequest) -> Iterator[str]:
