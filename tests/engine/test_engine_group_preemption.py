@@ -330,6 +330,33 @@ def test_a_leader_that_takes_over_keeps_the_room_of_all_nominated_pods() -> None
     assert fleet.where(2) == ["a", "b"]
 
 
+@pytest.mark.parametrize("topology", [{}, {"kueue.x-k8s.io/podset-required-topology": "rack"}], ids=["", "near"])
+def test_a_nomination_is_restored_as_it_was_made(topology: dict[str, str]) -> None:
+    """A pod that a group does not need is a group of its own where it has to be near the others."""
+    fleet = Groups("a", "b", racks=dict.fromkeys("ab", "x"))
+    notes = {**in_group("gang", 1), **topology}
+    for number, name in enumerate("ab"):
+        fleet.come(f"gang-{number}", 9, asks(gpumem=8000), annotations=notes, nodeSelector={"name": name})
+        if not number:
+            fleet.decide()
+            runs(fleet, "low-b", 0, "b")
+    fleet.decide()
+    preemptions, uid = fleet.engine.preemptions, "uid-gang-1"
+    made = preemptions.of(uid)
+    assert made is not None
+    preemptions.withdraw(uid)
+    obj, ends = fleet.objects[uid], fleet.objects["uid-low-b"]
+    obj["metadata"]["resourceVersion"], obj["status"]["nominatedNodeName"] = "801", "b"
+    ends["metadata"] |= {"deletionTimestamp": CREATED, "resourceVersion": "810"}
+    ends["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    for each in (obj, ends):
+        fleet.engine.observe_pod(decode_pod(each), fleet.now)
+    fleet.engine.earlier_nominations.restore(fleet.now)
+    restored = preemptions.of(uid)
+    assert restored is not None
+    assert (restored.gang, restored.node) == (made.gang, "b")
+
+
 def test_pods_that_could_not_be_bound_get_their_room_again() -> None:
     fleet = full("a", "b")
     fleet.gang(2)

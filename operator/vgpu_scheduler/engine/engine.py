@@ -97,12 +97,12 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.cycle, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.cycle, self.queue, policies, evaluator, enabled=options.preemption)
-        self.earlier_nominations = EarlierNominations(
-            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling
-        )
         effective, requeuer = self.policy_tracker, self._requeuer
         self.attempts = Attempts(
             self.cycle, self.queue, self.groups, self.storage, effective, requeuer, self.preemptions
+        )
+        self.earlier_nominations = EarlierNominations(
+            self.cycle, self.groups, self.preemptions, names, self.needs_scheduling, self.attempts.gang_of
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, self.needs_scheduling

@@ -29,6 +29,8 @@ class EarlierNominations:
         Those of this scheduler.
     needs_scheduling
         Tells whether a pod has to be placed.
+    gang_of
+        Returns the group that a pod is decided with; None for a pod that is placed by itself.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class EarlierNominations:
         preemptions: Preemptions,
         scheduler_names: Collection[str],
         needs_scheduling: Callable[[Pod], bool],
+        gang_of: Callable[[Pod], GroupStanding | None],
     ) -> None:
         self._cycle = cycle
         self._state = cycle.state
@@ -46,6 +49,7 @@ class EarlierNominations:
         self._evaluator = preemptions.evaluator
         self._scheduler_names = scheduler_names
         self._needs_scheduling = needs_scheduling
+        self._gang_of = gang_of
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
         """Keep the room again that an earlier leader kept: of all pods that are nominated, the most important first.
@@ -102,11 +106,6 @@ class EarlierNominations:
             return False
         is_new = state.nodes.row(pod.nominated_node_name) is not None and state.holds.get(pod.uid) is None
         return is_new and pod.preemption_policy != "Never" and self._preemptions.rules_of(pod.uid).may_preempt
-
-    def _gang_of(self, pod: Pod) -> GroupStanding | None:
-        """Return the group with which a pod is placed together; None for one that is placed by itself."""
-        group = self._groups.group_of(pod)
-        return None if group is None or group.schedules_individually else group
 
     def _restore(self, pod: Pod, now: float) -> None:
         ending = self._ending(pod)
