@@ -239,13 +239,12 @@ def test_it_ends_with_its_node_and_is_somewhere_else_then(fleet: Fleet) -> None:
     assert fleet.kept_for() == {"big": "a"}
 
 
-@pytest.mark.parametrize("static", [True, False])
-def test_nothing_is_kept_where_those_who_are_there_never_end(*, static: bool) -> None:
+@pytest.mark.parametrize(("kind", "static"), [("Node", True), ("Node", False), ("DaemonSet", False)])
+def test_nothing_is_kept_where_those_who_are_there_never_end(kind: str, *, static: bool) -> None:
     engine = engine_with([node("a", cards("a", 1))])
     engine.policy_tracker.observe(policy("patience", {"groups": {"holdAfter": "0s"}}))
     notes = allocation("a", ("a-gpu-0", 8000, 0)) | ({"kubernetes.io/config.mirror": "x"} if static else {})
     fixed = pod("fixed", asks(1, 8000), annotations=notes, nodeName="a", started=True)
-    kind = "Node" if static else "DaemonSet"
     engine.observe_pod(msgspec.structs.replace(fixed, owner="d", owner_kind=kind), 0.0)
     engine.observe_pod(whole("big"), 0.0)
     engine.attempt_group(0.0)

@@ -252,7 +252,7 @@ class RoomOnceOthersEnd:
             return False
         if reservation is None or reservation.closes_cards or reservation.phase is Phase.ASSUMED:
             return False
-        return not (pod.is_static or pod.is_of_daemon_set)
+        return not pod.is_node_bound
 
 
 def _again_at(decisions: tuple[Decision, ...], moment: float) -> tuple[Decision, ...]:

@@ -85,7 +85,7 @@ class Durations:
             Seconds that it has run; 0 for one that waits.
         """
         chance, believed = rng.random(), rng.random()
-        if pod.is_of_daemon_set or pod.is_static:
+        if pod.is_node_bound:
             return Duration(inf, None)
         widest: tuple[DurationClass, Survival] | None = None
         for of_whom, key in _classes(pod):

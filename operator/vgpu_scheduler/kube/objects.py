@@ -295,6 +295,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.owner_kind == "DaemonSet"
 
     @property
+    def is_node_bound(self) -> bool:
+        """Whether it is back on the same node at once when it ends: its kubelet or a DaemonSet sees to it."""
+        return self.is_static or self.is_of_daemon_set or self.owner_kind == "Node"
+
+    @property
     def used_requests(self) -> Mapping[str, int]:
         """What it takes from its node: the largest of what it asks for, was allocated and really has."""
         return self.spec.requests if self.resized_requests is None else self.resized_requests

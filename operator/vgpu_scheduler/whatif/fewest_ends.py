@@ -17,7 +17,6 @@ from itertools import chain, combinations, islice, product
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import DisruptionBudget, Pod
-from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.occupants import Occupant, largest_of, occupant_of, of_quotas
 from vgpu_scheduler.whatif.remedy import WaitingPod
 from vgpu_scheduler.whatif.repelling import repelling_pods
@@ -307,7 +306,7 @@ class _Search:
 
 def may_end(budgets: Sequence[DisruptionBudget], pod: Pod) -> bool:
     """Tell whether a pod may end by itself: its node does not bring it back, and budgets allow it."""
-    return not is_node_bound(pod) and _allowed(budgets, [pod])
+    return not pod.is_node_bound and _allowed(budgets, [pod])
 
 
 def _allowed(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> bool:

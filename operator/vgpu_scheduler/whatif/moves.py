@@ -13,7 +13,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
+from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.queue_order import answer_key, placed, pods_waiting_beside, queue_of
 from vgpu_scheduler.whatif.simulation import created, simulate
@@ -99,7 +99,7 @@ class Moves:
             yield f"{OF_A_POD}is ending already"
         if controller_of(self._world.written(pod)) is None:
             yield f"{OF_A_POD}has no controller that would make it anew"
-        if is_node_bound(pod):
+        if pod.is_node_bound:
             yield f"{OF_A_POD}would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             yield f"{OF_A_POD}is placed by another scheduler"

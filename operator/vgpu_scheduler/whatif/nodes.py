@@ -9,7 +9,7 @@ from typing import Any, Final
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, LabelSelector, Object, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
-from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
+from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -119,7 +119,7 @@ def _node_bound(world: World, name: str, copy: str, cards: list[str]) -> Iterato
     """Yield the pods that come to a new node like another one by themselves, as those run there: one of each vendor."""
     made: set[object] = set()
     for pod in sorted(world.bound.values(), key=lambda pod: (pod.deleting, pod.key)):
-        if pod.node_name != name or not is_node_bound(pod):
+        if pod.node_name != name or not pod.is_node_bound:
             continue
         written = world.written(pod)
         controller = controller_of(written)

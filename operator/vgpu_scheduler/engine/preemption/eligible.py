@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from vgpu_scheduler.engine.preemption.occupants import is_evictable
 from vgpu_scheduler.engine.preemption.victims import GIVEN_UP_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import HOUR, Policies, PolicyKey, PreemptionRules, VictimScope
@@ -66,7 +67,7 @@ class VictimFilter:
         if until is not None and not (pod.deleting and until < math.inf):  # nobody has to evict who ends already
             self.first_at, self.any_excluded = min(self.first_at, until), self.any_excluded or until < math.inf
             return False
-        if pod.is_static or held is None or held.closes_cards:
+        if held is None or not is_evictable(pod, held):
             return False  # whether its end would free the room that is asked for, nobody can tell
         return not self._is_stuck(pod) if pod.deleting else self._may_be_evicted(pod)
 

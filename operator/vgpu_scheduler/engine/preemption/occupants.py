@@ -22,9 +22,9 @@ _FEWEST: Final = 1024
 """Entries that there is room for in the beginning."""
 
 
-def is_evictable(pod: Pod | None, held: Reservation) -> bool:
+def is_evictable(pod: Pod, held: Reservation) -> bool:
     """Tell whether a pod could be a victim, whatever policies say: not where its end frees nothing for sure."""
-    return pod is not None and not pod.is_static and not held.closes_cards
+    return not pod.is_static and not held.closes_cards
 
 
 def _priorities(pod: Pod, held: Reservation) -> tuple[int, int]:
