@@ -14,7 +14,7 @@ from vgpu_scheduler.apiclient.client import (
     context_namespace,
     served_version,
 )
-from vgpu_scheduler.apiclient.clock import Clock, SystemClock, wait_for_event
+from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import node_path, pod_path
 from vgpu_scheduler.apiclient.watching import WatchBackoff, watch
@@ -28,6 +28,7 @@ __all__ = [
     "ApiError",
     "ApiResponse",
     "ApiUnreachableError",
+    "Backoff",
     "Clock",
     "Credentials",
     "SystemClock",

@@ -6,7 +6,10 @@ import asyncio
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+_LONGEST: Final = 12
+"""Times the first pause, between two looks at something of which nothing is heard."""
 
 
 class Clock(Protocol):
@@ -36,3 +39,28 @@ async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):  # wait_for loses cancellations before Python 3.12
             await event.wait()
+
+
+class Backoff:
+    """The pauses between looks at something: while nothing is heard each is twice the one before, up to a limit.
+
+    Parameters
+    ----------
+    interval
+        Seconds of the first pause, and of the one after something was heard.
+
+    Attributes
+    ----------
+    pause
+        Seconds of the next one.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = self.pause = interval
+
+    async def wait(self, changed: asyncio.Event) -> bool:
+        """Wait until an event is set, for a pause at most; return whether it was set."""
+        await wait_for_event(changed, self.pause)
+        heard = changed.is_set()
+        self.pause = self._interval if heard else min(2 * self.pause, _LONGEST * self._interval)
+        return heard

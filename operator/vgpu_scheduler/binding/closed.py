@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from itertools import islice
 
-from vgpu_scheduler.apiclient import ApiUnreachableError, wait_for_event
+from vgpu_scheduler.apiclient import ApiUnreachableError, Backoff
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
@@ -40,7 +40,7 @@ class ClosedNodeWatch:
     context, locker
         What it works with.
     poll_interval
-        Seconds between two looks at a node that nothing is heard of; they grow to twelve times as many.
+        Seconds between two looks at a node; see :class:`Backoff`.
     """
 
     def __init__(self, context: BindContext, locker: NodeLocker, poll_interval: float) -> None:
@@ -84,7 +84,7 @@ class ClosedNodeWatch:
 
     async def _watch(self, node: str) -> None:
         since: dict[NodeClosure, float] = {}
-        poll_interval = self._poll_interval
+        backoff = Backoff(self._poll_interval)
         try:
             while closures := self._engine.closed_nodes.closures(node):
                 self._changed[node].clear()
@@ -93,10 +93,7 @@ class ClosedNodeWatch:
                 for closure in closures:
                     await self._look(node, closure, stood=now - since[closure])
                 self._was_looked_at(node)
-                await wait_for_event(self._changed[node], poll_interval)
-                changed = self._changed[node].is_set()
-                poll_interval = self._poll_interval if changed else min(2 * poll_interval, 12 * self._poll_interval)
-                if changed:
+                if await backoff.wait(self._changed[node]):
                     await asyncio.sleep(_PACE * self._poll_interval)  # several events make one look
         except Exception:
             log.exception("closed node %s cannot be watched", node)  # the next observation begins anew

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from vgpu_scheduler.apiclient import wait_for_event
+from vgpu_scheduler.apiclient import Backoff
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import BindTask, SentBinding
@@ -18,9 +18,6 @@ from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
-
-_LONGEST = 12
-"""Times the interval between polls, between two looks at a pod of which nothing is heard."""
 
 Settle = Callable[[BindTask, SentBinding, BindResult], Awaitable[object]]
 
@@ -38,7 +35,7 @@ class InDoubtBindings:
     closed
         Looks after the nodes that are closed.
     poll_interval
-        Seconds between the first looks at a pod.
+        Seconds between two looks at a pod; see :class:`Backoff`.
     settle
         Called with what became of a Binding.
     """
@@ -93,12 +90,11 @@ class InDoubtBindings:
 
     async def _follow(self, item: BindTask, sent: SentBinding, message: str) -> None:
         uid, node = sent.pod.uid, sent.placement.node
-        pause, (_, changed) = self._poll_interval, self._changed[uid]
+        backoff, (_, changed) = Backoff(self._poll_interval), self._changed[uid]
         try:
             while not await self._is_settled(item, sent, message):
                 changed.clear()
-                await wait_for_event(changed, pause)
-                pause = min(2 * pause, _LONGEST * self._poll_interval)
+                await backoff.wait(changed)
         finally:
             del self._changed[uid]
             self._closed.notice(node)
