@@ -99,7 +99,7 @@ def test_tenants_are_told_why_others_of_a_group_do_not_count(api: Api, kept: int
         reasons = ("is waiting for scheduling gates: [example.com/later]", "names scheduler another")
         for number in range(min(kept, 3)):
             assert f"q{number} ({reasons[number % 2]}" in line
-        assert (", and 2 more" in line) is (kept == 5)
+        assert (") and 2 more" in line) is (kept == 5)
 
 
 @pytest.mark.parametrize(

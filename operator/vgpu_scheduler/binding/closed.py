@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from itertools import islice
 
 from vgpu_scheduler.apiclient import ApiUnreachableError, Backoff
 from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
-from vgpu_scheduler.model import EventReason, quoted
+from vgpu_scheduler.model import EventReason, first_of, quoted
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
@@ -150,12 +149,11 @@ class ClosedNodeWatch:
         return pod.key if pod else uid
 
     def _not_taken(self, node: str, plugin_key: str) -> str:
-        state, uids = self._engine.state, self._engine.closed_nodes.unserved_pods.pods(node, plugin_key)
-        named = ", ".join(pod.key for uid in islice(uids, _NAMED) if (pod := state.pod(uid)))
-        more = f" and {len(uids) - _NAMED} more" if len(uids) > _NAMED else ""
+        uids = self._engine.closed_nodes.unserved_pods.pods(node, plugin_key)
+        named = first_of([*map(self._name, uids)], _NAMED)
         which, them = ("pods", "them") if len(uids) > 1 else ("pod", "it")
         return (
-            f"the device plugin never served {which} {named}{more}, and would take {them} for the next pod that asks "
+            f"the device plugin never served {which} {named}, and would take {them} for the next pod that asks "
             f"for {plugin_key}: delete {them}; no such pod is placed there until then"
         )
 

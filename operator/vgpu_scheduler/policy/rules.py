@@ -28,7 +28,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
-from vgpu_scheduler.model import MIB
+from vgpu_scheduler.model import MIB, first_of
 
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
@@ -168,9 +168,7 @@ def explain(error: ValidationError, root: str) -> str:
     errors = error.errors(include_url=False)
     wrong_inside = {each["loc"][:length] for each in errors for length in range(len(each["loc"]))}
     listed = (each for each in errors if each["type"] != "too_short" or each["loc"] not in wrong_inside)
-    found = [line for details in listed for line in _lines(details, root)]
-    more = len(found) - _MOST_ERRORS
-    return "; ".join(map(_cut, found[:_MOST_ERRORS])) + (f"; and {more} more" if more > 0 else "")
+    return first_of([_cut(line) for details in listed for line in _lines(details, root)], _MOST_ERRORS, "; ")
 
 
 def _cut(line: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.model import did_you_mean, first_of
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import NAMESPACED_KINDS, ClusterView
@@ -78,7 +78,7 @@ def new_pods(
         if view.has_read("Namespace"):
             warn(f"Namespace {namespace} is not there: the API server takes no pod of it before it is made")
     for text, titles in told.items():
-        warn(f"{next(iter(titles))}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
+        warn(f"{first_of([*titles], 1)}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")

@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any, Final
 
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import quoted
+from vgpu_scheduler.model import first_of, quoted
 from vgpu_scheduler.reading.asked_pods import Warn, new_pods, nothing_to_place
 from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.reading.view import ClusterView
@@ -105,9 +105,8 @@ def _warn_of_other_schedulers(waiting: Sequence[Pod], settings: Settings, warn: 
         if not is_ours(pod.scheduler_name, settings):
             others.setdefault(pod.scheduler_name, []).append(pod.key)
     for named, keys in others.items():
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
         text = f"{left_to_whom(named, settings)} Here it is placed as if it named {settings.scheduler_names[0]}"
-        warn(f"Pod {keys[0]}{more}: {text}")
+        warn(f"Pod {first_of(keys, 1)}: {text}")
 
 
 def number_of_copies(text: str) -> int:

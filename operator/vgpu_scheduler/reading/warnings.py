@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, counted
+from vgpu_scheduler.model import Decision, counted, first_of
 from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.settings import DEFAULTS
 from vgpu_scheduler.reading.view import ClusterView
@@ -66,5 +66,4 @@ def pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision
         for text in decision.warnings:
             pods_by_text.setdefault(text, []).append(decision.pod)
     for text, keys in pods_by_text.items():
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        yield f"Pod {keys[0]}{more}: {text}"
+        yield f"Pod {first_of(keys, 1)}: {text}"

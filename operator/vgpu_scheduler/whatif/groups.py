@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.engine import GroupStanding
 from vgpu_scheduler.groups import GroupKey, membership
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, first_of
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.tables import few
@@ -90,9 +90,8 @@ def group_remedies(world: World, pod: Pod) -> Iterator[str]:
             yield f"create {group.missing_object} {group.key}, or correct the name"
     elif (missing := group.needed - len(group.waiting)) > 0:
         others = list(_others(world, group.key))
-        told = ", ".join(f"{name} ({why})" for name, why in others[:_MOST_OTHERS])
-        more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
-        or_have = f", or have others count: {told}{more}" if others else ""
+        told = first_of([f"{name} ({why})" for name, why in others], _MOST_OTHERS)
+        or_have = f", or have others count: {told}" if others else ""
         yield f"create {counted(missing, 'more pod')} of group {group.key}{or_have}"
 
 
