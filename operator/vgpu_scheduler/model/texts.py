@@ -110,20 +110,28 @@ _MUST_BE: Final[Mapping[str, str]] = {
 }
 """By the type of an error, what a value must be."""
 
+_ABOUT_FIELDS: Final[Mapping[str, str]] = {
+    "extra_forbidden": "there is no such field",
+    "missing": "is required",
+    "too_long": "it has more than {max_length} entries",
+    "too_short": "it is empty",
+}
+"""By the type of an error, what is said of the field alone."""
+
 
 def worded(error: ErrorDetails) -> str:
     """Say what is wrong with a value, without the name of its field."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
-    if kind == "missing":
-        return "is required"
+    if kind in _ABOUT_FIELDS:
+        return _ABOUT_FIELDS[kind].format(**context)
     given = _given(error["input"])
     if kind in _MUST_BE:
         return f"{given} is not {_MUST_BE[kind].format(**context)}"
     if kind == "string_pattern_mismatch":
         return f"{given} does not match {context['pattern']}"
-    return "it is empty" if kind == "too_short" else f"{given}: {error['msg']}"
+    return f"{given}: {error['msg']}"
 
 
 def _given(value: Any) -> str:

@@ -28,29 +28,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
-from vgpu_scheduler.model import MIB, first_of
+from vgpu_scheduler.model import MIB, first_of, worded
 
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
 _LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as their author liked
 _BROKEN: Final = "broken_rules"
-_WORDING: Final = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be a mapping",
-    "extra_forbidden": "there is no such field",
-    "int_from_float": "must be an integer",
-    "greater_than_equal": "must be {ge} or more",
-    "int_type": "must be an integer",
-    "less_than_equal": "must be {le} or less",
-    "literal_error": "must be one of {expected}",
-    "missing": "is required",
-    "model_type": "must be a mapping",
-    "string_type": "must be a text",
-    "too_long": "must have at most {max_length} entries",
-    "too_short": "must have at least {min_length} entry",
-    "tuple_type": "must be a list",
-}
-"""Pydantic's errors in the words of YAML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +165,7 @@ def _lines(details: ErrorDetails, root: str) -> list[str]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}"
     if details["type"] == _BROKEN:
         return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
-    wording = _WORDING.get(details["type"])
-    return [f"{path}: {wording.format(**details.get('ctx', {})) if wording else details['msg']}"]
+    return [f"{path}: {worded(details)}"]
 
 
 # ------------------------------------------------------------------------------------------------------ field types
