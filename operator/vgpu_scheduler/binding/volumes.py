@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, wait_for_event
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
+from vgpu_scheduler.engine import VOLUME_CLAIMS, VOLUMES
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolumeClaim, Volume
 from vgpu_scheduler.model import Placement
 
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _RETRY = 1.0
 """Seconds between two tries where a busy API server does not say how long it will be."""
-_CLAIMS, _VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 
 
 class VolumeError(Exception):
@@ -128,7 +128,7 @@ class VolumeBinder:
         # A volume that a user has kept for the claim by name stays the user's.
         by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
         body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
-        return _Write("PersistentVolume", _VOLUMES, f"/api/v1/{_VOLUMES}/{name}", body)
+        return _Write("PersistentVolume", VOLUMES, f"/api/v1/{VOLUMES}/{name}", body)
 
     def _selecting(self, key: str, node: str) -> _Write | None:
         """Return the write that names the node in a claim, judged by it as it is now; None if there is no need.
@@ -149,8 +149,8 @@ class VolumeBinder:
         if claim.selected_node == node:
             return None
         body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
-        path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
-        return _Write("PersistentVolumeClaim", _CLAIMS, path, body, claim.namespace)
+        path = f"/api/v1/namespaces/{claim.namespace}/{VOLUME_CLAIMS}/{claim.name}"
+        return _Write("PersistentVolumeClaim", VOLUME_CLAIMS, path, body, claim.namespace)
 
     def _claim(self, key: str) -> PersistentVolumeClaim:
         claim = self._engine.state.volumes.objects.claims.get(key)

@@ -24,6 +24,7 @@ from vgpu_scheduler.engine.problems import EventPort, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event
+from vgpu_scheduler.engine.storage import VOLUME_CLAIMS, VOLUMES
 from vgpu_scheduler.engine.usage_meter import PARTS, Metered, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import VendorOnNode, vendors_on_node
 
@@ -36,6 +37,8 @@ __all__ = [
     "PARTS",
     "RESOURCES",
     "SCHEDULER_NAME",
+    "VOLUMES",
+    "VOLUME_CLAIMS",
     "Candidates",
     "CardVerdict",
     "Cause",
