@@ -16,7 +16,7 @@ from vgpu_scheduler.apiclient.client import (
 )
 from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
-from vgpu_scheduler.apiclient.paths import node_path, pod_path
+from vgpu_scheduler.apiclient.paths import node_path, object_path, pod_path
 from vgpu_scheduler.apiclient.watching import WatchBackoff, watch
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "context_namespace",
     "list_pages",
     "node_path",
+    "object_path",
     "pod_path",
     "served_version",
     "wait_for_event",

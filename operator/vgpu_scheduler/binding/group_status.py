@@ -7,7 +7,7 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, object_path
 from vgpu_scheduler.binding.context import BindContext, errors_logged
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.engine import GroupCondition
@@ -94,11 +94,10 @@ class GroupStatusWriter:
         if not self._may_write(self._timeout):
             return False
         group = said.group
-        path = said.kind.path.removesuffix("podgroups")
         body = condition_patch(said, rfc3339(self._clock.now()))
         response = await self._api.request(
             "PATCH",
-            f"{path}namespaces/{group.namespace}/podgroups/{group.name}/status",
+            f"{object_path(said.kind.path, group.namespace, group.name)}/status",
             body,
             content_type=STRATEGIC_PATCH,
             timeout=self._timeout,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, Clock, object_path
 from vgpu_scheduler.binding.context import errors_logged
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
@@ -162,5 +162,4 @@ def _tell_of_evictions(policy: PolicyResource, status: object) -> None:
 
 def policy_path(kind: str, namespace: str, name: str) -> str:
     """Return the path of a policy."""
-    where = f"namespaces/{namespace}/" if namespace else ""
-    return f"/apis/{GROUP}/{VERSION}/{where}{PLURALS[kind]}/{name}"
+    return object_path(f"/apis/{GROUP}/{VERSION}/{PLURALS[kind]}", namespace, name)

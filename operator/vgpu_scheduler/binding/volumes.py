@@ -14,7 +14,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, wait_for_event
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, object_path, wait_for_event
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
 from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.engine import VOLUME_CLAIMS, VOLUMES
@@ -128,7 +128,7 @@ class VolumeBinder:
         # A volume that a user has kept for the claim by name stays the user's.
         by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
         body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
-        return _Write("PersistentVolume", VOLUMES, f"/api/v1/{VOLUMES}/{name}", body)
+        return _Write("PersistentVolume", VOLUMES, object_path(f"/api/v1/{VOLUMES}", "", name), body)
 
     def _selecting(self, key: str, node: str) -> _Write | None:
         """Return the write that names the node in a claim, judged by it as it is now; None if there is no need.
@@ -149,7 +149,7 @@ class VolumeBinder:
         if claim.selected_node == node:
             return None
         body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
-        path = f"/api/v1/namespaces/{claim.namespace}/{VOLUME_CLAIMS}/{claim.name}"
+        path = object_path(f"/api/v1/{VOLUME_CLAIMS}", claim.namespace, claim.name)
         return _Write("PersistentVolumeClaim", VOLUME_CLAIMS, path, body, claim.namespace)
 
     def _claim(self, key: str) -> PersistentVolumeClaim:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
-from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, list_pages
+from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, list_pages, object_path
 from vgpu_scheduler.intake.kinds import BOUND_PODS, PODS, UNBOUND, Kind
 from vgpu_scheduler.kube import (
     Decode,
@@ -184,9 +184,7 @@ async def read_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str
     DecodeError
         If it cannot be read.
     """
-    group, _, plural = kind.path.rpartition("/")
-    within = f"/namespaces/{namespace}" if namespace else ""
-    response = await api.request("GET", f"{group}{within}/{plural}/{name}")
+    response = await api.request("GET", object_path(kind.path, namespace, name))
     if response.status == HTTPStatus.NOT_FOUND:
         return None
     if not response.ok:
