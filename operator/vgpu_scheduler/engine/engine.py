@@ -43,7 +43,7 @@ from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Placement, Uses
 from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.predicates import gated, needs_scheduling
 from vgpu_scheduler.state import Phase, State
 
 
@@ -379,9 +379,7 @@ class Engine:
 
     def needs_scheduling(self, pod: Pod) -> bool:
         """Tell whether a pod has to be placed."""
-        if pod.uid in self._final_states:
-            return False
-        return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
+        return pod.uid not in self._final_states and needs_scheduling(pod)
 
     def _is_ours_to_schedule(self, pod: Pod) -> bool:
         return pod.scheduler_name in self.scheduler_names and self.needs_scheduling(pod)

@@ -4,7 +4,7 @@ from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, Rejections, unschedulable_message
-from vgpu_scheduler.predicates.refusals import gated, refusals
+from vgpu_scheduler.predicates.refusals import gated, needs_scheduling, refusals
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
 
@@ -22,6 +22,7 @@ __all__ = [
     "ScorePlugin",
     "Scores",
     "gated",
+    "needs_scheduling",
     "refusals",
     "unschedulable_message",
     "volume_plan",

@@ -24,6 +24,11 @@ def gated(pod: Pod) -> str | None:
     return f"waiting for scheduling gates: [{' '.join(gates)}]" if gates else None
 
 
+def needs_scheduling(pod: Pod) -> bool:
+    """Tell whether a pod has to be placed, by whichever scheduler: nothing holds it back, and it has no node yet."""
+    return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
+
+
 def refusals(pod: Pod) -> tuple[str, ...]:
     """Why a pod cannot be placed by this scheduler whatever the nodes are.
 

@@ -8,7 +8,7 @@ import msgspec
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement
-from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow.records import Choice, Place
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.queue_order import placed, queue_of
@@ -18,11 +18,6 @@ from vgpu_scheduler.whatif.simulation import created
 def concerns(world: World, pod: Pod, beside: str) -> bool:
     """Tell whether a pod is one that a scheduler places on cards."""
     return pod.scheduler_name == beside and bool(world.engine.dialects.owners(pod))
-
-
-def needs_scheduling(pod: Pod) -> bool:
-    """Tell whether a pod that is not placed could be."""
-    return not (pod.terminal or pod.deleting or gated(pod))
 
 
 def place_of(world: World, pod: Pod) -> Place | None:

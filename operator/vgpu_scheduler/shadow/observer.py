@@ -8,8 +8,9 @@ import msgspec
 
 from vgpu_scheduler.history.gauge import Gauge
 from vgpu_scheduler.kube import Object, Pod, parse_time
+from vgpu_scheduler.predicates import needs_scheduling
 from vgpu_scheduler.shadow import faults
-from vgpu_scheduler.shadow.comparing import choose, concerns, needs_scheduling, place_of, room_for_waiting
+from vgpu_scheduler.shadow.comparing import choose, concerns, place_of, room_for_waiting
 from vgpu_scheduler.shadow.records import Fault, MissedPlacement, PodRecord, Record, Sample, Watch
 from vgpu_scheduler.whatif import ChangeResult, World, WorldError, take_in
 from vgpu_scheduler.whatif.changes import POD, key_of

@@ -11,6 +11,7 @@ from vgpu_scheduler.engine import BY_PREEMPTION, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, read_evictions
+from vgpu_scheduler.predicates import needs_scheduling
 
 OVERDUE = Diagnosis(
     "victim-overdue",
@@ -92,7 +93,7 @@ def _was_preempted(seen: ClusterSnapshot, pod: Pod) -> bool:
 
 def _is_nominated(seen: ClusterSnapshot, pod: Pod) -> bool:
     ours = pod.scheduler_name in seen.expected.options.scheduler_names
-    return ours and bool(pod.nominated_node_name) and not (pod.node_name or pod.terminal or pod.deleting)
+    return ours and bool(pod.nominated_node_name) and needs_scheduling(pod)
 
 
 def _ref(pod: Pod) -> ObjectRef:

@@ -9,6 +9,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod, parse_time
+from vgpu_scheduler.predicates import needs_scheduling
 
 UNSERVED = Diagnosis(
     "pod-unserved",
@@ -33,7 +34,7 @@ def waiting(seen: ClusterSnapshot) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
     served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
     for pod in seen.pods:
-        if pod.node_name or pod.terminal or pod.deleting or pod.spec.scheduling_gates:
+        if not needs_scheduling(pod):
             continue
         ref = ObjectRef("Pod", pod.name, pod.namespace)
         if pod.scheduler_name in seen.expected.options.scheduler_names:
