@@ -118,6 +118,6 @@ def test_containers_that_each_take_a_piece_are_told_no_size() -> None:
     (first,) = asked["spec"]["containers"]
     asked["spec"]["containers"] = [first, {"name": "b", "resources": {"limits": {SLICES: "1"}}}]
     _, told = answer(world_of(*objects, asked)[0])
-    assert "1 of 3 shares slots in one piece and 2 of 4 shares slots for containers" in str(told.near_miss)
+    assert "1 of 3 shares in one piece and 2 of 4 shares for containers" in str(told.near_miss)
     said = "the nearest card has 2 of the 4 shares that they take"
     assert [text.rpartition(": ")[2] for text in told.remedies] == [said]
