@@ -53,11 +53,13 @@ def unless_gone(*, or_replaced: bool = False) -> Iterator[None]:
 class NodeClient:
     """Requests to one API server; use it as an async context manager."""
 
-    def __init__(self, url: str, *, token: str = "", tls: ssl.SSLContext | None = None, patience: float = 30.0) -> None:
+    def __init__(
+        self, url: str, *, token: str = "", tls: ssl.SSLContext | None = None, retry_for: float = 30.0
+    ) -> None:
         self._url = url.rstrip("/")
         self._headers = {"User-Agent": USER_AGENT} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._tls = tls
-        self._patience = patience
+        self._retry_for = retry_for
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,7 +89,7 @@ class NodeClient:
         """
         data = None if body is None else _encode(body)
         url = f"{self._url}{path}{query}"
-        deadline = asyncio.get_running_loop().time() + self._patience
+        deadline = asyncio.get_running_loop().time() + self._retry_for
         backoff = 0.05
         while True:
             try:

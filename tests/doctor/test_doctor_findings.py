@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.dialects.test_dialects_mig import placement
 from tests.doctor.clusters import (
     EXPECTED,
     NOW,
@@ -49,9 +50,10 @@ from tests.doctor.planted import (
     unanswered_lock,
     unbound_role,
 )
-from tests.engine.builders import asks, node_object, pod_object
+from tests.engine.builders import allocation, asks, cards, node_object, pod_object
 from tests.policy.malformed_policies import MALFORMED
 from tests.policy.policy_cases import Case
+from tests.simulation.cluster import MIG
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
@@ -457,3 +459,36 @@ def test_a_policy_that_nobody_has_judged_is_judged_here(case: Case) -> None:
         assert case.path in messages(report)
     else:
         assert "object-unreadable" in names(report)
+
+
+def _with_pieces(name: str, *pieces: tuple[str, int]) -> dict[str, Any]:
+    """Return a pod that has pieces of MIG cards of node c, each at a place."""
+    notes = allocation("c", *((uuid, 1984, 25) for uuid, _ in pieces))
+    places = [placement(uuid, start, number=number) for number, (uuid, start) in enumerate(pieces)]
+    notes["hami.io/vgpu-mig-allocations"] = json.dumps(places)
+    return pod_object(name, annotations=notes, nodeName="c", started=True)
+
+
+@pytest.mark.parametrize("garbled", [False, True])
+def test_pieces_that_overlap_are_told_without_bookkeeping(*, garbled: bool) -> None:
+    objects = healthy()
+    objects["Node"].append(node_object("c", cards("c", 1, **MIG)))
+    objects["Pod"] += [_with_pieces(name, ("c-gpu-0", 0)) for name in "xy"]
+    if garbled:
+        unknown = _with_pieces("z", ("c-gpu-0", 1))
+        unknown["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = "?"
+        objects["Pod"].append(unknown)
+    told = [line for line in messages(look(objects)).splitlines() if "beyond" in line]
+    assert told
+    assert all(
+        "card c-gpu-0 is used beyond what it has: slices that overlap, by default/x, default/y" in line for line in told
+    )
+
+
+def test_a_pod_that_may_have_more_of_a_card_than_is_known_overlaps_nobody() -> None:
+    objects = healthy()
+    objects["Node"].append(node_object("c", cards("c", 1, **MIG)))
+    objects["Pod"].append(_with_pieces("two", ("c-gpu-0", 0), ("c-gpu-9", 0)))
+    report = look(objects)
+    assert ("allocation-phantom", "Pod default/two") in found(report)
+    assert "beyond" not in messages(report)

@@ -64,7 +64,7 @@ def test_every_error_is_told_with_its_path() -> None:
     assert error == (
         "spec.nodes.scorers[1].weight: a weight below 0 is for the scorer binpack only; to turn the order around, use"
         " policy (hami) or scoringStrategy.type (deviceshare);"
-        " spec.defaults.cores: 300 is not 100 or less"
+        " spec.defaults.cores: must be 100 or less"
     )
 
 
@@ -276,5 +276,26 @@ def test_random_policies_are_understood_or_refused_and_both_are_common() -> None
 
 @pytest.mark.parametrize("wrong", ["[node]", "[1]", "[node, limits]"])
 def test_a_list_of_which_no_entry_is_right_is_not_called_too_short(wrong: str) -> None:
-    assert "at least" not in decoded(f"enforce: {wrong}\nnodes: {{policy: spread}}").error
+    assert "it is empty" not in decoded(f"enforce: {wrong}\nnodes: {{policy: spread}}").error
     assert decoded("enforce: []\nnodes: {policy: spread}").error == "spec.enforce: it is empty"
+
+
+SECRET = "team-of-another"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"namespaceSelector: team in ({SECRET})\nnodes: {{policy: spread}}",
+        f"devices: {{numa: {SECRET}}}",
+        f"limits: {{devicesPerPod: '{SECRET}'}}",
+        f"devices: {{types: {{allow: {SECRET}}}}}",
+        f"preemption: {{mayPreempt: '{SECRET}'}}",
+        f"nodes: {{scorers: {{name: {SECRET}}}}}",
+    ],
+)
+def test_what_is_wrong_with_a_policy_says_no_value_of_it(wrong: str) -> None:
+    """All pods that the policy may be about are told."""
+    error = decoded(wrong).error
+    assert error.startswith("spec.")
+    assert SECRET not in error

@@ -190,7 +190,7 @@ def test_what_is_no_percentage_is_told_as_the_nearest_one(asked: int, meant: int
     assert "percentage" not in str(answer(again)[1])
 
 
-NO_POLICY = "ClusterVGPUPolicy dev: spec.devices.numa: 'Preferred' is not one of 'None' or 'Required'"
+NO_POLICY = "ClusterVGPUPolicy dev: spec.devices.numa: must be one of 'None' or 'Required'"
 REFUSALS = {
     "koordinator.sh/gpu: 150 is more than one device: write up to 100": (
         "write up to 100: koordinator.sh/gpu: 150 is more than one device"

@@ -23,6 +23,8 @@ def largest_free_pieces(
 
     Parameters
     ----------
+    dimension
+        What is returned of the piece: memory, or shares.
     counted
         The dimensions of which there has to be enough beside the place.
     """

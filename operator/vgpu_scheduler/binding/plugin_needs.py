@@ -13,7 +13,7 @@ from vgpu_scheduler.model import BoundedCache
 _MOST_BYTES = 2**20
 """What is remembered may take so much: about 1,500 pods, of which the lanes of a burst ask the same all the time."""
 _NEEDS = 2**9
-"""What the needs of a pod take beside the text of its turn."""
+"""What the needs of a pod take beside the text of its plugin key."""
 
 
 @dataclass(frozen=True, slots=True)

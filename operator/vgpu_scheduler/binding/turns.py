@@ -225,9 +225,8 @@ class BindLanes:
                 if self._go_elsewhere(item, slow):
                     gone += 1
                     if gone == _MOST_GONE:
-                        lane.looked_at = (
-                            now - self._poll_interval
-                        )  # the others go next time, so that nothing else waits
+                        # The others go next time, so that nothing else waits.
+                        lane.looked_at = now - self._poll_interval
                         return
                     continue
                 fruitless += 1

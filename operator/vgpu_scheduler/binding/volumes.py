@@ -61,7 +61,7 @@ class VolumeBinder:
         self._context = context
         self._engine = context.engine
         self._timeout = options.timeout
-        self._longest_wait = options.volume_wait
+        self._volume_wait = options.volume_wait
         self._poll_interval = options.poll_interval
         self._changed: dict[str, dict[asyncio.Event, None]] = {}
         self._rights = VolumeRights(context, options.timeout, options.ask_again)
@@ -89,7 +89,7 @@ class VolumeBinder:
             If that does not come about.
         """
         plan = placement.volumes
-        deadline = self._context.clock.monotonic() + self._longest_wait
+        deadline = self._context.clock.monotonic() + self._volume_wait
         for key, name in plan.matched.items():
             await self._carry_out(uid, placement, deadline, partial(self._keeping, key, name, placement.node))
         for key in plan.provisioned:
@@ -173,7 +173,7 @@ class VolumeBinder:
         """Keep a placement for some seconds."""
         until = self._context.clock.monotonic() + seconds
         if until > deadline:
-            raise VolumeError(f"the API server took no write within {self._longest_wait:g} s")
+            raise VolumeError(f"the API server took no write within {self._volume_wait:g} s")
         while (left := until - self._context.clock.monotonic()) > 0:
             await wait_for_event(self._stopping, min(left, self._poll_interval))
             self._check_holds(uid, placement)
@@ -221,7 +221,7 @@ class VolumeBinder:
             while not self._bound(placement):
                 self._check_holds(uid, placement)
                 if self._context.clock.monotonic() > deadline:
-                    raise VolumeError(f"volumes were not bound within {self._longest_wait:g} s")
+                    raise VolumeError(f"volumes were not bound within {self._volume_wait:g} s")
                 changed.clear()
                 await wait_for_event(changed, self._poll_interval)
         finally:

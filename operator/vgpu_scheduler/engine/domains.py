@@ -49,7 +49,15 @@ class GroupRoom:
     followed_by: int = 0
 
     def is_for_all(self, within: int, max_pods: int) -> bool:
-        """Tell whether there is room for all, given room for how many of them, and of such pods, there is."""
+        """Tell whether there is room for all.
+
+        Parameters
+        ----------
+        within
+            For how many of these pods there is room.
+        max_pods
+            For how many pods like them, with those that follow.
+        """
         waiting = int(self.waiting.sum())
         return within >= waiting and max_pods >= waiting + self.followed_by
 

@@ -60,8 +60,15 @@ class StandingObjects:
             self.pods[event.uid] = as_bound(pod, event)
 
     def _change(self, pod: Pod) -> None:
-        """Take in what a pod is now; what it was placed on is not undone by what was seen before."""
+        """Take in what a pod is now; that it was placed, and what it holds since, is not undone by an older state."""
         before = self.pods.get(pod.uid)
         if before is not None and before.node_name and not pod.node_name:
-            pod = msgspec.structs.replace(pod, node_name=before.node_name)
+            pod = msgspec.structs.replace(
+                pod,
+                node_name=before.node_name,
+                annotations={**before.annotations, **pod.annotations},
+                phase=before.phase,
+                started=before.started,
+                start_time=before.start_time,
+            )
         self.pods[pod.uid] = pod

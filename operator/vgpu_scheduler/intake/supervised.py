@@ -176,9 +176,8 @@ class SupervisedKopf(ABC):
         self._over = asyncio.Event()
         sessions = Vault()
         try:
-            async with task_scope(
-                _WATCH_GRACE_PERIOD
-            ):  # when one watch fails, kopf leaves the others to the end of its process
+            # When one watch fails, kopf leaves the others to the end of its process.
+            async with task_scope(_WATCH_GRACE_PERIOD):
                 tasks = await kopf.spawn_tasks(
                     registry=registry,
                     settings=self._kopf_settings(),

@@ -113,19 +113,28 @@ _MUST_BE: Final[Mapping[str, str]] = {
 _ABOUT_FIELDS: Final[Mapping[str, str]] = {
     "extra_forbidden": "there is no such field",
     "missing": "is required",
+    "string_too_short": "it is empty",
     "too_long": "it has more than {max_length} entries",
     "too_short": "it is empty",
 }
 """By the type of an error, what is said of the field alone."""
 
 
-def worded(error: ErrorDetails) -> str:
-    """Say what is wrong with a value, without the name of its field."""
+def worded(error: ErrorDetails, *, with_value: bool = True) -> str:
+    """Say what is wrong with a value, without the name of its field.
+
+    Parameters
+    ----------
+    with_value
+        Say the value, too: not where others read it than those who wrote it.
+    """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
     if kind in _ABOUT_FIELDS:
         return _ABOUT_FIELDS[kind].format(**context)
+    if not with_value:
+        return f"must be {_MUST_BE[kind].format(**context)}" if kind in _MUST_BE else error["msg"]
     given = _given(error["input"])
     if kind in _MUST_BE:
         return f"{given} is not {_MUST_BE[kind].format(**context)}"

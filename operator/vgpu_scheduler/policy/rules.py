@@ -28,7 +28,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
-from vgpu_scheduler.model import MIB, first_of, worded
+from vgpu_scheduler.model import MIB, worded
 
 PIB: Final = 1 << 50
 _MOST_ERRORS: Final = 8
@@ -146,12 +146,16 @@ def any_field_is_set(section: BaseModel) -> bool:
 def explain(error: ValidationError, root: str) -> str:
     """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons.
 
+    No value is said: the error of a policy is told to all pods that it may be about, whoever wrote it.
+
     That a list is too short without its wrong entries is none.
     """
     errors = error.errors(include_url=False)
     wrong_inside = {each["loc"][:length] for each in errors for length in range(len(each["loc"]))}
     listed = (each for each in errors if each["type"] != "too_short" or each["loc"] not in wrong_inside)
-    return first_of([_cut(line) for details in listed for line in _lines(details, root)], _MOST_ERRORS, "; ")
+    found = [line for details in listed for line in _lines(details, root)]
+    more = len(found) - _MOST_ERRORS
+    return "; ".join(map(_cut, found[:_MOST_ERRORS])) + (f"; and {more} more" if more > 0 else "")
 
 
 def _cut(line: str) -> str:
@@ -165,7 +169,7 @@ def _lines(details: ErrorDetails, root: str) -> list[str]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}"
     if details["type"] == _BROKEN:
         return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
-    return [f"{path}: {worded(details)}"]
+    return [f"{path}: {worded(details, with_value=False)}"]
 
 
 # ------------------------------------------------------------------------------------------------------ field types

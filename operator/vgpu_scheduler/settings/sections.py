@@ -102,9 +102,9 @@ class BindSettings(SettingsSection):
     timeout: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Seconds that the API server may take for one Binding."""
     node_side_timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Seconds that a pod waits at its node: in its lane, for its lock, and for its device plugin's answer. After that a
-    pod that is not bound yet is decided anew, and a node is closed whose lock is still held or whose plugin has not
-    answered. The doctor reports locks that are held for longer. A group lets others pass for half of it at most."""
+    """Seconds that a pod waits at its node: in its queue, for its lock, and for its device plugin's answer. After
+    that a pod that is not bound yet is decided anew, and a node is closed whose lock is still held or whose plugin has
+    not answered. The doctor reports locks that are held for longer. A group lets others pass for half of it at most."""
     poll_interval: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Seconds between looks at a node of which nothing is heard."""
     max_unlocked_binds: Annotated[int, Field(ge=1, le=1024)] = 64

@@ -5,7 +5,7 @@ A question about what would be is asked in one of these ways, each for the time 
 * ``State.without`` releases what some pods hold, ``State.having`` has one pod hold something: ledger, node and all that
   spans nodes change, so that versions rise and every part of a class that is asked meanwhile is computed anew;
 * ``State.counting_across_nodes`` leaves out or adds reservations in what spans nodes alone (quotas, terms, volumes): no
-  node and no version changes. On the node that is asked about it needs the next one besides;
+  node and no version changes. The node that is asked about has to be asked with ``node_usage_if``, too;
 * ``State.node_usage_if`` computes what would be in use of one node: an argument of the fit, which changes nothing;
 * ``State.adjustment_if_gone`` computes, for both of these, which reservations to leave out and to add if some pods of a
   node were gone, since room is kept there for others.

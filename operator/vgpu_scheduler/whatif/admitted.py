@@ -29,8 +29,8 @@ class AdmittedForms:
     world
         Knows the dialects and the policies.
     written
-        The pod as it is, which is there: if it would be refused, no webhook has seen it, and to be refused for the same
-        again does not matter.
+        The pod as it is. It exists: if a webhook would refuse it, none has seen it, so a change is not held against
+        that same refusal.
     """
 
     def __init__(self, world: World, written: Object) -> None:

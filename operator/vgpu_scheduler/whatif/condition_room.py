@@ -74,7 +74,7 @@ class CardRoom:
         return True
 
     def _of_card(self, claims: PodClaims, unit: int, alone: int | None, joint: int) -> PodClaims:
-        """Return the claims of the maker of the card: those that ask as much as was found to be asked.
+        """Return the claims of the maker of the card: of the vendor whose claims ask what the near miss names.
 
         All where none of one maker alone does.
         """

@@ -1,4 +1,4 @@
-"""What a pod may leave out of what keeps it from nodes and cards, with what it could not be let in with otherwise."""
+"""What a pod may leave out, each with the resource that the webhook would not let in without it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class PodRequest:
         return bool(self._admitted.of(written))
 
     def meets(self, written: Object, fits: Callable[[PodClaims], bool]) -> bool:
-        """Tell whether claims are right however the pod may be stored if it were written so; False if it cannot be."""
+        """Tell whether claims are right however a pod written so may be stored; False where it is not let in."""
         if written is self.written:
             return fits(self.claims)
         claims = [self.world.engine.cycle.classes.claims(form) for form in self._admitted.of(written)]

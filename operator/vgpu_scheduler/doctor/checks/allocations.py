@@ -126,7 +126,8 @@ def over_capacity(seen: ClusterSnapshot) -> Iterator[Finding]:
                 for device in (each for each in devices if each.uuid == uuid):
                     charges = _charges(held, dialect, uuid)
                     message = _beyond(seen, dialect, device, charges)
-                    if not message and not any(_may_be_on(each, dialect, devices, uuid) for each in held):
+                    certain = not any(_may_be_on(each, dialect, devices, uuid) for each in held)
+                    if not message and (certain or _overlap(seen, dialect, device, charges)):
                         message = f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
                     if message:
                         message = f"card {uuid} is used beyond what it has: {message}"
@@ -140,25 +141,35 @@ def _charges(held: Iterable[Reservation], dialect: str, uuid: str) -> list[tuple
 
 
 def _may_be_on(held: Reservation, dialect: str, devices: tuple[Device, ...], uuid: str) -> bool:
-    """Tell whether a pod is charged on a card of which nobody knows whether it is on it."""
-    known = held.uses.get(dialect, NO_USAGE).charges
-    return uuid not in known and uuid in held.device_charges(dialect, devices)
+    """Tell whether a pod is charged more on a card than it is known to have of it."""
+    return held.device_charges(dialect, devices).get(uuid) != held.uses.get(dialect, NO_USAGE).charges.get(uuid)
 
 
 def _beyond(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
     """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
-    for column, about in enumerate(
-        seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
-    ):
+    for column, about in enumerate(_dimensions(seen, dialect, device)):
         each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]
         used, total = sum(amount for _, amount in each), device.total[column]
-        if used > total:
+        if used > total and not about.internal:
             now, most = (_in_unit(about, device, column, amount) for amount in (used, total))
             whose = ", ".join(f"{pod} ({_in_unit(about, device, column, amount)})" for pod, amount in each)
             unit = "MiB" if about.unit == _BYTES else about.unit
             parts.append(f"{now} of {most} {unit} {about.name} by {whose}")
     return "; ".join(parts)
+
+
+def _overlap(seen: ClusterSnapshot, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> bool:
+    """Tell whether pods are known to have more pieces of a device than have a place beside each other."""
+    return bool(device.pieces) and any(
+        sum(amounts[column] for _, amounts in charges if column < len(amounts)) > device.total[column]
+        for column, about in enumerate(_dimensions(seen, dialect, device))
+        if about.internal
+    )
+
+
+def _dimensions(seen: ClusterSnapshot, dialect: str, device: Device) -> Sequence[Dimension]:
+    return seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
 
 
 def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
