@@ -230,7 +230,8 @@ class Koordlet(Ecosystem):
                 amounts = tuple(entry.amounts.get(name, 0) for name in names)
                 devices[device] = sums([*filter(None, [devices.get(device)]), amounts])
                 functions = [f"{_FUNCTIONS}/{entry.minor}/{address}" for address in entry.functions]
-                devices |= dict.fromkeys(functions, (WHOLE,))
+                for function in functions:
+                    devices[function] = sums([*filter(None, [devices.get(function)]), (WHOLE,)])
                 if kind == _GPU:
                     problems += _wrong_limits(device, amounts, given.env)
                 else:

@@ -94,9 +94,10 @@ async def test_nobody_else_has_the_virtual_function_of_a_pod(api: Api, koordlet:
         (_function(FIRST, minor=1), [f"device rdma/1/{NIC} is not one of"]),
         ({"rdma": [{"minor": 0, "resources": {RDMA: "10"}}]}, [f"is not given rdma/0/{NIC}"]),
         ({"rdma": [{"minor": 0, "id": NIC, "resources": {RDMA: "101"}}]}, ["has [101] of [100] handed out"]),
+        ({"rdma": 2 * _function(FIRST)["rdma"]}, [f"device rdma-vf/0/{FIRST} has [200] of [100] handed out"]),
         ({"gpu": [{"minor": 0, "resources": HALF}]}, ["no rdma can be read of the allocation"]),
     ],
-    ids=["unknown", "of another device", "without an id", "more than there is", "another type"],
+    ids=["unknown", "of another device", "without an id", "more than there is", "one twice", "another type"],
 )
 async def test_it_says_what_is_wrong_with_rdma_devices(
     api: Api, koordlet: Koordlet, allocated: Object, said: list[str]

@@ -83,7 +83,7 @@ def _gets_room(waiting: WaitingPod, ending: PodsToEnd, anew: Sequence[Pod]) -> b
         with placed(waiting.world, first):
             if not ending.node:
                 return bool(waiting.node_now())
-            return waiting.cycle.on_node.fits_without(waiting.ours, ending.node, ()) is not None
+            return waiting.fits_now_on(ending.node)
 
 
 def _remedy(waiting: WaitingPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:

@@ -120,7 +120,7 @@ class _Place:
         """Tell whether the pod fits there once some pods are gone if nobody was served before it."""
         with self._waiting.world.engine.state.without(pod.uid for pod in gone):
             if self.node:
-                return self._waiting.cycle.on_node.fits_without(self._waiting.ours, self.node, ()) is not None
+                return self._waiting.fits_now_on(self.node)
             return bool(self._waiting.node_now())
 
 

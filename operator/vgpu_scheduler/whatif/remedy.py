@@ -245,14 +245,15 @@ class WaitingPod:
     def fits_on(self, node: str, without: Iterable[Pod]) -> bool:
         """Tell whether the pod fits on a node if some pods there were gone and those before it had their places."""
         with self.world.engine.state.without(pod.uid for pod in without):
-            if not self._all_fit_on(node):
+            if not self.fits_now_on(node):
                 return False
             if not self.before:
                 return True
             with self.before_placed():
-                return self._all_fit_on(node)
+                return self.fits_now_on(node)
 
-    def _all_fit_on(self, node: str) -> bool:
+    def fits_now_on(self, node: str) -> bool:
+        """Tell whether the pod fits on a node while all others are where they are, however it may be stored."""
         fits = (self.cycle.on_node.fits_without(form, node, ()) is not None for form in self._forms)
         return bool(self._forms) and all(fits)
 
