@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_scheduler.apiclient import WatchBackoff
+from vgpu_scheduler.apiclient import watch_backoff
 
 
 async def test_pauses_double_until_something_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,11 +14,11 @@ async def test_pauses_double_until_something_comes(monkeypatch: pytest.MonkeyPat
         paused.append(seconds)
 
     monkeypatch.setattr("asyncio.sleep", sleep)
-    backoff = WatchBackoff()
+    backoff = watch_backoff()
     for _ in range(7):
-        await backoff.wait()
+        await backoff.sleep()
     assert paused == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0])
     backoff.reset()
-    await backoff.wait(30.0)
-    await backoff.wait()
+    await backoff.sleep(30.0)
+    await backoff.sleep()
     assert paused[-2:] == [30.0, 0.4], "what the API server says goes before, and counts as one"

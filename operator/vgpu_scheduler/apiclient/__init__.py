@@ -17,7 +17,7 @@ from vgpu_scheduler.apiclient.client import (
 from vgpu_scheduler.apiclient.clock import Backoff, Clock, SystemClock, wait_for_event
 from vgpu_scheduler.apiclient.pages import list_pages
 from vgpu_scheduler.apiclient.paths import node_path, object_path, pod_path
-from vgpu_scheduler.apiclient.watching import WatchBackoff, watch
+from vgpu_scheduler.apiclient.watching import watch, watch_backoff
 
 __all__ = [
     "JSON_PATCH",
@@ -32,7 +32,6 @@ __all__ = [
     "Clock",
     "Credentials",
     "SystemClock",
-    "WatchBackoff",
     "connect",
     "context_namespace",
     "list_pages",
@@ -42,4 +41,5 @@ __all__ = [
     "served_version",
     "wait_for_event",
     "watch",
+    "watch_backoff",
 ]

@@ -48,6 +48,8 @@ class Backoff:
     ----------
     interval
         Seconds of the first pause, and of the one after something was heard.
+    longest
+        Seconds of the longest one; twelve times the first if it is not given.
 
     Attributes
     ----------
@@ -55,12 +57,28 @@ class Backoff:
         Seconds of the next one.
     """
 
-    def __init__(self, interval: float) -> None:
+    def __init__(self, interval: float, longest: float | None = None) -> None:
         self._interval = self.pause = interval
+        self._longest = _LONGEST * interval if longest is None else longest
+
+    def reset(self) -> None:
+        """Begin with the first pause again, for something was heard."""
+        self.pause = self._interval
+
+    async def sleep(self, seconds: float | None = None) -> None:
+        """Wait for a pause, or for the seconds that are given; the next pause is longer."""
+        await asyncio.sleep(seconds or self.pause)
+        self._grow()
 
     async def wait(self, changed: asyncio.Event) -> bool:
         """Wait until an event is set, for a pause at most; return whether it was set."""
         await wait_for_event(changed, self.pause)
         heard = changed.is_set()
-        self.pause = self._interval if heard else min(2 * self.pause, _LONGEST * self._interval)
+        if heard:
+            self.reset()
+        else:
+            self._grow()
         return heard
+
+    def _grow(self) -> None:
+        self.pause = min(2 * self.pause, self._longest)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from vgpu_scheduler.apiclient.client import ApiClient
+from vgpu_scheduler.apiclient.clock import Backoff
 
-__all__ = ["WatchBackoff", "watch"]
+__all__ = ["watch", "watch_backoff"]
 
 _WATCH_SECONDS: Final = 290
 _IDLE_TIMEOUT: Final = 120.0
@@ -46,17 +46,6 @@ def watch(
     return api.stream(path, params | ({"fieldSelector": fields} if fields else {}), _IDLE_TIMEOUT)
 
 
-class WatchBackoff:
-    """The pause before the next list or watch: it doubles with each, from 0.2 to 10 seconds."""
-
-    def __init__(self) -> None:
-        self._delay = _SHORTEST_DELAY
-
-    def reset(self) -> None:
-        """Begin with the shortest pause again, for something came."""
-        self._delay = _SHORTEST_DELAY
-
-    async def wait(self, retry_after: float | None = None) -> None:
-        """Wait as long as it is, or as long as the API server has said."""
-        await asyncio.sleep(retry_after or self._delay)
-        self._delay = min(2 * self._delay, _LONGEST_DELAY)
+def watch_backoff() -> Backoff:
+    """Return the pauses before the next list or watch, from 0.2 to 10 seconds."""
+    return Backoff(_SHORTEST_DELAY, _LONGEST_DELAY)

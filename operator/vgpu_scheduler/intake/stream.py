@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Generic, TypeVar
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, WatchBackoff, watch
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.intake.kinds import Kind, PodSelection
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
@@ -81,7 +81,7 @@ class ObjectStream(Generic[_Value]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         version = str(self._since or "")
-        backoff = WatchBackoff()
+        backoff = watch_backoff()
         while True:
             try:
                 if not version:
@@ -94,7 +94,7 @@ class ObjectStream(Generic[_Value]):
                 if self._events != seen:
                     backoff.reset()
                     continue
-                await backoff.wait()  # a server that ends each watch at once must not be asked all the time
+                await backoff.sleep()  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
                 if not version or error.response.status == HTTPStatus.FORBIDDEN:
                     self.refusal = str(error)
@@ -102,14 +102,14 @@ class ObjectStream(Generic[_Value]):
                 if error.response.status == HTTPStatus.GONE or undefined:
                     version = ""
                 log.warning("stream of %s: %s", self.kind.path, error)
-                await backoff.wait(error.response.retry_after)
+                await backoff.sleep(error.response.retry_after)
             except ApiUnreachableError as error:
                 log.warning("stream of %s: %s", self.kind.path, error)
-                await backoff.wait()
+                await backoff.sleep()
             except Exception:  # whatever it is, these objects must go on to count
                 log.exception("stream of %s broke off and begins anew", self.kind.path)
                 version = ""
-                await backoff.wait()
+                await backoff.sleep()
 
     async def _list(self) -> str:
         selection = self._selection

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, WatchBackoff, watch
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, watch, watch_backoff
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.reading import is_optional, list_objects, with_kind
 
@@ -87,7 +87,7 @@ class KindWatch:
 
     async def run(self, observer: Observer) -> None:
         """Watch until cancelled; what was listed is followed from there on."""
-        backoff, failures = WatchBackoff(), 0
+        backoff, failures = watch_backoff(), 0
         while True:
             problem, retry_after = "", None
             try:
@@ -109,7 +109,7 @@ class KindWatch:
             failures += bool(problem)
             if failures > 1:  # one watch that ends is nothing to speak of
                 observer.broken(self.kind, problem)
-            await backoff.wait(retry_after)
+            await backoff.sleep(retry_after)
 
     async def _list_again(self, observer: Observer) -> None:
         await asyncio.sleep(self._list_after or 0.0)
