@@ -191,3 +191,8 @@ def look(objects: Objects, **more: Any) -> Report:
 def found(report: Report) -> set[tuple[str, str]]:
     """Return the ids of findings, each with its object."""
     return {(finding.diagnosis.id, str(finding.ref)) for finding in report.findings}
+
+
+def messages(report: Report) -> str:
+    """Return what a report says, a finding a line."""
+    return "\n".join(finding.message for finding in report.findings)

@@ -146,7 +146,7 @@ def any_field_is_set(section: BaseModel) -> bool:
 def explain(error: ValidationError, root: str) -> str:
     """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons.
 
-    No value is said: the error of a policy is told to all pods that it may be about, whoever wrote it.
+    No value is named: the pods of all tenants that a policy may select are told its errors.
 
     That a list is too short without its wrong entries is none.
     """
