@@ -52,7 +52,7 @@ def test_it_says_first_whether_decisions_come_out_the_same(log: Path) -> None:
 
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("1 file, 60.0 min from 2027-01-15 08:00 to 2027-01-15")
+    assert lines[0].startswith("1 file, 60 min from 2027-01-15 08:00 to 2027-01-15")
     assert lines[0].endswith(": 30 pods arrived, 20 were placed.")
     assert lines[1] == "Asked again, 20 of 20 decisions come out the same (100.00 %)."
     assert "new (ClusterVGPUPolicy pack):" in lines

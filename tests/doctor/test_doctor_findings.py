@@ -147,7 +147,7 @@ def test_who_has_an_allocation_that_cannot_be_read_is_to_be_placed_anew(seed: in
 def test_a_lock_names_its_owner_and_its_age() -> None:
     objects = healthy()
     stale_lock(objects)
-    assert "was taken 6 min 40 s ago by pod default/deleted-long-ago (which is not there)" in messages(look(objects))
+    assert "was taken 6.7 min ago by pod default/deleted-long-ago (which is not there)" in messages(look(objects))
 
 
 def test_a_lock_of_a_moment_ago_is_none_of_our_business() -> None:

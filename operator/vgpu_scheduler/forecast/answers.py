@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, Final
 
 from vgpu_scheduler.forecast.durations import DurationClass
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, duration_unit, rounded_duration
 
 __all__ = ["PROBABILITY", "Forecast", "Unknown"]
 
@@ -48,7 +48,7 @@ class Forecast:
         unbounded = self.most == inf
         tenths = round(self._told_probability * _TENTHS)
         rests = "" if self.known_from is None else f" (from {counted(self.pods, 'pod')} {self.known_from.value})"
-        waits = f"at least {worded(self.least)}" if unbounded else _range(self.least, self.most)
+        waits = f"at least {rounded_duration(self.least)}" if unbounded else _range(self.least, self.most)
         return f"It waits {waits} more, {tenths} of {_TENTHS}{rests}."
 
     @property
@@ -88,24 +88,9 @@ class Unknown:
         return {"unknown": self.why}
 
 
-_UNITS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
-_OFTEN: Final = 3.0
-"""From so many of a unit on it is used: 90 minutes say more than 2 hours."""
-
-
-def worded(seconds: float) -> str:
-    """Say how long a time is, rounded to what a forecast is worth."""
-    size, unit = _unit(seconds)
-    return counted(round(seconds / size), unit)
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    return next(((size, unit) for size, unit in _UNITS if seconds >= _OFTEN * size), _UNITS[-1])
-
-
 def _range(least: float, most: float) -> str:
-    size, unit = _unit(most)
+    size, unit = duration_unit(most)
     low, high = round(least / size), round(most / size)
-    if _unit(least)[0] != size and least > 0:
-        return f"{worded(least)} to {worded(most)}"
+    if duration_unit(least)[0] != size and least > 0:
+        return f"{rounded_duration(least)} to {rounded_duration(most)}"
     return f"{low} to {counted(high, unit)}" if low != high else f"about {counted(high, unit)}"

@@ -51,6 +51,7 @@ from vgpu_scheduler.model.devices import (
     claims_devices,
     dialect_of,
 )
+from vgpu_scheduler.model.durations import duration_unit, measured_duration, rounded_duration
 from vgpu_scheduler.model.placement import (
     DECISION,
     LAST_ALLOCATED,
@@ -160,12 +161,15 @@ __all__ = [
     "cut",
     "dialect_of",
     "did_you_mean",
+    "duration_unit",
     "first_of",
     "internal_error",
     "kinds_of",
+    "measured_duration",
     "peak",
     "policy_words",
     "quoted",
+    "rounded_duration",
     "vendors_by_card",
     "worded",
 ]

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import islice
 from typing import Final
 
 from vgpu_scheduler.dialects import CodecError, UnsupportedError
 from vgpu_scheduler.engine import Cause, FoundLock, NodeClosure, find_lock, owner_of, vendors_on_node
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import CardReason, counted
+from vgpu_scheduler.model import CardReason, counted, rounded_duration
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of
 from vgpu_scheduler.whatif.nodes import in_good_state, states_of, with_annotation, with_offered
@@ -176,19 +175,14 @@ def _about_lock(world: World, lock: FoundLock, closure: NodeClosure) -> tuple[Re
     owner, age = owner_of(world.engine, world.pods, lock), world.reviewed_at - lock.parsed.taken_at
     if owner is not None and world.engine.closed_nodes.judge.is_being_served(lock, owner):
         if closure.cause is Cause.PLUGIN_SILENT or age.total_seconds() > world.engine.options.node_side_timeout:
-            why = f"it has not answered pod {owner.key} for {_long(age)}; deleting that pod opens the node, too"
+            why = f"it has not answered pod {owner.key} for {rounded_duration(age.total_seconds())}; deleting that pod opens the node, too"
             return RemedyKind.REPAIR_NODE, f"{_ADMINISTRATOR} {_restart(world, name)}: {why}"
         served = f"the device plugin of node {name} has served pod {owner.key}, for which the node is locked"
         return RemedyKind.WAIT, f"wait until {served} ({annotation})"
     by = f"pod {owner.key} of scheduler {owner.scheduler_name}" if owner is not None else "a pod that it does not name"
-    expiry = _long(timedelta(seconds=lock.kind.expiry))
+    expiry = rounded_duration(lock.kind.expiry)
     text = f"wait until the lock of node {name} ({annotation}), which {by} took, is released, or {expiry} old"
     return RemedyKind.WAIT, text
-
-
-def _long(time: timedelta) -> str:
-    minutes, seconds = divmod(int(time.total_seconds()), 60)
-    return f"{counted(minutes, 'minute')}" if minutes else counted(seconds, "second")
 
 
 def _turns(world: World, name: str) -> Iterator[_Repair]:

@@ -11,7 +11,7 @@ from vgpu_scheduler.cli.backtest.report import PolicyResult, Report
 from vgpu_scheduler.cli.cluster.output import table
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Measure, MeasureComparison, measured
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, measured_duration
 
 _VERDICTS: Final = {-1: "worse", 0: "", 1: "better"}
 _MOST_GROUPS: Final = 12
@@ -80,12 +80,11 @@ def markdown(report: Report) -> str:
 
 def _history(report: Report) -> str:
     seconds = (report.ended - report.began).total_seconds()
-    long = f"{seconds / 86400:.1f} days" if seconds >= 2 * 86400 else _duration(seconds)
     placed, there = report.placed
     were = "was" if placed == 1 else "were"
     others = f", and {there} of those that were there already" if there else ""
     return (
-        f"{counted(report.found.files, 'file')}, {long} from {report.began:%Y-%m-%d %H:%M} to"
+        f"{counted(report.found.files, 'file')}, {measured_duration(seconds)} from {report.began:%Y-%m-%d %H:%M} to"
         f" {report.ended:%Y-%m-%d %H:%M} UTC: {counted(report.arrived, 'pod')} arrived, {placed} {were} placed{others}."
     )
 
@@ -164,7 +163,7 @@ def _title(row: MeasureComparison) -> str:
 
 def _value(measure: Measure, value: float) -> str:
     if measure.unit == "s":
-        return _duration(value)
+        return measured_duration(value)
     return f"{value:.1f} %" if measure.unit == "%" else f"{value:.2f}".removesuffix(".00")
 
 
@@ -172,14 +171,6 @@ def _difference(measure: Measure, value: float) -> str:
     sign = "+" if value > 0 else "-" if value < 0 else ""
     text = f"{abs(value):.1f}" if measure.unit == "%" else _value(measure, abs(value))
     return f"{sign}{text}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds else "0 s"
-    if seconds < 7200:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:

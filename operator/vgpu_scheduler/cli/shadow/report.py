@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vgpu_scheduler.model import counted
+from vgpu_scheduler.model import counted, measured_duration
 from vgpu_scheduler.shadow import LEVEL, Fault, Horizon, MissedPlacement, Record, Sample, Summary, summed_up
 from vgpu_scheduler.whatif import number
 
@@ -116,7 +116,7 @@ class Report:
 
 def _opening(summary: Summary) -> str:
     gaps = summary.until - summary.since - summary.watched
-    without = f", {_lasted(gaps)} of which nobody watched" if gaps >= 1.0 else ""
+    without = f", {measured_duration(gaps)} of which nobody watched" if gaps >= 1.0 else ""
     unseen = ""
     if summary.unseen:
         unseen = (
@@ -124,7 +124,7 @@ def _opening(summary: Summary) -> str:
             " while nobody watched."
         )
     return (
-        f"From {_time(summary.since)} to {_time(summary.until)}: {_lasted(summary.until - summary.since)}{without}."
+        f"From {_time(summary.since)} to {_time(summary.until)}: {measured_duration(summary.until - summary.since)}{without}."
         f" {counted(summary.arrived, 'pod')} of {summary.beside} asked for cards: {summary.placed} were bound,"
         f" {summary.waiting} wait at the end, and {summary.gave_up} went without having been bound.{unseen}"
     )
@@ -140,10 +140,10 @@ def _numbers(summary: Summary, horizons: Sequence[Horizon]) -> Iterator[Block]:
             ("given out, in cards", f"{number(stand.given)} ({_percent(stand.given, stand.cards)})"),
             ("free on cards that are partly used, in cards", number(stand.stranded)),
             ("whole cards that nobody used", number(stand.whole)),
-            ("a bound pod had waited: half of them at most", _lasted(waited.median)),
-            ("nine of ten at most", _lasted(waited.most_of_ten)),
-            ("the longest", _lasted(waited.longest)),
-            (f"pods that waited for {_lasted(summary.min_duration)} or more although they would have fitted",
+            ("a bound pod had waited: half of them at most", measured_duration(waited.median)),
+            ("nine of ten at most", measured_duration(waited.most_of_ten)),
+            ("the longest", measured_duration(waited.longest)),
+            (f"pods that waited for {measured_duration(summary.min_duration)} or more although they would have fitted",
              str(len({each.uid for each in summary.missed}))),
             ("cards that were over", str(len({(each.object, each.about) for each in summary.over}))),
             ("cards that leaked: objects that keep them", str(len({each.object for each in summary.leaked}))),
@@ -163,7 +163,7 @@ def _saved(horizon: Horizon) -> str:
 def _missed(summary: Summary) -> Iterator[Block]:
     yield Heading("Pods that waited although they would have fitted")
     if not summary.missed:
-        yield Paragraph(f"None for {_lasted(summary.min_duration)} or more.")
+        yield Paragraph(f"None for {measured_duration(summary.min_duration)} or more.")
         return
     yield Paragraph(
         "At each look from that time on, for so long, this scheduler found room for the pod, beside the others, in the"
@@ -173,7 +173,7 @@ def _missed(summary: Summary) -> Iterator[Block]:
     yield _table(
         ("pod", "since", "for", "node", "cards", "meanwhile"),
         [
-            (each.pod, _look(each.since), _lasted(each.lasted(summary.until)), each.place.node,
+            (each.pod, _look(each.since), measured_duration(each.lasted(summary.until)), each.place.node,
              ", ".join(each.place.cards), _meanwhile(summary, each))
             for each in summary.missed
         ],
@@ -285,7 +285,7 @@ def _rests_on(record: Record, summary: Summary) -> Iterator[str]:
         " if the pods had named it. It looked about once a second: what came and went between two looks was not seen."
     )
     yield (
-        f"What lasted for less than {_lasted(summary.min_duration)} is left out, but for locks, which the doctor judges"
+        f"What lasted for less than {measured_duration(summary.min_duration)} is left out, but for locks, which the doctor judges"
         " by the time that is written on them. What happened before, or while nobody watched, is not known: pods that"
         " were bound by then count as tenants alone."
     )
@@ -305,15 +305,6 @@ def _look(seconds: float) -> str:
     """Name a look, as ``--at`` takes it."""
     seconds, part = divmod(ceil(round(seconds * 1e6) / 1000), 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{part:03}Z"
-
-
-def _lasted(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole / 3600:.1f} h" if whole < 172800 else f"{whole / 86400:.1f} d"
 
 
 def _percent(part: float, whole: float) -> str:

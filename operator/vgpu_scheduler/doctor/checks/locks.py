@@ -9,6 +9,7 @@ from vgpu_scheduler.doctor.cluster_snapshot import ClusterSnapshot
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock, owner_of
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import measured_duration
 
 MALFORMED = Diagnosis(
     "lock-malformed",
@@ -55,7 +56,7 @@ def locks(seen: ClusterSnapshot) -> Iterator[Finding]:
                 continue
             owner = owner_of(engine, seen.pods_by_key, lock)
             status = judge.status(lock, owner, seen.server.now)
-            said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
+            said = f"lock {kind.annotation} was taken {measured_duration(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
                 yield STALE.of(ref, f"{said}, and nobody needs it any more", kind.annotation)
             elif owner is not None and judge.is_being_served(lock, owner):
@@ -68,12 +69,6 @@ def _by(lock: FoundLock, owner: Pod | None) -> str:
     if lock.parsed is None or not lock.parsed.owner:
         return f" by pod {owner.key}, which it does not name" if owner else " by nobody in particular"
     return f" by pod {lock.parsed.owner}" + ("" if owner else " (which is not there)")
-
-
-def _ago(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 CHECKS = (Check("locks", ("Node", "Pod"), (MALFORMED, UNANSWERED, STALE), locks),)
