@@ -179,6 +179,28 @@ def test_who_is_protected_does_not_end(more: dict[str, Any], options: dict[str, 
     )
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_who_found_no_victims_is_tried_again_when_no_policy_protects_them_any_more(is_gone: bool) -> None:
+    fleet = Fleet([node("a", cards("a", 1))])
+    keep = {"selector": {"matchLabels": {"keep": "me"}}, "priority": 9, "preemption": {"preemptible": False}}
+    keeps = policy("keeps", keep)
+    fleet.engine.policy_tracker.observe(keeps)
+    fleet.come("low", 0, asks(gpumem=8000), labels={"keep": "me"})
+    fleet.decide()
+    fleet.come("high", 5, asks(gpumem=3000))
+    fleet.decide()
+    assert fleet.last["high"].preemption is None
+    fleet.now += 20.0  # its back-off is over
+    if is_gone:
+        fleet.engine.policy_tracker.remove(keeps)
+    else:
+        fleet.engine.policy_tracker.observe(policy("keeps", {**keep, "preemption": {"preemptible": True}}))
+    fleet.decide()
+    found = fleet.last["high"].preemption
+    assert found is not None, fleet.last["high"].message
+    assert [victim.pod for victim in found.victims] == ["default/low"]
+
+
 def test_who_has_not_run_long_enough_does_not_end_yet() -> None:
     fleet = full(preemption={"mayPreempt": True, "minRuntime": "10m"})
     fleet.engine.preemptions.evaluator.unix_ahead = NEW_YEAR

@@ -100,7 +100,10 @@ class Requeuer:
         self._queue.requeue(events, now, helped, anew=few)
 
     def _wake_for_policy(self, namespaces: set[str] | None, now: float) -> None:
-        """Requeue the pods whose effective policy has changed, in some namespaces or in all."""
+        """Requeue the pods whose effective policy has changed, in some namespaces or in all.
+
+        Those that found nobody to preempt are tried again whatever policy changed: it may let their victims go.
+        """
         changed = []
         for uid in self._queue.unschedulable():
             pod = self._state.pod(uid)
@@ -108,6 +111,7 @@ class Requeuer:
             if pod is not None and about and not self._policies.as_decided(pod):
                 changed.append(uid)
         self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
+        self._queue.wake_equivalent(self._queue.unschedulable(ClusterEvent.BUDGET), now, QueueEvent.POLICY_UPDATE)
 
     def _wake_for_quota(self, namespaces: set[str], now: float) -> None:
         """Requeue the pods that wait for the quota of some namespaces."""
